@@ -1,0 +1,31 @@
+"""Murmuration: the crowd's answer is sharp, no bird's path is known.
+
+>>> import murmuration
+>>> duchi = murmuration.mechanism("duchi", epsilon=1.0)
+>>> duchi.loss().holds
+True
+"""
+
+from murmuration.contract import Mechanism, Tally, Task
+from murmuration.distribution import Distribution
+from murmuration.errors import MurmurationError
+from murmuration.estimate import Estimate
+from murmuration.law import Loss
+from murmuration.mechanisms import mechanism, mechanisms
+from murmuration.randomness import seeded_rng, system_rng
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Distribution",
+    "Estimate",
+    "Loss",
+    "Mechanism",
+    "MurmurationError",
+    "Tally",
+    "Task",
+    "mechanism",
+    "mechanisms",
+    "seeded_rng",
+    "system_rng",
+]

@@ -1,0 +1,265 @@
+"""What every mechanism promises, and the tally: the collector's only state.
+
+A mechanism is a frozen dataclass whose fields are its parameters. It holds no state, no
+generator, and does no I/O. The device calls `privatize`, the collector `tally`, the analyst
+`estimate`, the auditor `loss`, the planner `variance`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import struct
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from murmuration.errors import FormatError, MismatchError, ParameterError, ReportError
+from murmuration.estimate import Estimate
+from murmuration.law import Floats, Ints, Loss
+from murmuration.randomness import Rng
+
+Reports = NDArray[np.unsignedinteger]
+
+MAX_EPSILON = 20.0
+"""Above this, e^epsilon no longer leaves room for exact weights in a 52-bit word."""
+
+
+class Task(StrEnum):
+    """What a mechanism's reports are for."""
+
+    MEAN = "mean"
+    DISTRIBUTION = "distribution"
+    FREQUENCY = "frequency"
+    VECTOR = "vector"
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """How one answer is randomised, and how many are read together."""
+
+    name: ClassVar[str]
+    answers: ClassVar[Task]
+    paper: ClassVar[str]
+    summary: ClassVar[str]
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
+
+    @property
+    @abstractmethod
+    def symbols(self) -> int:
+        """The size of the alphabet: a report is an integer in 0 .. symbols-1."""
+
+    @abstractmethod
+    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
+        """DEVICE. Turn private values into reports, one each. One person is an array of one."""
+
+    @abstractmethod
+    def tally(self, reports: ArrayLike) -> Tally:
+        """COLLECTOR. Check reports against the alphabet, then count them."""
+
+    @abstractmethod
+    def estimate(self, tally: Tally, about: str = "participants") -> Estimate:
+        """ANALYST. Read a tally: unbiased, with a standard error."""
+
+    @abstractmethod
+    def loss(self) -> Loss:
+        """AUDITOR. The exact worst case, from the integers that `privatize` uses."""
+
+    @abstractmethod
+    def variance(self, x: ArrayLike) -> Floats:
+        """PLANNER. Variance of one report's estimate when the true value is x."""
+
+    @abstractmethod
+    def worst_variance(self) -> float:
+        """PLANNER. The largest variance over all true values."""
+
+    @abstractmethod
+    def law_bytes(self) -> bytes:
+        """Return the integers that decide a report, as bytes: part of the fingerprint."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The fields by name: what makes this mechanism this one."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of name, parameters and law. Only tallies with equal fingerprints add up."""
+        header = json.dumps([self.name, self.parameters], sort_keys=True).encode()
+        return hashlib.sha256(header + b"\0" + self.law_bytes()).hexdigest()
+
+    def empty(self) -> Tally:
+        """Return the tally of nobody, which changes nothing when added."""
+        return Tally(self, np.zeros(self.symbols, dtype=np.int64))
+
+    # --- the wire: every report has the same whole number of bytes, whatever its value ---
+
+    @property
+    def report_bytes(self) -> int:
+        """The fewest whole bytes that hold any symbol."""
+        return max(1, (max(self.symbols - 1, 1).bit_length() + 7) // 8)
+
+    def pack(self, reports: ArrayLike) -> bytes:
+        """Serialise reports, little-endian, `report_bytes` each."""
+        checked = self.checked_reports(reports)
+        width = self.report_bytes
+        if checked.dtype.itemsize == width:
+            return checked.astype(checked.dtype.newbyteorder("<"), copy=False).tobytes()
+        octets = checked.astype("<u8").view(np.uint8).reshape(-1, 8)
+        return octets[:, :width].tobytes()
+
+    def unpack(self, data: bytes) -> Reports:
+        """Read what `pack` wrote; refuse a truncated tail and symbols outside the alphabet."""
+        width = self.report_bytes
+        if len(data) % width:
+            raise FormatError(f"{len(data)} bytes are not a whole number of {width}-byte reports")
+        if width in (1, 2, 4):
+            return self.checked_reports(np.frombuffer(data, dtype=f"<u{width}"))
+        octets = np.zeros((len(data) // width, 8), dtype=np.uint8)
+        octets[:, :width] = np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
+        return self.checked_reports(octets.view("<u8").ravel())
+
+    def checked_reports(self, reports: ArrayLike) -> Reports:
+        """Return the reports in the smallest type, or say which one no device can have sent."""
+        array = np.asarray(reports)
+        if array.ndim != 1 or (array.dtype.kind not in "ui" and array.size):
+            raise ReportError(
+                f"reports are a flat array of integers; got {array.dtype} of shape {array.shape}"
+            )
+        smallest = np.min_scalar_type(self.symbols - 1)
+        if array.size and (array.max() >= self.symbols or array.min() < 0):
+            bad = int(np.flatnonzero((array < 0) | (array >= self.symbols))[0])
+            raise ReportError(
+                f"report {array[bad]} at position {bad} is outside the alphabet "
+                f"0..{self.symbols - 1} of {self.name}"
+            )
+        return array.astype(smallest, copy=False)
+
+
+def checked_epsilon(epsilon: object) -> float:
+    """Return epsilon as a float, or say what is wrong with it."""
+    try:
+        value = float(epsilon)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ParameterError(f"epsilon must be a number; got {epsilon!r}") from None
+    if isinstance(epsilon, bool) or not (math.isfinite(value) and 0 < value <= MAX_EPSILON):
+        raise ParameterError(
+            f"epsilon must be above 0 and at most {MAX_EPSILON:g} (typical: 0.5 to 4); "
+            f"got {epsilon!r}"
+        )
+    return value
+
+
+# --- the tally ---------------------------------------------------------------------------------
+
+_MAGIC = b"MURMTALY"
+_VERSION = 1
+_HEAD = struct.Struct("<8sHI")  # magic, version, length of the JSON header
+_CRC = struct.Struct("<I")
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """A mechanism and the count of each of its symbols. Adding tallies is adding people.
+
+    tally(a ++ b) == tally(a) + tally(b), bit for bit, in any order, on any machine.
+    """
+
+    mechanism: Mechanism
+    counts: Ints
+
+    def __post_init__(self) -> None:
+        counts = np.array(self.counts, dtype=np.int64)
+        if counts.shape != (self.mechanism.symbols,) or (counts < 0).any():
+            raise FormatError(
+                f"{self.mechanism.name} counts {self.mechanism.symbols} symbols, none below zero; "
+                f"got shape {counts.shape}"
+            )
+        counts.setflags(write=False)
+        object.__setattr__(self, "counts", counts)
+
+    @property
+    def n(self) -> int:
+        """How many people are in it."""
+        return int(self.counts.sum())
+
+    def __add__(self, other: Tally) -> Tally:
+        if not isinstance(other, Tally):
+            return NotImplemented
+        return Tally(self.mechanism, self.counts + require_same(self.mechanism, other).counts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tally) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    @staticmethod
+    def merge(parts: Iterable[Tally]) -> Tally:
+        """Add up tallies of one mechanism, in any order."""
+        first, *rest = parts
+        return sum(rest, start=first)
+
+    def to_bytes(self) -> bytes:
+        """Magic, version, JSON header, little-endian counts, checksum."""
+        header = json.dumps(
+            {
+                "mechanism": self.mechanism.name,
+                "parameters": self.mechanism.parameters,
+                "fingerprint": self.mechanism.fingerprint,
+                "symbols": self.mechanism.symbols,
+            },
+            sort_keys=True,
+        ).encode()
+        body = (
+            _HEAD.pack(_MAGIC, _VERSION, len(header)) + header + self.counts.astype("<i8").tobytes()
+        )
+        return body + _CRC.pack(zlib.crc32(body))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, mechanism: Mechanism) -> Self:
+        """Read a tally of this mechanism; anything else is refused with the reason."""
+        header, counts = _split(data)
+        if header.get("fingerprint") != mechanism.fingerprint:
+            theirs = f"{header.get('mechanism')} {header.get('parameters')}"
+            raise MismatchError(f"this is a tally of {theirs}, not of {mechanism}")
+        return cls(mechanism, np.frombuffer(counts, dtype="<i8"))
+
+
+def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return header and counts of a serialised tally, or say why they cannot be read."""
+    if len(data) < _HEAD.size + _CRC.size or not data.startswith(_MAGIC):
+        raise FormatError("these bytes are not a tally")
+    _, version, length = _HEAD.unpack_from(data)
+    if version != _VERSION:
+        raise FormatError(f"tally format {version} is unknown; this release reads {_VERSION}")
+    body, (crc,) = data[: -_CRC.size], _CRC.unpack(data[-_CRC.size :])
+    if zlib.crc32(body) != crc:
+        raise FormatError("this tally is truncated or damaged (its checksum does not match)")
+    header: dict[str, Any] = json.loads(body[_HEAD.size : _HEAD.size + length])
+    counts = body[_HEAD.size + length :]
+    if len(counts) != 8 * header["symbols"]:
+        raise FormatError(f"this tally should hold {header['symbols']} counts")
+    return header, counts
+
+
+def require_same(mechanism: Mechanism, tally: Tally) -> Tally:
+    """Refuse a tally of another mechanism, or of the same one with other parameters."""
+    if not isinstance(tally, Tally):
+        raise MismatchError(f"expected a tally; got {type(tally).__name__}")
+    if tally.mechanism.fingerprint != mechanism.fingerprint:
+        raise MismatchError(f"a tally of {tally.mechanism} does not belong to {mechanism}")
+    return tally

@@ -1,0 +1,46 @@
+"""Everything that can go wrong by a caller's mistake, in one tree.
+
+    MurmurationError
+    ├── ParameterError     a mechanism or a command was asked for something that does not exist
+    ├── InputError         a private value that the mechanism has no answer for
+    ├── ReportError        a report that no device can have produced
+    ├── MismatchError      two things that do not belong together (tally and mechanism)
+    ├── FormatError        bytes that are truncated, damaged or not ours
+    ├── EmptyError         an estimate from no reports
+    └── SourceError        randomness from a source that is not ours
+
+Messages name the rule that was broken and what to do. They repeat what the caller typed as a
+parameter and what came over the wire, but never a private value: errors end up in logs.
+"""
+
+
+class MurmurationError(Exception):
+    """Any mistake that this package reports on purpose."""
+
+
+class ParameterError(MurmurationError, ValueError):
+    """A parameter outside its range, an unknown name."""
+
+
+class InputError(MurmurationError, ValueError):
+    """A private value outside the domain. The value itself is not repeated."""
+
+
+class ReportError(MurmurationError, ValueError):
+    """A report outside the mechanism's alphabet."""
+
+
+class MismatchError(MurmurationError, ValueError):
+    """A tally of one mechanism given to another one."""
+
+
+class FormatError(MurmurationError, ValueError):
+    """Bytes that cannot be what they are said to be."""
+
+
+class EmptyError(MurmurationError, ValueError):
+    """Nothing has been reported yet."""
+
+
+class SourceError(MurmurationError, TypeError):
+    """A generator that is not one of `murmuration.randomness`."""

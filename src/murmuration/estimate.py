@@ -1,0 +1,77 @@
+"""What an analyst gets: a value, its standard error, and an interval that keeps its word."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scipy.special import ndtri
+
+from murmuration.errors import ParameterError
+
+
+class About(StrEnum):
+    """Whose mean an interval is about."""
+
+    PARTICIPANTS = "participants"
+    """The people who sent the reports: only the mechanism's noise is uncertain."""
+    POPULATION = "population"
+    """The larger crowd they were drawn from at random: sampling is uncertain too."""
+
+    @classmethod
+    def parse(cls, text: str) -> About:
+        """Return the member of that name, or say which names there are."""
+        try:
+            return cls(text)
+        except ValueError:
+            names = " or ".join(f"'{member}'" for member in cls)
+            raise ParameterError(f"an estimate is about {names}; got {text!r}") from None
+
+
+def normal_quantile(level: float) -> float:
+    """Return z such that a normal deviate is within +-z with probability `level`.
+
+    >>> round(normal_quantile(0.95), 3)
+    1.96
+    """
+    if not 0 < level < 1:
+        raise ParameterError(f"a confidence level is between 0 and 1, such as 0.95; got {level!r}")
+    return float(ndtri((1 + level) / 2))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An unbiased mean with its standard error; nothing clipped, nothing hidden.
+
+    >>> mean = Estimate(value=0.25, stderr=0.01, n=40_000, epsilon=1.0, about=About.PARTICIPANTS)
+    >>> [round(end, 3) for end in mean.interval(0.95)]
+    [0.23, 0.27]
+    >>> mean.scaled(18, 98).value
+    68.0
+    """
+
+    value: float
+    stderr: float
+    n: int
+    epsilon: float
+    about: About
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the normal interval that covers the true mean with probability `level`."""
+        half = normal_quantile(level) * self.stderr
+        return self.value - half, self.value + half
+
+    def scaled(self, low: float, high: float) -> Estimate:
+        """Return the estimate in the attribute's own units: [-1, 1] stands for [low, high]."""
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ParameterError(f"a range needs two finite ends, low < high; got [{low}, {high}]")
+        half = (high - low) / 2
+        return dataclasses.replace(
+            self, value=low + (self.value + 1) * half, stderr=self.stderr * half
+        )
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        return f"{self.value:.6g} [{low:.6g}, {high:.6g}] (95%, {self.about}, n={self.n:,})"

@@ -1,0 +1,278 @@
+"""Exact integer laws: what the sampler compares against and what the auditor reads.
+
+Randomness arrives in 64-bit words of which the top 52 bits count. 52 is the largest width at
+which a word plus a word is still exact in a browser (integers up to 2^53), so a TypeScript
+client makes the same reports from the same words.
+
+- `Grid` rounds a real number in [-1, 1] at random to one of its two neighbours on a grid of
+  2^g cells. The number becomes the integer X = (x+1)*2^51; adding a uniform dither below the
+  cell size and cutting the low bits goes up with probability exactly (fraction of the cell).
+- `Table` draws a symbol from one row of integer weights: the number of cumulative weights that
+  are <= the word. All rows of a table have the same power-of-two total.
+- `worst_ratio` is the exact privacy loss of a table, as a fraction; `Loss` carries it with the
+  inputs and the output that reach it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.errors import ParameterError
+from murmuration.randomness import Words
+
+WORD_BITS = 52
+WHOLE = 1 << WORD_BITS
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_DIGITS = 60
+_BITS_OF_TWO = np.float64(2.0).view(np.int64)
+
+
+# --- e^epsilon, never guessed ------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def exp_bounds(exponent: Fraction) -> tuple[Fraction, Fraction]:
+    """Return fractions just below and just above e^exponent, 60 digits apart from it.
+
+    >>> low, high = exp_bounds(Fraction(1))
+    >>> low < high, float(low)
+    (True, 2.718281828459045)
+    """
+    context = Context(prec=_DIGITS + 10)
+    power = context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
+    value = Context(prec=_DIGITS).exp(power)
+    margin = Fraction(1, 10 ** (_DIGITS - 2))
+    return Fraction(value) * (1 - margin), Fraction(value) * (1 + margin)
+
+
+def exp_below(exponent: float | Fraction) -> Fraction:
+    """Return a fraction just below e^exponent: ratios capped by it never exceed the budget."""
+    return exp_bounds(Fraction(exponent))[0]
+
+
+def within(ratio: Fraction, epsilon: float) -> bool:
+    """Tell whether ratio <= e^epsilon, decided exactly.
+
+    >>> within(Fraction(271828, 100000), 1.0), within(Fraction(271829, 100000), 1.0)
+    (True, False)
+    """
+    # e^epsilon is irrational, so a ratio is never equal to it; one that came within 58 digits
+    # below it would be refused.
+    return ratio <= exp_below(epsilon)
+
+
+def log_above(ratio: Fraction) -> float:
+    """Return the smallest float that is at least ln(ratio): a loss is never understated."""
+    context = Context(prec=_DIGITS)
+    quotient = context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
+    exact = context.ln(quotient)
+    nearest = float(exact)
+    return nearest if Decimal(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+# --- rounding to a grid ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Evenly spaced points from -1 to 1 with a power of two of cells between them.
+
+    >>> Grid(4).points.tolist()
+    [-1.0, -0.5, 0.0, 0.5, 1.0]
+    """
+
+    cells: int
+
+    def __post_init__(self) -> None:
+        if self.cells < 1 or self.cells & (self.cells - 1):
+            raise ParameterError(f"a grid needs a power of two of cells; got {self.cells}")
+
+    @property
+    def step(self) -> float:
+        """The distance between neighbouring points."""
+        return 2.0 / self.cells
+
+    @cached_property
+    def points(self) -> Floats:
+        """The points, -1 first."""
+        return np.linspace(-1.0, 1.0, self.cells + 1)
+
+    def round(self, values: Floats, words: Words) -> Ints:
+        """Round each value to a neighbouring grid point, up with probability (its fraction).
+
+        X + dither, cut at the cell size: exact and unbiased for the fixed-point value X.
+
+        >>> Grid(2).round(np.array([-1.0, 0.5, 1.0]), np.array([0, 2**63, 2**64 - 1], "u8"))
+        array([0, 2, 2])
+        """
+        cell_bits = WORD_BITS - self.cells.bit_length() + 1
+        index = fixed_point(values)
+        index += (words >> np.uint64(64 - cell_bits)).view(np.int64)
+        index >>= cell_bits
+        return index
+
+    def interpolate(self, at_points: Floats, x: Floats) -> Floats:
+        """Return the expectation of a function of the rounded value, given at the grid points."""
+        return np.interp(x, self.points, at_points)
+
+
+def fixed_point(values: Floats) -> Ints:
+    """Return X = (x+1)*2^51, an integer in [0, 2^52], rounded to nearest.
+
+    x+3 lies in [2, 4], where the bit pattern of a double counts steps of 2^-51: the pattern
+    minus that of 2.0 is X. (A browser computes ((x+3)-2)*2^51, which is the same number.)
+
+    >>> fixed_point(np.array([-1.0, 0.0, 1.0])).tolist() == [0, 2**51, 2**52]
+    True
+    """
+    shifted: Ints = (values + 3.0).view(np.int64)
+    shifted -= _BITS_OF_TWO
+    return shifted
+
+
+# --- drawing from a table ----------------------------------------------------------------------
+
+
+class Table:
+    """Rows of integer weights, each row the law of a symbol; all rows have the same total.
+
+    >>> table = Table(np.array([[3, 1], [1, 3]]))
+    >>> table.draw(np.array([0, 1]), np.array([2**63, 2**63], "u8"))
+    array([0, 1], dtype=uint8)
+    """
+
+    def __init__(self, weights: Ints) -> None:
+        self.weights = np.array(weights, dtype=np.int64)
+        self.weights.setflags(write=False)
+        totals = self.weights.sum(axis=1)
+        self.total = int(totals[0])
+        if self.weights.min() < 0 or (totals != self.total).any():
+            raise ParameterError("weights must be non-negative and every row must have one total")
+        if self.total & (self.total - 1) or self.total > WHOLE:
+            raise ParameterError(f"the total must be a power of two up to 2^52; got {self.total}")
+
+    @property
+    def symbols(self) -> int:
+        """The size of the alphabet."""
+        return int(self.weights.shape[1])
+
+    @cached_property
+    def dtype(self) -> np.dtype[np.unsignedinteger]:
+        """The smallest unsigned integer that holds a symbol."""
+        return np.dtype(np.min_scalar_type(self.symbols - 1))
+
+    @cached_property
+    def cumulative(self) -> Ints:
+        """Cumulative weights: a word draws the number of entries of its row that are <= it."""
+        return np.cumsum(self.weights, axis=1)
+
+    @cached_property
+    def probabilities(self) -> Floats:
+        """The weights as probabilities (exact: a weight below 2^53 over a power of two)."""
+        return self.weights / self.total
+
+    def draw(self, rows: Ints, words: Words) -> NDArray[np.unsignedinteger]:
+        """Draw one symbol for each row index, each from its own word."""
+        guide, low, bits = self._guide
+        slot = rows << bits
+        slot |= (words >> np.uint64(64 - bits)).view(np.int64)
+        symbols = guide.take(slot)
+        hard = np.flatnonzero(symbols == self.symbols)
+        if len(hard):
+            drawn = words[hard] >> np.uint64(64 - self.total.bit_length() + 1)
+            symbols[hard] = self._search(rows[hard], low.take(slot[hard]), drawn.view(np.int64))
+        return symbols.astype(self.dtype, copy=False)
+
+    def _search(self, rows: Ints, symbols: NDArray[np.unsignedinteger], drawn: Ints) -> Ints:
+        """Walk up from a symbol that is not too high to the one that the word falls on."""
+        flat = self.cumulative.ravel()
+        found = rows * self.symbols + symbols
+        while (passed := flat.take(found) <= drawn).any():
+            found += passed
+        return found - rows * self.symbols
+
+    @cached_property
+    def _guide(self) -> tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger], int]:
+        """For each row and each value of a word's first bits: the symbol, and the lowest one.
+
+        Only speeds the search up: where the first bits leave a choice, the guide holds the
+        number of symbols instead, and the search starts at the lowest one possible.
+        """
+        bits = min(12, self.total.bit_length() - 1)
+        width = self.total >> bits
+        starts = np.arange(1 << bits, dtype=np.int64) * width
+        inner = [row[:-1] for row in self.cumulative]
+        low = np.stack([np.searchsorted(row, starts, side="right") for row in inner])
+        high = np.stack([np.searchsorted(row, starts + width - 1, side="right") for row in inner])
+        guide = np.where(low == high, low, self.symbols)
+        return (
+            guide.astype(np.min_scalar_type(self.symbols)).ravel(),
+            low.astype(self.dtype).ravel(),
+            bits,
+        )
+
+    def worst_ratio(self) -> tuple[Fraction | None, tuple[int, int], int]:
+        """Return the largest ratio between two rows on one symbol, the two rows and the symbol.
+
+        The ratio is None (infinite) when a symbol is possible for one row and not for another.
+        """
+        top, bottom = self.weights.max(axis=0), self.weights.min(axis=0)
+        symbol = _largest_ratio(top, bottom)
+        column = self.weights[:, symbol]
+        rows = int(column.argmax()), int(column.argmin())
+        high, low = int(column[rows[0]]), int(column[rows[1]])
+        return (Fraction(high, low) if low else None), rows, symbol
+
+
+def _largest_ratio(top: Ints, bottom: Ints) -> int:
+    """Return the index of the largest top/bottom, compared without rounding; 0/0 never wins."""
+    best = 0
+    pairs = list(zip(top.tolist(), bottom.tolist(), strict=True))
+    for index, (high, low) in enumerate(pairs):
+        if high * pairs[best][1] > pairs[best][0] * low or (high and not pairs[best][0]):
+            best = index
+    return best
+
+
+# --- the verdict -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The exact worst-case privacy loss, and where it is reached.
+
+    `epsilon` is ln(ratio), rounded up to a float, or infinity; `claimed` is what the mechanism
+    was asked to keep; `inputs` are the two values that are easiest to tell apart, by `output`.
+    """
+
+    epsilon: float
+    claimed: float
+    ratio: Fraction | None
+    inputs: tuple[float, float]
+    output: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether ratio <= e^claimed, decided in rational arithmetic."""
+        return self.ratio is not None and within(self.ratio, self.claimed)
+
+
+def table_loss(table: Table, points: Floats, claimed: float) -> Loss:
+    """Return the exact loss of a table whose rows answer for the given input points.
+
+    A value between two points mixes their rows, and a mixture is never easier to tell from
+    another mixture than the rows themselves are: the points decide.
+    """
+    ratio, (high, low), symbol = table.worst_ratio()
+    epsilon = math.inf if ratio is None else log_above(ratio)
+    return Loss(epsilon, claimed, ratio, (float(points[high]), float(points[low])), symbol)

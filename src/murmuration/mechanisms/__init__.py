@@ -1,0 +1,52 @@
+"""How one answer is randomised: one file each, found by being here.
+
+Every module in this folder that defines a `Mechanism` with a `name` is a mechanism. There is no
+list to add it to.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from murmuration.contract import Mechanism
+from murmuration.errors import ParameterError
+
+
+@cache
+def mechanisms() -> MappingProxyType[str, type[Mechanism]]:
+    """Return every mechanism's class by its name, sorted.
+
+    >>> "duchi" in mechanisms()
+    True
+    """
+    found: dict[str, type[Mechanism]] = {}
+    for module in pkgutil.iter_modules(__path__):
+        imported = importlib.import_module(f"{__name__}.{module.name}")
+        for _, member in inspect.getmembers(imported, inspect.isclass):
+            if issubclass(member, Mechanism) and "name" in vars(member):
+                found[member.name] = member
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+def mechanism(name: str, **parameters: Any) -> Mechanism:
+    """Return the mechanism of that name with these parameters, `epsilon` among them.
+
+    >>> mechanism("duchi", epsilon=1.0)
+    Duchi(epsilon=1.0)
+    """
+    try:
+        chosen = mechanisms()[name]
+    except (KeyError, TypeError):
+        names = ", ".join(mechanisms())
+        raise ParameterError(f"no mechanism is called {name!r}; there are {names}") from None
+    try:
+        inspect.signature(chosen).bind(**parameters)
+    except TypeError as problem:
+        accepted = ", ".join(inspect.signature(chosen).parameters)
+        raise ParameterError(f"{name}: {problem}; its parameters are {accepted}") from None
+    return chosen(**parameters)

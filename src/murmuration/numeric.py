@@ -1,0 +1,288 @@
+"""One sampler for every numeric mechanism: a grid, a table, and a value for each symbol.
+
+A numeric mechanism is a `Design`. The device rounds the private value at random to a grid point,
+then draws a symbol from that point's row of integer weights: two words a person. The analyst
+replaces each symbol by its value; the average is the mean, without bias.
+
+The files in `mechanisms/` only say which table. Two of the building blocks they share are here:
+`window` (a high plateau that slides over a floor) and `ramp` (one bit whose odds are linear).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from murmuration import distribution
+from murmuration.contract import Mechanism, Reports, Tally, require_same
+from murmuration.distribution import Distribution
+from murmuration.errors import EmptyError, InputError, ParameterError
+from murmuration.estimate import About, Estimate
+from murmuration.law import (
+    WHOLE,
+    Floats,
+    Grid,
+    Ints,
+    Loss,
+    Table,
+    exp_below,
+    table_loss,
+)
+from murmuration.randomness import Rng, Words, require_rng
+
+WORDS_PER_PERSON = 2
+CHUNK = 1 << 14
+"""People per pass: the temporaries of one pass stay in the processor's cache."""
+COUNT_CHUNK = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Integer weights (a row per grid point, a column per symbol) and the symbols' values."""
+
+    weights: Ints
+    values: Floats
+
+    @cached_property
+    def table(self) -> Table:
+        """The law that is sampled and audited."""
+        return Table(self.weights)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The points that values are rounded to; one row of weights each."""
+        return Grid(len(self.weights) - 1)
+
+    @cached_property
+    def second_moments(self) -> Floats:
+        """E[value^2] at each grid point."""
+        return self.table.probabilities @ self.values**2
+
+    @cached_property
+    def noise_reading(self) -> Floats | None:
+        """Numbers v with E[v(symbol)] = variance at every grid point: reads the noise off reports.
+
+        The average of v over reports is the average noise variance of the very people who sent
+        them. None where the table is too coarse to tell (then a bound is used).
+        """
+        probabilities = self.table.probabilities
+        target = self.second_moments - self.grid.points**2
+        # Weighted least norm: of all readings, the one that varies least from report to report.
+        scale = np.sqrt(probabilities.mean(axis=0))
+        scaled, *_ = np.linalg.lstsq(probabilities / scale, target, rcond=1e-10)
+        reading = scaled / scale
+        exact = np.allclose(probabilities @ reading, target, rtol=1e-6, atol=1e-9)
+        return reading if exact else None
+
+
+class NumericMechanism(Mechanism):
+    """A mechanism for one number in [-1, 1], given by its design."""
+
+    @abstractmethod
+    def build(self) -> Design:
+        """Return the integer table and the values, computed once."""
+
+    @cached_property
+    def design(self) -> Design:
+        """The integer table and the values that everything below reads."""
+        return self.build()
+
+    @property
+    def symbols(self) -> int:
+        """The size of the alphabet."""
+        return self.design.table.symbols
+
+    def law_bytes(self) -> bytes:
+        """Return the weights."""
+        return self.design.weights.astype("<i8").tobytes()
+
+    # --- device ---
+
+    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
+        """Turn numbers in [-1, 1] into reports; person i uses words 2i and 2i+1."""
+        rng = require_rng(rng)
+        numbers = checked_values(values)
+        reports = np.empty(len(numbers), dtype=self.design.table.dtype)
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            words = rng.words(WORDS_PER_PERSON * len(chunk))
+            reports[start : start + CHUNK] = self.respond(chunk, words.reshape(-1, 2))
+        return reports
+
+    def respond(self, values: Floats, words: Words) -> Reports:
+        """Return the reports that these words make of these values: no randomness but theirs."""
+        rows = self.design.grid.round(values, words[:, 0])
+        return self.design.table.draw(rows, words[:, 1])
+
+    # --- collector ---
+
+    def tally(self, reports: ArrayLike) -> Tally:
+        """Count each symbol."""
+        checked = self.checked_reports(reports)
+        counts = np.zeros(self.symbols, dtype=np.int64)
+        for start in range(0, len(checked), COUNT_CHUNK):
+            chunk = checked[start : start + COUNT_CHUNK]
+            counts += np.bincount(chunk, minlength=self.symbols)
+        return Tally(self, counts)
+
+    # --- analyst ---
+
+    def estimate(self, tally: Tally, about: str = "participants") -> Estimate:
+        """Return the mean: sum(counts * values) / n, unbiased, with its standard error."""
+        subject = About.parse(about)
+        n = require_same(self, tally).n
+        if n == 0:
+            raise EmptyError("no reports yet: nothing to estimate")
+        mean = float(tally.counts @ self.design.values) / n
+        spread = self._spread(tally.counts, n, mean)
+        noise = self._noise(tally.counts, n, spread) if subject is About.PARTICIPANTS else spread
+        return Estimate(mean, math.sqrt(noise / n), n, self.epsilon, subject)
+
+    def _spread(self, counts: Ints, n: int, mean: float) -> float:
+        """Sample variance of the per-report values: noise plus the spread of the people."""
+        if n == 1:
+            return math.inf
+        return float(counts @ (self.design.values - mean) ** 2) / (n - 1)
+
+    def _noise(self, counts: Ints, n: int, spread: float) -> float:
+        """Average noise variance of the people who took part: read off, never above the bounds.
+
+        Between grid points rounding adds up to step^2/4 to what the points show.
+        """
+        reading = self.design.noise_reading
+        bounds = [spread, self.worst_variance()]
+        if reading is not None:
+            low = float(self._point_variances.min())
+            bounds.append(max(low, float(counts @ reading) / n) + self.design.grid.step**2 / 4)
+        return min(bounds)
+
+    def distribution(
+        self, tally: Tally, method: str = "ems", bins: int | None = None
+    ) -> Distribution:
+        """Read the whole distribution from the same counts, by EM on the known table.
+
+        `method` is "em" (maximum likelihood) or "ems" (smoothed at each step, the default).
+        """
+        n = require_same(self, tally).n
+        if n == 0:
+            raise EmptyError("no reports yet: nothing to estimate")
+        table, cells = self.design.table, self.design.grid.cells
+        channel = distribution.binned(table.probabilities, distribution.checked_bins(bins, cells))
+        return distribution.fit(channel, tally.counts, method, self.epsilon)
+
+    # --- auditor and planner ---
+
+    def loss(self) -> Loss:
+        """Return the exact worst-case loss of the weights."""
+        return table_loss(self.design.table, self.design.grid.points, self.epsilon)
+
+    def variance(self, x: ArrayLike) -> Floats:
+        """Return Var(x) = E[value^2 | x] - x^2, rounding to the grid included."""
+        numbers = checked_values(x)
+        return self.design.grid.interpolate(self.design.second_moments, numbers) - numbers**2
+
+    @cached_property
+    def _point_variances(self) -> Floats:
+        return self.design.second_moments - self.design.grid.points**2
+
+    def worst_variance(self) -> float:
+        """Return the largest variance on [-1, 1], between grid points too.
+
+        In a cell E[value^2|x] is a line, so Var is a parabola with its top at half the slope.
+        """
+        grid, moments = self.design.grid, self.design.second_moments
+        slopes = np.diff(moments) / grid.step
+        tops = np.clip(slopes / 2, grid.points[:-1], grid.points[1:])
+        return float(max(self._point_variances.max(), self.variance(tops).max()))
+
+
+def checked_values(values: ArrayLike) -> Floats:
+    """Return the values as floats in [-1, 1], or say that they are not, without repeating them."""
+    try:
+        array = np.atleast_1d(np.asarray(values))
+        if array.dtype.kind not in "fiu" and array.size:
+            raise TypeError
+        numbers = array.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise InputError("values must be real numbers in [-1, 1]") from None
+    if numbers.ndim != 1:
+        raise InputError(f"values must be a flat array, one number a person; got {numbers.ndim}-d")
+    if numbers.size and not (numbers.min() >= -1 and numbers.max() <= 1):
+        outside = ~((numbers >= -1) & (numbers <= 1))
+        raise InputError(
+            f"values must be in [-1, 1]; {int(outside.sum())} of {numbers.size} are not (first at "
+            f"position {int(outside.argmax())}). Rescale and clamp first; nothing was sent."
+        )
+    return numbers
+
+
+# --- building blocks ---------------------------------------------------------------------------
+
+
+def window(cells: int, width: Fraction, epsilon: float, total: int = WHOLE) -> Design:
+    """Slide a plateau of weight hi and the given width (in bins) over a floor of weight lo.
+
+    Row i covers `inner` whole bins and a fraction of one more on each side, so any width can be
+    had, and the mean of row i is linear in i: unbiased by one scale factor, exactly. hi is
+    floor(e^epsilon * lo), what is left of the total lies on the middle symbol of every row:
+    rounding only ever adds noise.
+    """
+    inner = math.ceil(width) - 1
+    inner = max(1, inner - 1 + inner % 2)  # odd, so that there is a middle symbol
+    side = max(Fraction(1, 1 << 20), (width - inner) / 2)
+    ratio = exp_below(epsilon)
+    lo = int((total - 2) / (cells + (inner + 2 * side) * ratio))
+    hi = int(ratio * lo)
+    rise = int(side * (hi - lo))
+    floor = np.full(cells + inner + 2, lo, dtype=np.int64)
+    floor[[0, -1]] = math.ceil(side * lo)  # the end bins are as narrow as the part that is used
+    return _slide(floor, cells, inner, (hi - lo, rise), total)
+
+
+def _slide(floor: Ints, cells: int, inner: int, rises: tuple[int, int], total: int) -> Design:
+    """Lay the plateau over the floor at each of its places and fix the total and the scale."""
+    full, side = rises
+    plateau = np.full(inner + 2, full, dtype=np.int64)
+    plateau[[0, -1]] = side
+    weights = np.tile(floor, (cells + 1, 1))
+    for row, place in enumerate(weights):
+        place[row : row + inner + 2] += plateau
+    weights[:, len(floor) // 2] += total - weights[0].sum()
+    # E[position | i] = (i - cells/2) * sum(plateau)/total, and x_i = (i - cells/2) * 2/cells.
+    scale = 2 * total / (cells * int(plateau.sum()))
+    positions = np.arange(len(floor)) - (len(floor) - 1) / 2
+    return Design(weights, positions * scale)
+
+
+def ramp(cells: int, epsilon: float, total: int = WHOLE) -> Design:
+    """Give one bit odds that are linear in x: lie : truth at -1, truth : lie at +1.
+
+    lie = ceil(total / (e^epsilon + 1)), rounded up further until truth - lie can be shared
+    equally by the cells.
+    """
+    lie = math.ceil(total / (exp_below(epsilon) + 1))
+    gap = (total - 2 * lie) // (2 * cells) * (2 * cells)
+    if gap <= 0:
+        raise ParameterError(f"epsilon {epsilon!r} is too small for {cells} cells")
+    low = (total - gap) // 2 + np.arange(cells + 1, dtype=np.int64) * (gap // cells)
+    bound = total / gap
+    return Design(np.stack([total - low, low], axis=1), np.array([-bound, bound]))
+
+
+def unbiased(weights: Ints, values: Floats) -> Design:
+    """Return a design whose values are moved by the least-norm step that removes all bias.
+
+    values + P^T (P P^T)^-1 (x - P values), with P the realised probabilities.
+    """
+    design = Design(weights, values)
+    probabilities, points = design.table.probabilities, design.grid.points
+    for _ in range(2):  # the second step removes the rounding error of the first
+        step, *_ = np.linalg.lstsq(probabilities, points - probabilities @ values, rcond=1e-12)
+        values = values + step
+    return Design(weights, values)

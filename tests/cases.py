@@ -1,0 +1,55 @@
+"""One row a mechanism: what the generic tests need to know about it. Add yours here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import murmuration
+from murmuration.mechanisms.piecewise import closed_form, plateau_ratio
+
+
+def bound(epsilon: float) -> float:
+    """B = coth(eps/2)."""
+    return 1 / math.tanh(epsilon / 2)
+
+
+def plateau(t: str) -> Callable[[float], float]:
+    """The worst-case variance of the continuous piecewise mechanism."""
+    return lambda epsilon: closed_form(epsilon, float(plateau_ratio(epsilon, t)), 1.0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A mechanism, with the worst-case variance that its paper gives (a formula or a table)."""
+
+    name: str
+    worst: Callable[[float], float] | dict[float, float]
+    parameters: dict[str, Any] = field(default_factory=dict)
+    tolerance: float = 0.005
+
+    def at(self, epsilon: float) -> murmuration.Mechanism:
+        return murmuration.mechanism(self.name, epsilon=epsilon, **self.parameters)
+
+    def __str__(self) -> str:
+        return "-".join([self.name, *map(str, self.parameters.values())])
+
+
+HYBRID = {0.25: 64.668, 0.5: 16.671, 1: 4.289, 2: 1.042, 3: 0.432, 4: 0.219, 5: 0.1215}
+THREE = {0.25: 64.668, 0.5: 16.671, 1: 4.455, 2: 1.000, 3: 0.456, 4: 0.318, 5: 0.274}
+# The certified lower end of the limit that nobody can beat (../shared/design/mechanisms.md, 0.1).
+LIMIT = {0.5: 16.00259, 1: 3.99054, 2: 0.86535, 3: 0.30394, 4: 0.12696, 5: 0.05726}
+
+CASES = [
+    Case("laplace", lambda epsilon: 8 / epsilon**2),
+    Case("duchi", lambda epsilon: bound(epsilon) ** 2),
+    Case("piecewise", plateau("pm")),
+    Case("piecewise", plateau("sub"), {"t": "sub"}),
+    Case("piecewise", plateau("optimal"), {"t": "optimal"}),
+    Case("hybrid", HYBRID),
+    Case("three-output", THREE),
+    Case("dithered", lambda epsilon: bound(epsilon) ** 2 - 2 / 3, tolerance=0.001),
+    Case("square-wave", {}),
+]

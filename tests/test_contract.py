@@ -1,0 +1,47 @@
+"""Every mechanism keeps the contract, at small and large epsilon."""
+
+from __future__ import annotations
+
+import pytest
+from cases import CASES, Case
+from checks import MECHANISM_CHECKS, check_coverage
+
+import murmuration
+
+EPSILONS = [0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_every_mechanism_has_a_row() -> None:
+    assert {case.name for case in CASES} == set(murmuration.mechanisms())
+
+
+@pytest.mark.parametrize("check", MECHANISM_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_contract(case: Case, epsilon: float, check) -> None:
+    check(case.at(epsilon))
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.7, 1.7, 6.5, 10.0])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_loss_at_unusual_epsilon(case: Case, epsilon: float) -> None:
+    if case.name == "optimal" and epsilon not in (0.1, 1.7):
+        pytest.skip("built on demand: two of them are enough")
+    loss = case.at(epsilon).loss()
+    assert loss.holds
+    assert epsilon - 1e-5 < loss.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_worst_variance_is_the_published_one(case: Case, epsilon: float) -> None:
+    expected = case.worst(epsilon) if callable(case.worst) else case.worst.get(epsilon)
+    if expected is not None:
+        assert case.at(epsilon).worst_variance() == pytest.approx(expected, rel=case.tolerance)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_coverage(case: Case, epsilon: float) -> None:
+    # With three grid points nobody can tell how people spread between them: a bound is used.
+    check_coverage(case.at(epsilon), tight=not (case.name == "three-output" and epsilon > 1))

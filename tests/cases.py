@@ -52,4 +52,5 @@ CASES = [
     Case("three-output", THREE),
     Case("dithered", lambda epsilon: bound(epsilon) ** 2 - 2 / 3, tolerance=0.001),
     Case("square-wave", {}),
+    Case("optimal", LIMIT, tolerance=0.005),
 ]

@@ -14,6 +14,8 @@ from murmuration.law import Floats, Ints
 
 METHODS = ("em", "ems")
 MAX_STEPS = 20_000
+FINE = 512
+"""EM works on this many bins; coarser ones are sums. Smoothing over fewer bins blurs too much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ class Distribution:
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Return the share of people at or below x."""
-        return np.asarray(np.interp(x, self.edges, self._heights))
+        return np.asarray(np.interp(np.asarray(x, dtype=np.float64), self.edges, self._heights))
 
     def quantile(self, share: ArrayLike) -> Floats:
         """Return the value below which that share of people lies."""
@@ -71,27 +73,28 @@ class Distribution:
         return Distribution(self.histogram, self.n, self.epsilon, self.method, low, high)
 
 
-def checked_bins(bins: int | None, cells: int) -> int:
-    """Return the number of bins: by default every cell of the grid, at most 64."""
-    chosen = min(cells, 64) if bins is None else bins
-    if chosen < 2 or cells % chosen:
-        raise ParameterError(
-            f"this mechanism's grid has {cells} cells: bins must be 2 or more and divide that; "
-            f"got {bins}"
-        )
-    return chosen
+def checked_bins(bins: int) -> int:
+    """Return the number of bins to show, or say which are possible."""
+    if isinstance(bins, bool) or bins not in (2, 4, 8, 16, 32, 64, 128, 256, FINE):
+        raise ParameterError(f"bins must be a power of two from 2 to {FINE}; got {bins!r}")
+    return bins
 
 
-def binned(probabilities: Floats, bins: int) -> Floats:
-    """Return the law of the symbol for someone anywhere in a bin, a row per bin.
+def fine_channel(probabilities: Floats) -> Floats:
+    """Return the law of the symbol in each of the FINE bins, from its law at the grid points.
 
-    A value in a cell is rounded to its two ends; averaged over the cell, half and half.
+    Between grid points the law is linear, so its average over a bin is its value in the middle.
     """
-    cells = (probabilities[:-1] + probabilities[1:]) / 2
-    return np.asarray(cells.reshape(bins, -1, cells.shape[1]).mean(axis=1))
+    cells = len(probabilities) - 1
+    place = (np.arange(FINE) + 0.5) * cells / FINE
+    low = np.minimum(place.astype(np.int64), cells - 1)
+    up = (place - low)[:, None]
+    return np.asarray(probabilities[low] * (1 - up) + probabilities[low + 1] * up)
 
 
-def fit(channel: Floats, counts: Ints, method: str, epsilon: float) -> Distribution:
+def fit(
+    probabilities: Floats, counts: Ints, method: str, epsilon: float, bins: int
+) -> Distribution:
     """Fit shares of bins to counts of symbols, from a uniform start.
 
     E-step and M-step in one: share <- share * sum_y P(y|bin) counts_y / expected_y / n. Method
@@ -101,11 +104,12 @@ def fit(channel: Floats, counts: Ints, method: str, epsilon: float) -> Distribut
     """
     if method not in METHODS:
         raise ParameterError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    shown = checked_bins(bins)
     n = int(counts.sum())
-    shares = np.full(len(channel), 1 / len(channel))
+    shares = np.full(FINE, 1 / FINE)
     gain = 1e-3 * (math.exp(epsilon) if method == "em" else 1.0)
     seen = counts > 0
-    channel, observed = channel[:, seen], counts[seen]
+    channel, observed = fine_channel(probabilities)[:, seen], counts[seen]
     before = -math.inf
     for _ in range(MAX_STEPS):
         expected = shares @ channel
@@ -116,7 +120,7 @@ def fit(channel: Floats, counts: Ints, method: str, epsilon: float) -> Distribut
         shares = shares * (channel @ (observed / expected)) / n
         if method == "ems":
             shares = _smooth(shares)
-    return Distribution(shares, n, epsilon, method)
+    return Distribution(shares.reshape(shown, -1).sum(axis=1), n, epsilon, method)
 
 
 def _smooth(shares: Floats) -> Floats:

@@ -143,6 +143,20 @@ def fixed_point(values: Floats) -> Ints:
 # --- drawing from a table ----------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class _Guide:
+    """What the first bits of a word say, by row and bits; it only speeds drawing up.
+
+    `settled` is the symbol, or the number of symbols where the bits leave a choice; then it is
+    one from `low` to `high`.
+    """
+
+    bits: int
+    settled: NDArray[np.unsignedinteger]
+    low: NDArray[np.unsignedinteger]
+    high: NDArray[np.unsignedinteger]
+
+
 class Table:
     """Rows of integer weights, each row the law of a symbol; all rows have the same total.
 
@@ -183,42 +197,43 @@ class Table:
 
     def draw(self, rows: Ints, words: Words) -> NDArray[np.unsignedinteger]:
         """Draw one symbol for each row index, each from its own word."""
-        guide, low, bits = self._guide
-        slot = rows << bits
-        slot |= (words >> np.uint64(64 - bits)).view(np.int64)
-        symbols = guide.take(slot)
+        guide = self._guide
+        slot = rows << guide.bits
+        slot |= (words >> np.uint64(64 - guide.bits)).view(np.int64)
+        symbols = guide.settled.take(slot)
         hard = np.flatnonzero(symbols == self.symbols)
         if len(hard):
             drawn = words[hard] >> np.uint64(64 - self.total.bit_length() + 1)
-            symbols[hard] = self._search(rows[hard], low.take(slot[hard]), drawn.view(np.int64))
+            symbols[hard] = self._search(rows[hard], slot[hard], drawn.view(np.int64))
         return symbols.astype(self.dtype, copy=False)
 
-    def _search(self, rows: Ints, symbols: NDArray[np.unsignedinteger], drawn: Ints) -> Ints:
-        """Walk up from a symbol that is not too high to the one that the word falls on."""
-        flat = self.cumulative.ravel()
-        found = rows * self.symbols + symbols
-        while (passed := flat.take(found) <= drawn).any():
-            found += passed
-        return found - rows * self.symbols
+    def _search(self, rows: Ints, slot: Ints, drawn: Ints) -> Ints:
+        """Halve each range of possible symbols until one is left."""
+        flat, base = self.cumulative.ravel(), rows * self.symbols
+        low = base + self._guide.low.take(slot)
+        high = base + self._guide.high.take(slot)
+        while (low < high).any():
+            middle = (low + high) >> 1
+            passed = flat.take(middle) <= drawn
+            low = np.where(passed, middle + 1, low)
+            high = np.where(passed, high, middle)
+        return low - base
 
     @cached_property
-    def _guide(self) -> tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger], int]:
-        """For each row and each value of a word's first bits: the symbol, and the lowest one.
-
-        Only speeds the search up: where the first bits leave a choice, the guide holds the
-        number of symbols instead, and the search starts at the lowest one possible.
-        """
+    def _guide(self) -> _Guide:
+        """Sort every row's words by their first 12 bits: most are settled by them."""
         bits = min(12, self.total.bit_length() - 1)
         width = self.total >> bits
         starts = np.arange(1 << bits, dtype=np.int64) * width
         inner = [row[:-1] for row in self.cumulative]
         low = np.stack([np.searchsorted(row, starts, side="right") for row in inner])
         high = np.stack([np.searchsorted(row, starts + width - 1, side="right") for row in inner])
-        guide = np.where(low == high, low, self.symbols)
-        return (
-            guide.astype(np.min_scalar_type(self.symbols)).ravel(),
-            low.astype(self.dtype).ravel(),
+        settled = np.where(low == high, low, self.symbols).astype(np.min_scalar_type(self.symbols))
+        return _Guide(
             bits,
+            settled.ravel(),
+            low.astype(self.dtype).ravel(),
+            high.astype(self.dtype).ravel(),
         )
 
     def worst_ratio(self) -> tuple[Fraction | None, tuple[int, int], int]:

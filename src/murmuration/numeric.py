@@ -14,7 +14,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -91,7 +91,7 @@ class NumericMechanism(Mechanism):
     @cached_property
     def design(self) -> Design:
         """The integer table and the values that everything below reads."""
-        return self.build()
+        return _built(self)
 
     @property
     def symbols(self) -> int:
@@ -162,9 +162,7 @@ class NumericMechanism(Mechanism):
             bounds.append(max(low, float(counts @ reading) / n) + self.design.grid.step**2 / 4)
         return min(bounds)
 
-    def distribution(
-        self, tally: Tally, method: str = "ems", bins: int | None = None
-    ) -> Distribution:
+    def distribution(self, tally: Tally, method: str = "ems", bins: int = 64) -> Distribution:
         """Read the whole distribution from the same counts, by EM on the known table.
 
         `method` is "em" (maximum likelihood) or "ems" (smoothed at each step, the default).
@@ -172,9 +170,8 @@ class NumericMechanism(Mechanism):
         n = require_same(self, tally).n
         if n == 0:
             raise EmptyError("no reports yet: nothing to estimate")
-        table, cells = self.design.table, self.design.grid.cells
-        channel = distribution.binned(table.probabilities, distribution.checked_bins(bins, cells))
-        return distribution.fit(channel, tally.counts, method, self.epsilon)
+        probabilities = self.design.table.probabilities
+        return distribution.fit(probabilities, tally.counts, method, self.epsilon, bins)
 
     # --- auditor and planner ---
 
@@ -200,6 +197,12 @@ class NumericMechanism(Mechanism):
         slopes = np.diff(moments) / grid.step
         tops = np.clip(slopes / 2, grid.points[:-1], grid.points[1:])
         return float(max(self._point_variances.max(), self.variance(tops).max()))
+
+
+@lru_cache(maxsize=64)
+def _built(mechanism: NumericMechanism) -> Design:
+    """Share one design between equal mechanisms, so that nothing is computed twice."""
+    return mechanism.build()
 
 
 def checked_values(values: ArrayLike) -> Floats:
@@ -256,7 +259,7 @@ def _slide(floor: Ints, cells: int, inner: int, rises: tuple[int, int], total: i
     weights[:, len(floor) // 2] += total - weights[0].sum()
     # E[position | i] = (i - cells/2) * sum(plateau)/total, and x_i = (i - cells/2) * 2/cells.
     scale = 2 * total / (cells * int(plateau.sum()))
-    positions = np.arange(len(floor)) - (len(floor) - 1) / 2
+    positions = np.arange(len(floor), dtype=np.float64) - (len(floor) - 1) / 2
     return Design(weights, positions * scale)
 
 

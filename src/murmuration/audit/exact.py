@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from murmuration.law import Ints, Loss
+from murmuration.law import Floats, Ints, Loss
 from murmuration.numeric import NumericMechanism
 from murmuration.randomness import ScriptedRng, Words
 
@@ -46,18 +46,31 @@ def _compare(mechanism: NumericMechanism) -> tuple[int, int]:
     """Return how many boundary words were tried and how many gave another symbol than the law."""
     table, points = mechanism.design.table, mechanism.design.grid.points
     tried = wrong = 0
-    for row, point in enumerate(points):
+    for row in range(len(points)):
         drawn, expected = _boundaries(table.weights[row])
         words = _as_words(drawn, table.total)
-        values = np.full(len(words), point)
-        # The rounding word must not matter on a grid point: try both of its ends.
-        for rounding in (0, (1 << 64) - 1):
+        for value, rounding in _ways_to(row, points):
             pairs = np.stack([np.full_like(words, rounding), words], axis=1)
-            reports = mechanism.privatize(values, ScriptedRng(pairs.ravel()))
+            rng = ScriptedRng(pairs.ravel())
+            reports = mechanism.privatize(np.full(len(words), value), rng)
             received = mechanism.unpack(mechanism.pack(reports))
             wrong += int((received != expected).sum())
             tried += len(words)
     return tried, wrong
+
+
+def _ways_to(row: int, points: Floats) -> list[tuple[float, int]]:
+    """Return values and rounding words that must end in this row of the table.
+
+    On a grid point the rounding word must not matter; halfway to a neighbour it must decide.
+    """
+    lowest, highest = 0, (1 << 64) - 1
+    ways = [(float(points[row]), lowest), (float(points[row]), highest)]
+    if row + 1 < len(points):
+        ways.append((float(points[row] + points[row + 1]) / 2, lowest))
+    if row > 0:
+        ways.append((float(points[row] + points[row - 1]) / 2, highest))
+    return ways
 
 
 def _boundaries(weights: Ints) -> tuple[Ints, Ints]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from murmuration.contract import Mechanism
 from murmuration.errors import ParameterError
+from murmuration.numeric import NumericMechanism
 
 
 @cache
@@ -50,3 +51,15 @@ def mechanism(name: str, **parameters: Any) -> Mechanism:
         accepted = ", ".join(inspect.signature(chosen).parameters)
         raise ParameterError(f"{name}: {problem}; its parameters are {accepted}") from None
     return chosen(**parameters)
+
+
+def numeric_mechanism(name: str, **parameters: Any) -> NumericMechanism:
+    """Return the numeric mechanism of that name, or say that it is not one.
+
+    >>> numeric_mechanism("duchi", epsilon=1.0).answers.value
+    'mean'
+    """
+    chosen = mechanism(name, **parameters)
+    if not isinstance(chosen, NumericMechanism):
+        raise ParameterError(f"{name} does not take a number")
+    return chosen

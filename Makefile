@@ -1,0 +1,41 @@
+# make demo   a million simulated people, every mechanism        make check  format, lint, types, layers
+# make test   the whole test suite                               make bench  speed beside peers
+.PHONY: setup demo test check format bench tables clean
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[plots,dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/murmur demo
+
+test: setup
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules --cov --cov-report=term src tests
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@! git grep -nIE 'https?://[^ ]*(pypi|npmjs|debian)' -- '*constraints*' '*lock*' || { echo "registry address in a pinned file"; exit 1; }
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup
+	$(BIN)/python benchmarks/run.py
+
+tables: setup
+	$(BIN)/python benchmarks/tables.py
+
+clean:
+	rm -rf $(VENV) out .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,49 @@
+"""`make tables`: build the LP-optimal tables that the package carries (minutes; run on purpose)."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from murmuration.mechanisms import optimal
+
+EPSILONS = (
+    0.1,
+    0.2,
+    0.25,
+    0.3,
+    0.5,
+    0.75,
+    1.0,
+    1.25,
+    1.5,
+    2.0,
+    2.5,
+    3.0,
+    3.5,
+    4.0,
+    5.0,
+    6.0,
+    8.0,
+    10.0,
+)
+FOLDER = Path("src/murmuration/tables")
+
+
+def main() -> None:
+    """Build what is missing; a table that is there is never changed: reports depend on it."""
+    FOLDER.mkdir(exist_ok=True)
+    for epsilon in EPSILONS:
+        path = FOLDER / optimal.file_name(epsilon, None)
+        if path.exists():
+            continue
+        start = time.perf_counter()
+        solution = optimal.build(epsilon)
+        path.write_bytes(solution.to_bytes())
+        shape = solution.design.weights.shape
+        print(f"{path} {shape} {time.perf_counter() - start:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""The command `murmur`: one file a command."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.markup import escape
+
+from murmuration import __version__
+from murmuration.cli.audit import audit
+from murmuration.cli.compare import compare
+from murmuration.cli.demo import demo
+from murmuration.cli.mechanisms import mechanisms
+from murmuration.cli.output import errors
+from murmuration.errors import MurmurationError
+
+app = typer.Typer(
+    name="murmur",
+    help="Collect and analyse data under exact local differential privacy.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"murmur {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Collect and analyse data under exact local differential privacy."""
+
+
+for command in (mechanisms, audit, compare, demo):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one clear line and exit code 2, no traceback."""
+    try:
+        app()
+    except MurmurationError as problem:
+        errors.print(
+            f"[bold red]murmur:[/] {escape(str(problem))}", highlight=False, soft_wrap=True
+        )
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,165 @@
+"""`murmur compare`: every mechanism's error, measured, predicted, and against the limit."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from murmuration.cli.output import console, emit_json, errors, progress_bar, pyplot, save_plot
+from murmuration.compare import CROWDS, Row, contestants, crowd
+from murmuration.compare import compare as run_compare
+from murmuration.errors import ParameterError
+from murmuration.law import Floats
+from murmuration.randomness import seeded_rng
+
+
+def compare(
+    epsilon: Annotated[str, typer.Option(help="A list, such as 0.5,1,2,4.")] = "0.5,1,2,4",
+    data: Annotated[
+        str, typer.Option(help=f"A CSV file, or one of: {', '.join(CROWDS)}.")
+    ] = "uniform",
+    column: Annotated[str | None, typer.Option(help="The column of the CSV file.")] = None,
+    low: Annotated[
+        float | None, typer.Option(help="Lower end of the range (default: min).")
+    ] = None,
+    high: Annotated[float | None, typer.Option(help="Upper end (default: max).")] = None,
+    mechanism: Annotated[
+        list[str] | None, typer.Option(help="Only this one; may be repeated.")
+    ] = None,
+    people: Annotated[int, typer.Option(min=1, help="How many, of a named crowd.")] = 2000,
+    runs: Annotated[int, typer.Option(min=2, help="Collections to simulate per line.")] = 500,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same table.")] = 1,
+    plot: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path("out/compare.png"),
+    no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Simulate collections with every numeric mechanism and compare error, theory and limit."""
+    if not no_plot:
+        pyplot()  # if it is missing, say so before the work, not after
+    epsilons = parse_epsilons(epsilon)
+    values = _values(data, column, low, high, people, seed)
+    jobs = len(epsilons) * len(contestants(mechanism))
+    rows: list[Row] = []
+    with progress_bar() as bar:
+        task = bar.add_task("comparing", total=jobs)
+        for row in run_compare(values, epsilons, runs, seeded_rng(seed), mechanism):
+            rows.append(row)
+            bar.advance(task)
+    if as_json:
+        emit_json([{**dataclasses.asdict(row), "above_limit": row.above_limit} for row in rows])
+    else:
+        _print(rows, f"{data}, {len(values):,} people, {runs} runs")
+    if not no_plot:
+        save_plot(draw(rows, data), plot)
+
+
+def parse_epsilons(text: str) -> list[float]:
+    """Read a comma-separated list of epsilons.
+
+    >>> parse_epsilons("0.5, 1")
+    [0.5, 1.0]
+    """
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ParameterError(f"--epsilon takes numbers with commas between; got {text!r}") from None
+
+
+def _values(
+    data: str, column: str | None, low: float | None, high: float | None, people: int, seed: int
+) -> Floats:
+    """Return private values in [-1, 1] from a named crowd or a file's column."""
+    if data in CROWDS:
+        return crowd(data, people, seed)
+    numbers = read_column(Path(data), column)
+    bottom = float(numbers.min()) if low is None else low
+    top = float(numbers.max()) if high is None else high
+    if not bottom < top:
+        raise ParameterError(f"the range [{bottom}, {top}] is empty; give --low and --high")
+    clamped = np.clip(numbers, bottom, top)
+    if moved := int((clamped != numbers).sum()):
+        errors.print(f"{moved:,} of {len(numbers):,} values clamped to [{bottom:g}, {top:g}]")
+    return np.clip(2 * (clamped - bottom) / (top - bottom) - 1, -1, 1)
+
+
+def read_column(path: Path, column: str | None) -> Floats:
+    """Read a numeric column of a CSV file with a header; a file of one column needs no name."""
+    if not path.is_file():
+        raise ParameterError(f"{path} is neither a file nor one of {', '.join(CROWDS)}")
+    with path.open(newline="", encoding="utf-8") as lines:
+        rows = csv.DictReader(lines)
+        names = list(rows.fieldnames or [])
+        wanted = column if column is not None or len(names) != 1 else names[0]
+        if wanted not in names:
+            raise ParameterError(f"--column must be one of {', '.join(names)}; got {column}")
+        texts = [row[wanted] for row in rows]
+    try:
+        numbers = np.array(texts, dtype=np.float64)
+    except ValueError:
+        raise ParameterError(
+            f"column {wanted} of {path} holds something that is no number"
+        ) from None
+    if not len(numbers) or not np.isfinite(numbers).all():
+        raise ParameterError(f"column {wanted} of {path} is empty or holds nan or infinity")
+    return numbers
+
+
+def _print(rows: list[Row], title: str) -> None:
+    table = Table(title=f"n·MSE of the mean: {title}")
+    table.add_column("epsilon", no_wrap=True)
+    table.add_column("mechanism", no_wrap=True)
+    for heading in ("measured", "predicted", "worst", "limit", "worst/limit"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for epsilon in dict.fromkeys(row.epsilon for row in rows):
+        for row in (row for row in rows if row.epsilon == epsilon):
+            table.add_row(
+                f"{epsilon:g}",
+                row.mechanism,
+                f"{row.measured:.3g} ± {row.stderr:.1g}",
+                *(f"{number:.4g}" for number in (row.predicted, row.worst, row.limit)),
+                f"{row.above_limit:.3f}",
+            )
+        table.add_section()
+    console.print(table)
+    console.print(
+        "worst case: the value that is hardest for the mechanism; limit: no unbiased report has "
+        "a smaller worst case.",
+        style="dim",
+    )
+
+
+def draw(rows: list[Row], title: str) -> Any:
+    """Return a figure: error on this crowd (left), worst case against the limit (right)."""
+    plt = pyplot()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8))
+    colours = plt.get_cmap("tab10")
+    for index, label in enumerate(dict.fromkeys(row.mechanism for row in rows)):
+        mine = [row for row in rows if row.mechanism == label]
+        x = [row.epsilon for row in mine]
+        colour = colours(index % 10)
+        left.plot(x, [row.predicted**0.5 for row in mine], color=colour, label=label)
+        bars = [row.stderr / (2 * row.measured**0.5) for row in mine]
+        points = [row.measured**0.5 for row in mine]
+        left.errorbar(x, points, yerr=bars, fmt="o", color=colour, ms=4)
+        right.plot(x, [row.above_limit for row in mine], "o-", color=colour, ms=4)
+    for axes in (left, right):
+        axes.set(xscale="log", yscale="log", xlabel="epsilon")
+        axes.set_xticks(sorted({row.epsilon for row in rows}))
+        axes.get_xaxis().set_major_formatter(plt.ScalarFormatter())
+        axes.minorticks_off()
+        axes.get_yaxis().set_major_locator(plt.LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+        axes.get_yaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
+        axes.grid(alpha=0.3)
+    left.set(
+        title=f"error on this crowd ({title})", ylabel="√n × error; dots measured, lines predicted"
+    )
+    right.set(title="worst case", ylabel="variance / certified limit")
+    right.axhline(1, color="black", lw=1)
+    left.legend(fontsize=8)
+    return figure

@@ -1,0 +1,55 @@
+"""`murmur mechanisms`: what there is, what it is for, what it costs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from murmuration.cli.output import console, emit_json
+from murmuration.mechanisms import mechanism
+from murmuration.mechanisms import mechanisms as registry
+
+
+def mechanisms(
+    epsilon: Annotated[float, typer.Option(help="Show error and loss at this epsilon.")] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the mechanisms with report size, worst-case error and exact loss."""
+    rows = [_describe(name, epsilon) for name in registry()]
+    if as_json:
+        emit_json(rows)
+        return
+    table = Table(title=f"mechanisms at epsilon {epsilon:g}")
+    table.add_column("name", no_wrap=True)
+    table.add_column("for", no_wrap=True)
+    for heading in ("symbols", "bytes", "worst n·MSE", "exact loss"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("how")
+    for row in rows:
+        table.add_row(
+            row["name"],
+            row["answers"],
+            f"{row['symbols']:,}",
+            str(row["bytes"]),
+            f"{row['worst_variance']:.4g}",
+            f"{row['loss']:.6f}",
+            row["summary"],
+        )
+    console.print(table)
+
+
+def _describe(name: str, epsilon: float) -> dict[str, Any]:
+    chosen = mechanism(name, epsilon=epsilon)
+    return {
+        "name": name,
+        "answers": chosen.answers.value,
+        "summary": chosen.summary,
+        "paper": chosen.paper,
+        "parameters": chosen.parameters,
+        "symbols": chosen.symbols,
+        "bytes": chosen.report_bytes,
+        "worst_variance": chosen.worst_variance(),
+        "loss": chosen.loss().epsilon,
+    }

@@ -1,0 +1,60 @@
+"""What the commands share: two consoles, JSON, progress, plots."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from murmuration.errors import ParameterError
+
+console = Console()
+errors = Console(stderr=True)
+
+
+def emit_json(data: Any) -> None:
+    """Print machine-readable output; infinity, which JSON lacks, is null."""
+    console.print_json(json.dumps(_finite(data)))
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def progress_bar() -> Progress:
+    """Return a progress bar on standard error, gone when done: standard output stays clean."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=errors,
+        transient=True,
+    )
+
+
+def pyplot() -> Any:
+    """Return matplotlib's pyplot for drawing into files, or say how to install it."""
+    try:
+        import_module("matplotlib").use("Agg")
+        return import_module("matplotlib.pyplot")
+    except ImportError:
+        raise ParameterError(
+            "plots need matplotlib: pip install 'murmuration[plots]', or pass --no-plot"
+        ) from None
+
+
+def save_plot(figure: Any, path: Path) -> None:
+    """Save a figure and print where."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130, bbox_inches="tight")
+    errors.print(f"plot: {path.resolve()}", highlight=False, soft_wrap=True)

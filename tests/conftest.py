@@ -1,0 +1,12 @@
+"""The same examples on every run: a red test is a change, not bad luck."""
+
+import os
+import tempfile
+
+from hypothesis import settings
+
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=200)
+settings.load_profile("fixed")
+
+# Tests must not depend on, or write to, the cache of whoever runs them.
+os.environ["MURMUR_CACHE"] = tempfile.mkdtemp(prefix="murmur-test-cache-")

@@ -1,0 +1,59 @@
+"""The source of randomness: fresh, uniform, never by accident a seeded or foreign one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from checks import check_fork
+from murmuration import mechanism, seeded_rng, system_rng
+from murmuration.errors import ParameterError, SourceError
+from murmuration.randomness import BULK, ScriptedRng
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, BULK // 8, 200_000])
+def test_the_system_gives_fresh_words(n: int) -> None:
+    first, second = system_rng().words(n), system_rng().words(n)
+    assert first.dtype == np.uint64
+    assert len(first) == len(second) == n
+    assert n == 0 or (first != second).any()
+
+
+def test_every_bit_of_a_word_is_fair() -> None:
+    words = system_rng().words(100_000)
+    ones = np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1).sum(axis=0)
+    assert (np.abs(ones.astype(np.int64) - 50_000) < 6 * np.sqrt(25_000)).all()
+
+
+def test_a_fork_does_not_repeat_words() -> None:
+    check_fork(system_rng())
+
+
+def test_a_bulk_draw_after_a_fork_differs_too() -> None:
+    class Bulk:
+        def words(self, n: int):
+            return system_rng().words(BULK)[:n]
+
+    check_fork(Bulk())
+
+
+def test_a_seed_repeats_and_says_so() -> None:
+    assert seeded_rng(3).words(5).tolist() == seeded_rng(3).words(5).tolist()
+    assert seeded_rng(3).words(5).tolist() != seeded_rng(4).words(5).tolist()
+    assert "simulation only" in repr(seeded_rng(3))
+    assert repr(system_rng()) == "SystemRng()"
+    for seed in (-1, 1.5, True, None):
+        with pytest.raises(ParameterError):
+            seeded_rng(seed)
+
+
+def test_other_sources_are_refused() -> None:
+    duchi = mechanism("duchi", epsilon=1.0)
+    for source in (np.random.default_rng(1), None, 42, np.random):
+        with pytest.raises(SourceError, match="system_rng"):
+            duchi.privatize([0.1], source)
+
+
+def test_a_script_ends() -> None:
+    with pytest.raises(SourceError, match="holds 1 words"):
+        ScriptedRng([1]).words(2)

@@ -37,8 +37,8 @@ from murmuration.law import (
 from murmuration.randomness import Rng, Words, require_rng
 
 WORDS_PER_PERSON = 2
-CHUNK = 1 << 14
-"""People per pass: the temporaries of one pass stay in the processor's cache."""
+CHUNK = 1 << 17
+"""People per pass: few enough for the cache, enough that Python's own time does not count."""
 COUNT_CHUNK = 1 << 18
 
 

@@ -14,8 +14,8 @@ from murmuration.contract import Task
 from murmuration.law import WHOLE, Ints, exp_below
 from murmuration.numeric import Design, NumericMechanism, unbiased
 
-REACH = 16
-"""Noise beyond e^-16 of the peak is gathered on the two end symbols."""
+REACH = 12
+"""Noise beyond e^-12 of the peak is gathered on the two end symbols."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Laplace(NumericMechanism):
 
     def build(self) -> Design:
         """Row i is the noise shifted by i; the ends hold the tails."""
-        cells = 1 << max(0, math.ceil(math.log2(20 * self.epsilon)))
+        cells = 1 << max(0, math.ceil(math.log2(10 * self.epsilon)))
         reach = math.ceil(REACH * cells / self.epsilon)
         noise, tails = _noise(cells, reach, self.epsilon)
         distance = np.arange(-reach, cells + reach + 1) - np.arange(cells + 1)[:, None]

@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 import murmuration
-from murmuration.numeric import CHUNK, COUNT_CHUNK, WORDS_PER_PERSON, NumericMechanism
+from murmuration.contract import COUNT_CHUNK
+from murmuration.numeric import CHUNK, WORDS_PER_PERSON, NumericMechanism
 from peers import PEERS, rate
 
 PEOPLE = 1 << 22

@@ -94,7 +94,7 @@ def test_what_is_no_tally_is_refused() -> None:
         PIECEWISE.empty() + 3
     for counts in (np.zeros(3), np.full(PIECEWISE.symbols, -1)):
         with pytest.raises(FormatError):
-            Tally(PIECEWISE, counts)
+            Tally(PIECEWISE, counts, 0)
 
 
 def test_counts_cannot_be_changed_in_place() -> None:

@@ -32,6 +32,8 @@ Reports = NDArray[np.unsignedinteger]
 
 MAX_EPSILON = 20.0
 """Above this, e^epsilon no longer leaves room for exact weights in a 52-bit word."""
+COUNT_CHUNK = 1 << 18
+"""Reports per counting pass: bincount makes a copy of eight bytes a report."""
 
 
 class Task(StrEnum):
@@ -59,8 +61,13 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def symbols(self) -> int:
-        """The size of the alphabet: a report is an integer in 0 .. symbols-1."""
+    def report_bytes(self) -> int:
+        """The size of a report on the wire: the same whole number of bytes for every value."""
+
+    @property
+    @abstractmethod
+    def counters(self) -> int:
+        """The length of a tally."""
 
     @abstractmethod
     def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
@@ -101,11 +108,35 @@ class Mechanism(ABC):
         header = json.dumps([self.name, self.parameters], sort_keys=True).encode()
         return hashlib.sha256(header + b"\0" + self.law_bytes()).hexdigest()
 
+    @abstractmethod
+    def pack(self, reports: ArrayLike) -> bytes:
+        """Serialise reports, `report_bytes` each."""
+
+    @abstractmethod
+    def unpack(self, data: bytes) -> Reports:
+        """Read what `pack` wrote; refuse a truncated tail and what no device can have sent."""
+
+    @abstractmethod
+    def checked_counts(self, counts: Ints, n: int) -> Ints:
+        """Return the counters, or say why n people cannot have produced them."""
+
     def empty(self) -> Tally:
         """Return the tally of nobody, which changes nothing when added."""
-        return Tally(self, np.zeros(self.symbols, dtype=np.int64))
+        return Tally(self, np.zeros(self.counters, dtype=np.int64), 0)
 
-    # --- the wire: every report has the same whole number of bytes, whatever its value ---
+
+class SymbolMechanism(Mechanism):
+    """A mechanism whose report is one integer in 0 .. symbols-1, and whose tally counts them."""
+
+    @property
+    @abstractmethod
+    def symbols(self) -> int:
+        """The size of the alphabet."""
+
+    @property
+    def counters(self) -> int:
+        """One counter a symbol."""
+        return self.symbols
 
     @property
     def report_bytes(self) -> int:
@@ -114,23 +145,11 @@ class Mechanism(ABC):
 
     def pack(self, reports: ArrayLike) -> bytes:
         """Serialise reports, little-endian, `report_bytes` each."""
-        checked = self.checked_reports(reports)
-        width = self.report_bytes
-        if checked.dtype.itemsize == width:
-            return checked.astype(checked.dtype.newbyteorder("<"), copy=False).tobytes()
-        octets = checked.astype("<u8").view(np.uint8).reshape(-1, 8)
-        return octets[:, :width].tobytes()
+        return pack_integers(self.checked_reports(reports), self.report_bytes)
 
     def unpack(self, data: bytes) -> Reports:
         """Read what `pack` wrote; refuse a truncated tail and symbols outside the alphabet."""
-        width = self.report_bytes
-        if len(data) % width:
-            raise FormatError(f"{len(data)} bytes are not a whole number of {width}-byte reports")
-        if width in (1, 2, 4):
-            return self.checked_reports(np.frombuffer(data, dtype=f"<u{width}"))
-        octets = np.zeros((len(data) // width, 8), dtype=np.uint8)
-        octets[:, :width] = np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
-        return self.checked_reports(octets.view("<u8").ravel())
+        return self.checked_reports(unpack_integers(data, self.report_bytes))
 
     def checked_reports(self, reports: ArrayLike) -> Reports:
         """Return the reports in the smallest type, or say which one no device can have sent."""
@@ -139,14 +158,47 @@ class Mechanism(ABC):
             raise ReportError(
                 f"reports are a flat array of integers; got {array.dtype} of shape {array.shape}"
             )
-        smallest = np.min_scalar_type(self.symbols - 1)
         if array.size and (array.max() >= self.symbols or array.min() < 0):
             bad = int(np.flatnonzero((array < 0) | (array >= self.symbols))[0])
             raise ReportError(
                 f"report {array[bad]} at position {bad} is outside the alphabet "
                 f"0..{self.symbols - 1} of {self.name}"
             )
-        return array.astype(smallest, copy=False)
+        return array.astype(np.min_scalar_type(self.symbols - 1), copy=False)
+
+    def tally(self, reports: ArrayLike) -> Tally:
+        """Count each symbol."""
+        checked = self.checked_reports(reports)
+        counts = np.zeros(self.symbols, dtype=np.int64)
+        for start in range(0, len(checked), COUNT_CHUNK):
+            chunk = checked[start : start + COUNT_CHUNK]
+            counts += np.bincount(chunk, minlength=self.symbols)
+        return Tally(self, counts, len(checked))
+
+    def checked_counts(self, counts: Ints, n: int) -> Ints:
+        """Every person is counted once."""
+        if int(counts.sum()) != n:
+            raise FormatError(f"{n} people cannot have sent {int(counts.sum())} reports")
+        return counts
+
+
+def pack_integers(reports: Reports, width: int) -> bytes:
+    """Serialise integers little-endian in `width` bytes each."""
+    if reports.dtype.itemsize == width:
+        return reports.astype(reports.dtype.newbyteorder("<"), copy=False).tobytes()
+    octets = reports.astype("<u8").view(np.uint8).reshape(-1, 8)
+    return octets[:, :width].tobytes()
+
+
+def unpack_integers(data: bytes, width: int) -> Reports:
+    """Read what `pack_integers` wrote."""
+    if len(data) % width:
+        raise FormatError(f"{len(data)} bytes are not a whole number of {width}-byte reports")
+    if width in (1, 2, 4):
+        return np.frombuffer(data, dtype=f"<u{width}")
+    octets = np.zeros((len(data) // width, 8), dtype=np.uint8)
+    octets[:, :width] = np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
+    return octets.view("<u8").ravel()
 
 
 def checked_epsilon(epsilon: object) -> float:
@@ -173,33 +225,31 @@ _CRC = struct.Struct("<I")
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """A mechanism and the count of each of its symbols. Adding tallies is adding people.
+    """A mechanism, its counters, and how many people they count. Adding tallies is adding people.
 
     tally(a ++ b) == tally(a) + tally(b), bit for bit, in any order, on any machine.
     """
 
     mechanism: Mechanism
     counts: Ints
+    n: int
 
     def __post_init__(self) -> None:
         counts = np.array(self.counts, dtype=np.int64)
-        if counts.shape != (self.mechanism.symbols,) or (counts < 0).any():
+        if counts.shape != (self.mechanism.counters,) or (counts < 0).any() or self.n < 0:
             raise FormatError(
-                f"{self.mechanism.name} counts {self.mechanism.symbols} symbols, none below zero; "
+                f"{self.mechanism.name} has {self.mechanism.counters} counters, none below zero; "
                 f"got shape {counts.shape}"
             )
+        counts = self.mechanism.checked_counts(counts, self.n)
         counts.setflags(write=False)
         object.__setattr__(self, "counts", counts)
-
-    @property
-    def n(self) -> int:
-        """How many people are in it."""
-        return int(self.counts.sum())
 
     def __add__(self, other: Tally) -> Tally:
         if not isinstance(other, Tally):
             return NotImplemented
-        return Tally(self.mechanism, self.counts + require_same(self.mechanism, other).counts)
+        require_same(self.mechanism, other)
+        return Tally(self.mechanism, self.counts + other.counts, self.n + other.n)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tally) and self.to_bytes() == other.to_bytes()
@@ -220,7 +270,8 @@ class Tally:
                 "mechanism": self.mechanism.name,
                 "parameters": self.mechanism.parameters,
                 "fingerprint": self.mechanism.fingerprint,
-                "symbols": self.mechanism.symbols,
+                "counters": self.mechanism.counters,
+                "n": self.n,
             },
             sort_keys=True,
         ).encode()
@@ -236,7 +287,7 @@ class Tally:
         if header.get("fingerprint") != mechanism.fingerprint:
             theirs = f"{header.get('mechanism')} {header.get('parameters')}"
             raise MismatchError(f"this is a tally of {theirs}, not of {mechanism}")
-        return cls(mechanism, np.frombuffer(counts, dtype="<i8"))
+        return cls(mechanism, np.frombuffer(counts, dtype="<i8"), header["n"])
 
 
 def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -251,8 +302,8 @@ def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
         raise FormatError("this tally is truncated or damaged (its checksum does not match)")
     header: dict[str, Any] = json.loads(body[_HEAD.size : _HEAD.size + length])
     counts = body[_HEAD.size + length :]
-    if len(counts) != 8 * header["symbols"]:
-        raise FormatError(f"this tally should hold {header['symbols']} counts")
+    if len(counts) != 8 * header["counters"]:
+        raise FormatError(f"this tally should hold {header['counters']} counters")
     return header, counts
 
 

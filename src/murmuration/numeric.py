@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from murmuration import distribution
-from murmuration.contract import Mechanism, Reports, Tally, require_same
+from murmuration.contract import Reports, SymbolMechanism, Tally, require_same
 from murmuration.distribution import Distribution
 from murmuration.errors import EmptyError, InputError, ParameterError
 from murmuration.estimate import About, Estimate
@@ -39,7 +39,6 @@ from murmuration.randomness import Rng, Words, require_rng
 WORDS_PER_PERSON = 2
 CHUNK = 1 << 17
 """People per pass: few enough for the cache, enough that Python's own time does not count."""
-COUNT_CHUNK = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +80,7 @@ class Design:
         return reading if exact else None
 
 
-class NumericMechanism(Mechanism):
+class NumericMechanism(SymbolMechanism):
     """A mechanism for one number in [-1, 1], given by its design."""
 
     @abstractmethod
@@ -119,17 +118,6 @@ class NumericMechanism(Mechanism):
         """Return the reports that these words make of these values: no randomness but theirs."""
         rows = self.design.grid.round(values, words[:, 0])
         return self.design.table.draw(rows, words[:, 1])
-
-    # --- collector ---
-
-    def tally(self, reports: ArrayLike) -> Tally:
-        """Count each symbol."""
-        checked = self.checked_reports(reports)
-        counts = np.zeros(self.symbols, dtype=np.int64)
-        for start in range(0, len(checked), COUNT_CHUNK):
-            chunk = checked[start : start + COUNT_CHUNK]
-            counts += np.bincount(chunk, minlength=self.symbols)
-        return Tally(self, counts)
 
     # --- analyst ---
 

@@ -21,17 +21,16 @@ def mechanisms(
     if as_json:
         emit_json(rows)
         return
-    table = Table(title=f"mechanisms at epsilon {epsilon:g}")
+    table = Table(title=f"mechanisms at epsilon {epsilon:g}, worst-case error as n·MSE")
     table.add_column("name", no_wrap=True)
     table.add_column("for", no_wrap=True)
-    for heading in ("symbols", "bytes", "worst n·MSE", "exact loss"):
+    for heading in ("bytes", "n·MSE", "exact loss"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("how")
     for row in rows:
         table.add_row(
             row["name"],
             row["answers"],
-            f"{row['symbols']:,}",
             str(row["bytes"]),
             f"{row['worst_variance']:.4g}",
             f"{row['loss']:.6f}",
@@ -48,7 +47,7 @@ def _describe(name: str, epsilon: float) -> dict[str, Any]:
         "summary": chosen.summary,
         "paper": chosen.paper,
         "parameters": chosen.parameters,
-        "symbols": chosen.symbols,
+        "counters": chosen.counters,
         "bytes": chosen.report_bytes,
         "worst_variance": chosen.worst_variance(),
         "loss": chosen.loss().epsilon,

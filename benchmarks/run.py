@@ -19,6 +19,7 @@ from rich.table import Table
 
 import murmuration
 from murmuration.contract import COUNT_CHUNK
+from murmuration.mechanisms import numeric_names
 from murmuration.numeric import CHUNK, WORDS_PER_PERSON, NumericMechanism
 from peers import PEERS, rate
 
@@ -76,7 +77,7 @@ def measure(name: str, values: Any) -> dict[str, Any]:
 def main() -> None:
     """Measure everything, print two tables, save JSON."""
     values = np.random.default_rng(1).uniform(-1, 1, PEOPLE)
-    rows = [measure(name, values) for name in murmuration.mechanisms()]
+    rows = [measure(name, values) for name in numeric_names()]
     peers = [{"peer": peer.name, "secure": peer.secure, "device": rate(peer)} for peer in PEERS]
     console = Console()
     console.print(_own(rows), _theirs(rows, peers))

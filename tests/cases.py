@@ -39,8 +39,21 @@ class Case:
 
 HYBRID = {0.25: 64.668, 0.5: 16.671, 1: 4.289, 2: 1.042, 3: 0.432, 4: 0.219, 5: 0.1215}
 THREE = {0.25: 64.668, 0.5: 16.671, 1: 4.455, 2: 1.000, 3: 0.456, 4: 0.318, 5: 0.274}
-# The certified lower end of the limit that nobody can beat (../shared/design/mechanisms.md, 0.1).
+# The certified lower end of the limit that nobody can beat (see tests/test_optimal.py).
 LIMIT = {0.5: 16.00259, 1: 3.99054, 2: 0.86535, 3: 0.30394, 4: 0.12696, 5: 0.05726}
+
+# n times the summed squared error at (epsilon, k), worked out independently of this code.
+SUMMED = {
+    "grr": {(0.5, 16): 616, (1, 4): 7.56, (1, 16): 98.7, (1, 128): 5654, (2, 16): 10.6},
+    "sue": {(0.5, 16): 255, (1, 4): 15.7, (1, 16): 62.7, (1, 128): 501, (2, 128): 118},
+    "oue": {(0.5, 16): 252, (1, 16): 59.9, (1, 1024): 3772, (4, 128): 10.7},
+    "olh": {(0.5, 16): 255, (1, 16): 60.3, (1, 128): 474, (4, 1024): 78.9},
+    "subset": {(0.5, 16): 219, (1, 16): 51.0, (1, 1024): 3763, (2, 128): 90.3, (4, 128): 8.64},
+    "hadamard": {(0.5, 16): 266, (1, 16): 73.9, (1, 1024): 4794, (4, 128): 137},
+    "hadamard-response": {(1, 16): 73.9, (2, 128): 220},
+    "projective": {(1, 4): 7.56, (4, 1024): 78.1},
+    "bassily-smith": {},
+}
 
 CASES = [
     Case("laplace", lambda epsilon: 8 / epsilon**2),

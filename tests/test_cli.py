@@ -108,13 +108,18 @@ def test_demo(tmp_path) -> None:
     ("arguments", "message"),
     [
         (["audit", "magic", "--epsilon", "1"], "no mechanism is called 'magic'"),
-        (["audit", "duchi", "--epsilon", "-1"], "epsilon must be above 0"),
-        (["audit", "duchi", "--epsilon", "nan"], "epsilon must be above 0"),
+        (["audit", "duchi", "--epsilon", "-1"], "epsilon must be 0.001 to 20"),
+        (["audit", "duchi", "--epsilon", "nan"], "epsilon must be 0.001 to 20"),
         (["audit", "duchi", "--epsilon", "1", "--set", "t"], "NAME=VALUE"),
         (["audit", "duchi", "--epsilon", "1", "--set", "t=1"], "its parameters are epsilon"),
-        (["audit", "piecewise", "--epsilon", "1", "--set", "t=0"], "above 0"),
+        (["audit", "piecewise", "--epsilon", "1", "--set", "t=0"], "a number above 0"),
         (["audit", "dithered", "--epsilon", "1", "--set", "thresholds=3"], "power of two"),
+        (["audit", "duchi", "--epsilon", "1", "--set", "epsilon=2"], "given by --epsilon"),
         (["compare", "--epsilon", "one"], "numbers with commas"),
+        (["compare", "--low", "1"], "go with a file"),
+        (["compare", "--plot", "/proc/x/y.png"], "cannot write to"),
+        (["compare", "--plot", "plot.xyz"], ".png, .svg or .pdf"),
+        (["demo", "--out", "/dev/null"], "cannot write to"),
         (["compare", "--data", "nowhere.csv"], "neither a file nor"),
         (["compare", "--mechanism", "magic"], "no numeric mechanism"),
     ],
@@ -128,11 +133,12 @@ def test_mistakes_get_one_clear_line(arguments, message) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("age\nold\n", [], "no number"),
+        ("age\n3\nold\n", [], "first on line 3"),
+        ("age,size\n3,1\n,2\n", ["--column", "age"], "1 of 2 values"),
         ("age\n", [], "empty"),
         ("age\n3\n3\n", [], "is empty; give"),
         ("age,size\n3,4\n", [], "--column must be one of age, size"),
-        ("age\n3\nnan\n", [], "nan or infinity"),
+        ("age\n3\nnan\n", [], "are no numbers"),
     ],
 )
 def test_bad_files_get_one_clear_line(text, options, message, tmp_path) -> None:
@@ -150,3 +156,17 @@ def test_without_matplotlib_the_error_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 2
     assert "murmuration[plots]" in done.stderr
+
+
+def test_a_file_that_cannot_be_read_is_no_failed_audit(tmp_path) -> None:
+    path = tmp_path / "latin.csv"
+    path.write_bytes("age\nf\xfcnf\n".encode("latin-1"))
+    murmur("compare", "--data", str(path), "--no-plot", code=3)
+
+
+def test_large_epsilon_leaves_out_what_cannot_be_built() -> None:
+    done = murmur("mechanisms", "--epsilon", "15", "--json")
+    assert "left out: optimal" in done.stderr
+    assert "duchi" in {row["name"] for row in json.loads(done.stdout)}
+    options = ["--runs", "5", "--mechanism", "duchi", "--no-plot"]
+    assert " - " in murmur("compare", "--epsilon", "15", *options).stdout

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import checks
-from murmuration.audit.empirical import attack
+from murmuration import protocol
+from murmuration.audit.empirical import attack, wire
 from murmuration.contract import Tally
+from murmuration.errors import MismatchError, PromiseError
 from murmuration.law import WHOLE
 from murmuration.mechanisms.dithered import Dithered
 from murmuration.mechanisms.duchi import Duchi
@@ -192,3 +194,33 @@ def test_the_empirical_audit_sees_it(exhibit) -> None:
 
 def test_the_weights_of_a_planted_law_still_add_up() -> None:
     assert (NeverSaysOneThing(epsilon=1.0).design.weights.sum(axis=1) == WHOLE).all()
+
+
+@pytest.mark.parametrize("bug", [EpsilonTimesOnePointOne, NeverSaysOneThing])
+def test_a_device_refuses_a_law_that_breaks_its_promise(bug) -> None:
+    with pytest.raises(PromiseError, match="nothing was sent"):
+        bug(epsilon=1.0).privatize([0.5], SystemRng())
+    with pytest.raises(PromiseError):
+        protocol.run(bug(epsilon=1.0), [0.5], SystemRng())
+
+
+def test_the_attack_claims_nothing_where_there_is_nothing() -> None:
+    """Random bytes of 16: many looks, and still no more false alarms than the confidence allows."""
+    alarms = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        found = attack(lambda x, n, rng=rng: [rng.bytes(16) for _ in range(n)], 0, 1, 300, 0.9)
+        alarms += found.epsilon > 0
+    assert alarms <= 12
+
+
+def test_lengths_are_seen_person_by_person() -> None:
+    mechanism = LengthTellsTheValue(epsilon=3.0)
+    found = attack(wire(mechanism, seeded_rng(2)), -1.0, 1.0, n=5000)
+    assert found.epsilon > 0
+
+
+def test_another_law_is_refused_by_the_collector() -> None:
+    upload = protocol.device(Duchi(epsilon=1.0), [0.5], SystemRng())
+    with pytest.raises(MismatchError, match="another law"):
+        protocol.collector(Duchi(epsilon=1.1), [upload])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -92,9 +95,54 @@ def test_what_is_no_tally_is_refused() -> None:
         PIECEWISE.estimate(np.zeros(PIECEWISE.symbols))
     with pytest.raises(TypeError):
         PIECEWISE.empty() + 3
-    for counts in (np.zeros(3), np.full(PIECEWISE.symbols, -1)):
+    one = np.eye(PIECEWISE.symbols, dtype=np.int64)[0]
+    for counts, n in (
+        (np.zeros(3, int), 0),
+        (-one, 0),
+        (one, 2),
+        (1.0 * one, 1),
+        (one << 62, 1 << 62),
+    ):
         with pytest.raises(FormatError):
-            Tally(PIECEWISE, counts, 0)
+            Tally(PIECEWISE, counts, n)
+
+
+def forged(header: bytes, length: int | None = None) -> bytes:
+    body = struct.pack("<8sHI", b"MURMTALY", 1, len(header) if length is None else length) + header
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        forged(b""),
+        forged(b"{", 2**32 - 1),
+        forged(b"\xff\xfe"),
+        forged(b"[]"),
+        forged(b"{}"),
+        forged(b'{"counters": null, "n": 1}'),
+        forged(b'{"counters": 1, "n": true}'),
+        forged(b"[" * 100_000),
+        forged(b'{"counters": ' + b"9" * 5000 + b"}"),
+        forged(b'{"counters": 5, "n": 0}'),
+    ],
+    ids=range(10),
+)
+def test_forged_headers_are_refused(data) -> None:
+    with pytest.raises(FormatError):
+        Tally.from_bytes(data, PIECEWISE)
+
+
+def test_adding_up_in_other_ways() -> None:
+    tally = PIECEWISE.tally([1, 2])
+    assert sum([tally, tally]).n == 4
+    assert "n=2" in repr(tally)
+    with pytest.raises(FormatError, match="nothing to merge"):
+        Tally.merge([])
+    with pytest.raises(MismatchError, match="list of tallies"):
+        tally.merge(tally)
+    with pytest.raises(FormatError, match="takes the bytes"):
+        Tally.from_bytes(PIECEWISE, tally.to_bytes())
 
 
 def test_counts_cannot_be_changed_in_place() -> None:

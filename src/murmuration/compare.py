@@ -16,7 +16,7 @@ import numpy as np
 
 from murmuration.errors import ParameterError
 from murmuration.law import Floats
-from murmuration.mechanisms import mechanisms, numeric_mechanism
+from murmuration.mechanisms import numeric_mechanism, numeric_names
 from murmuration.mechanisms.optimal import limit
 from murmuration.numeric import NumericMechanism
 from murmuration.randomness import Rng
@@ -67,10 +67,11 @@ def crowd(name: str, n: int, seed: int = 1) -> Floats:
 
 def contestants(names: Sequence[str] | None = None) -> list[tuple[str, dict[str, Any]]]:
     """Return the numeric mechanisms to compare, variants included."""
-    numeric = [name for name, kind in mechanisms().items() if issubclass(kind, NumericMechanism)]
+    numeric = numeric_names()
     for name in names or ():
         if name not in numeric:
-            raise ParameterError(f"no numeric mechanism is called {name!r}; got {numeric}")
+            names = ", ".join(numeric)
+            raise ParameterError(f"no numeric mechanism is called {name!r}; there are {names}")
     chosen = list(names or numeric)
     return [(name, variant) for name in chosen for variant in VARIANTS.get(name, [{}])]
 

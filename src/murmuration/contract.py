@@ -23,15 +23,25 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from murmuration.errors import FormatError, MismatchError, ParameterError, ReportError
-from murmuration.estimate import Estimate
+from murmuration.errors import (
+    FormatError,
+    MismatchError,
+    ParameterError,
+    PromiseError,
+    ReportError,
+)
+from murmuration.estimate import AnyEstimate
 from murmuration.law import Floats, Ints, Loss
 from murmuration.randomness import Rng
 
 Reports = NDArray[np.unsignedinteger]
 
+MIN_EPSILON = 1e-3
+"""Below this, rounding to a 52-bit word is no longer small beside epsilon."""
 MAX_EPSILON = 20.0
 """Above this, e^epsilon no longer leaves room for exact weights in a 52-bit word."""
+MAX_PEOPLE = 1 << 40
+"""More people than that cannot be counted: sums of counters stay below 2^63."""
 COUNT_CHUNK = 1 << 18
 """Reports per counting pass: bincount makes a copy of eight bytes a report."""
 
@@ -53,6 +63,8 @@ class Mechanism(ABC):
     answers: ClassVar[Task]
     paper: ClassVar[str]
     summary: ClassVar[str]
+    keeps_promise: ClassVar[bool] = True
+    """False only for a mechanism that is built as published although its loss exceeds epsilon."""
 
     epsilon: float
 
@@ -78,7 +90,7 @@ class Mechanism(ABC):
         """COLLECTOR. Check reports against the alphabet, then count them."""
 
     @abstractmethod
-    def estimate(self, tally: Tally, about: str = "participants") -> Estimate:
+    def estimate(self, tally: Tally, about: str = "participants") -> AnyEstimate:
         """ANALYST. Read a tally: unbiased, with a standard error."""
 
     @abstractmethod
@@ -119,6 +131,17 @@ class Mechanism(ABC):
     @abstractmethod
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """Return the counters, or say why n people cannot have produced them."""
+
+    def require_promise(self) -> None:
+        """Refuse to send anything by a law whose exact loss exceeds epsilon."""
+        if self.keeps_promise and not self._promise_kept:
+            raise PromiseError(
+                f"{self}: the exact loss {self.loss().epsilon!r} exceeds epsilon; nothing was sent"
+            )
+
+    @cached_property
+    def _promise_kept(self) -> bool:
+        return self.loss().holds
 
     def empty(self) -> Tally:
         """Return the tally of nobody, which changes nothing when added."""
@@ -207,9 +230,11 @@ def checked_epsilon(epsilon: object) -> float:
         value = float(epsilon)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise ParameterError(f"epsilon must be a number; got {epsilon!r}") from None
-    if isinstance(epsilon, bool) or not (math.isfinite(value) and 0 < value <= MAX_EPSILON):
+    if isinstance(epsilon, bool) or not (
+        math.isfinite(value) and MIN_EPSILON <= value <= MAX_EPSILON
+    ):
         raise ParameterError(
-            f"epsilon must be above 0 and at most {MAX_EPSILON:g} (typical: 0.5 to 4); "
+            f"epsilon must be {MIN_EPSILON:g} to {MAX_EPSILON:g} (typical: 0.5 to 4); "
             f"got {epsilon!r}"
         )
     return value
@@ -235,13 +260,16 @@ class Tally:
     n: int
 
     def __post_init__(self) -> None:
-        counts = np.array(self.counts, dtype=np.int64)
-        if counts.shape != (self.mechanism.counters,) or (counts < 0).any() or self.n < 0:
+        given = np.asarray(self.counts)
+        whole = given.dtype.kind in "iu" and isinstance(self.n, int)
+        if given.shape != (self.mechanism.counters,) or not whole:
             raise FormatError(
-                f"{self.mechanism.name} has {self.mechanism.counters} counters, none below zero; "
-                f"got shape {counts.shape}"
+                f"{self.mechanism.name} has {self.mechanism.counters} whole counters; got "
+                f"{given.dtype} of shape {given.shape}"
             )
-        counts = self.mechanism.checked_counts(counts, self.n)
+        if not 0 <= self.n <= MAX_PEOPLE or not 0 <= given.min() <= given.max() <= self.n:
+            raise FormatError(f"counters are between 0 and the number of people, {self.n}")
+        counts = self.mechanism.checked_counts(given.astype(np.int64), self.n)
         counts.setflags(write=False)
         object.__setattr__(self, "counts", counts)
 
@@ -250,6 +278,12 @@ class Tally:
             return NotImplemented
         require_same(self.mechanism, other)
         return Tally(self.mechanism, self.counts + other.counts, self.n + other.n)
+
+    def __radd__(self, other: object) -> Tally:
+        return self if other == 0 else NotImplemented  # so that sum(tallies) works
+
+    def __repr__(self) -> str:
+        return f"Tally({self.mechanism}, n={self.n:,})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tally) and self.to_bytes() == other.to_bytes()
@@ -260,8 +294,12 @@ class Tally:
     @staticmethod
     def merge(parts: Iterable[Tally]) -> Tally:
         """Add up tallies of one mechanism, in any order."""
-        first, *rest = parts
-        return sum(rest, start=first)
+        if isinstance(parts, Tally):
+            raise MismatchError("Tally.merge takes a list of tallies; two of them add with +")
+        tallies = list(parts)
+        if not tallies:
+            raise FormatError("there is nothing to merge: a tally belongs to a mechanism")
+        return sum(tallies[1:], start=tallies[0])
 
     def to_bytes(self) -> bytes:
         """Magic, version, JSON header, little-endian counts, checksum."""
@@ -283,6 +321,8 @@ class Tally:
     @classmethod
     def from_bytes(cls, data: bytes, mechanism: Mechanism) -> Self:
         """Read a tally of this mechanism; anything else is refused with the reason."""
+        if not isinstance(data, bytes) or not isinstance(mechanism, Mechanism):
+            raise FormatError("from_bytes takes the bytes, then the mechanism they belong to")
         header, counts = _split(data)
         if header.get("fingerprint") != mechanism.fingerprint:
             theirs = f"{header.get('mechanism')} {header.get('parameters')}"
@@ -300,11 +340,21 @@ def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
     body, (crc,) = data[: -_CRC.size], _CRC.unpack(data[-_CRC.size :])
     if zlib.crc32(body) != crc:
         raise FormatError("this tally is truncated or damaged (its checksum does not match)")
-    header: dict[str, Any] = json.loads(body[_HEAD.size : _HEAD.size + length])
-    counts = body[_HEAD.size + length :]
+    header, counts = _parsed(body[_HEAD.size : _HEAD.size + length]), body[_HEAD.size + length :]
     if len(counts) != 8 * header["counters"]:
         raise FormatError(f"this tally should hold {header['counters']} counters")
     return header, counts
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    """Read the JSON header, whoever wrote it."""
+    try:
+        header = json.loads(text)
+        if isinstance(header, dict) and all(type(header[key]) is int for key in ("counters", "n")):
+            return header
+    except (ValueError, KeyError, RecursionError):
+        pass
+    raise FormatError("this tally's header cannot be read")
 
 
 def require_same(mechanism: Mechanism, tally: Tally) -> Tally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,6 +33,8 @@ class Distribution:
     method: str
     low: float = -1.0
     high: float = 1.0
+    replicates: Floats | None = None
+    """Histograms fitted to resampled counts, one a row, when they were asked for."""
 
     @cached_property
     def edges(self) -> Floats:
@@ -66,11 +69,32 @@ class Distribution:
         width = self.edges[1] - self.edges[0]
         return float(self.histogram @ (centres - self.mean) ** 2 + width**2 / 12)
 
+    def quantile_interval(self, share: float, level: float = 0.95) -> tuple[float, float]:
+        """Return where the quantile lies in the middle `level` of the replicates.
+
+        Shows what noise and chance do; the blur that smoothing adds is not in it.
+        """
+        if self.replicates is None:
+            raise ParameterError("ask for replicates first: distribution(tally, replicates=200)")
+        found = [
+            float(dataclasses.replace(self, histogram=row, replicates=None).quantile(share))
+            for row in self.replicates
+        ]
+        low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+
+    def band(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return, for each bin, the middle `level` of the replicates' shares."""
+        if self.replicates is None:
+            raise ParameterError("ask for replicates first: distribution(tally, replicates=200)")
+        low, high = np.quantile(self.replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return low, high
+
     def scaled(self, low: float, high: float) -> Distribution:
         """Return the same shares over the attribute's own range."""
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ParameterError(f"a range needs two finite ends, low < high; got [{low}, {high}]")
-        return Distribution(self.histogram, self.n, self.epsilon, self.method, low, high)
+        return dataclasses.replace(self, low=low, high=high)
 
 
 def checked_bins(bins: int) -> int:
@@ -93,7 +117,7 @@ def fine_channel(probabilities: Floats) -> Floats:
 
 
 def fit(
-    probabilities: Floats, counts: Ints, method: str, epsilon: float, bins: int
+    probabilities: Floats, counts: Ints, method: str, epsilon: float, bins: int, replicates: int = 0
 ) -> Distribution:
     """Fit shares of bins to counts of symbols, from a uniform start.
 
@@ -104,23 +128,37 @@ def fit(
     """
     if method not in METHODS:
         raise ParameterError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-    shown = checked_bins(bins)
-    n = int(counts.sum())
-    shares = np.full(FINE, 1 / FINE)
+    shown, channel = checked_bins(bins), fine_channel(probabilities)
     gain = 1e-3 * (math.exp(epsilon) if method == "em" else 1.0)
+    crowds = [counts, *_resampled(counts, replicates)]
+    fitted = [_maximise(channel, crowd, method == "ems", gain) for crowd in crowds]
+    rows = np.array(fitted).reshape(len(crowds), shown, -1).sum(axis=2)
+    again = rows[1:] if replicates else None
+    return Distribution(rows[0], int(counts.sum()), epsilon, method, replicates=again)
+
+
+def _resampled(counts: Ints, replicates: int) -> list[Ints]:
+    """Draw the counts again, as a crowd of the same size and shape could have sent them."""
+    rng, n = np.random.default_rng(0), int(counts.sum())
+    return [rng.multinomial(n, counts / n) for _ in range(replicates)]
+
+
+def _maximise(channel: Floats, counts: Ints, smooth: bool, gain: float) -> Floats:
+    """Repeat the EM step (and smoothing) until the log-likelihood gains less than `gain`."""
     seen = counts > 0
-    channel, observed = fine_channel(probabilities)[:, seen], counts[seen]
-    before = -math.inf
+    channel, observed = channel[:, seen], counts[seen] / counts.sum()
+    shares = np.full(FINE, 1 / FINE)
+    before, least = -math.inf, gain / int(counts.sum())
     for _ in range(MAX_STEPS):
         expected = shares @ channel
         likelihood = float(observed @ np.log(expected))
-        if likelihood - before < gain:
+        if likelihood - before < least:
             break
         before = likelihood
-        shares = shares * (channel @ (observed / expected)) / n
-        if method == "ems":
+        shares = shares * (channel @ (observed / expected))
+        if smooth:
             shares = _smooth(shares)
-    return Distribution(shares.reshape(shown, -1).sum(axis=1), n, epsilon, method)
+    return shares
 
 
 def _smooth(shares: Floats) -> Floats:

@@ -7,7 +7,8 @@
     ├── MismatchError      two things that do not belong together (tally and mechanism)
     ├── FormatError        bytes that are truncated, damaged or not ours
     ├── EmptyError         an estimate from no reports
-    └── SourceError        randomness from a source that is not ours
+    ├── SourceError        randomness from a source that is not ours
+    └── PromiseError       a device was asked to use a law whose exact loss exceeds epsilon
 
 Messages name the rule that was broken and what to do. They repeat what the caller typed as a
 parameter and what came over the wire, but never a private value: errors end up in logs.
@@ -44,3 +45,7 @@ class EmptyError(MurmurationError, ValueError):
 
 class SourceError(MurmurationError, TypeError):
     """A generator that is not one of `murmuration.randomness`."""
+
+
+class PromiseError(MurmurationError):
+    """A law that does not keep its epsilon: nothing is sent."""

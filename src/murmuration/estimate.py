@@ -7,9 +7,13 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from murmuration.errors import ParameterError
+
+Floats = NDArray[np.float64]
 
 
 class About(StrEnum):
@@ -75,3 +79,34 @@ class Estimate:
     def __str__(self) -> str:
         low, high = self.interval()
         return f"{self.value:.6g} [{low:.6g}, {high:.6g}] (95%, {self.about}, n={self.n:,})"
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyEstimate:
+    """The shares of k items, each unbiased with its own standard error.
+
+    `value` may hold numbers below 0 and need not add up to 1: that is what unbiased looks like.
+    `steps` names every post-processing that was applied since, in order.
+    """
+
+    value: Floats
+    stderr: Floats
+    n: int
+    epsilon: float
+    about: About
+    steps: tuple[str, ...] = ()
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the ends of an interval for each item, each right with probability `level`."""
+        half = normal_quantile(level) * self.stderr
+        return self.value - half, self.value + half
+
+    def simultaneous(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the ends of intervals that are all right at once with probability `level`.
+
+        Bonferroni: each at 1 - (1-level)/k.
+        """
+        return self.interval(1 - (1 - level) / len(self.value))
+
+
+AnyEstimate = Estimate | FrequencyEstimate

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from murmuration.errors import ParameterError
 from murmuration.randomness import Words
@@ -30,10 +31,13 @@ from murmuration.randomness import Words
 WORD_BITS = 52
 WHOLE = 1 << WORD_BITS
 
+_Array = TypeVar("_Array", bound=NDArray[np.generic])
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _DIGITS = 60
+FEW = 16
+"""Up to this many draws at once take the same steps whatever they draw: time tells nothing."""
 _BITS_OF_TWO = np.float64(2.0).view(np.int64)
 
 
@@ -140,6 +144,12 @@ def fixed_point(values: Floats) -> Ints:
     return shifted
 
 
+def frozen(array: _Array) -> _Array:
+    """Return the array, no longer writable: it is shared by everyone who uses the mechanism."""
+    array.setflags(write=False)
+    return array
+
+
 # --- drawing from a table ----------------------------------------------------------------------
 
 
@@ -166,13 +176,15 @@ class Table:
     """
 
     def __init__(self, weights: Ints) -> None:
-        self.weights = np.array(weights, dtype=np.int64)
-        self.weights.setflags(write=False)
-        totals = self.weights.sum(axis=1)
-        self.total = int(totals[0])
-        if self.weights.min() < 0 or (totals != self.total).any():
-            raise ParameterError("weights must be non-negative and every row must have one total")
-        if self.total & (self.total - 1) or self.total > WHOLE:
+        self.weights = frozen(np.array(weights, dtype=np.int64))
+        if self.weights.min() < 0 or self.weights.max() > WHOLE:
+            raise ParameterError("weights must be between 0 and 2^52")
+        # Python's integers: a sum of 64-bit ones could wrap around to the wanted total.
+        totals = {sum(row) for row in self.weights.tolist()}
+        self.total = totals.pop()
+        if totals:
+            raise ParameterError("every row of weights must have the same total")
+        if self.total & (self.total - 1) or not 0 < self.total <= WHOLE:
             raise ParameterError(f"the total must be a power of two up to 2^52; got {self.total}")
 
     @property
@@ -188,36 +200,42 @@ class Table:
     @cached_property
     def cumulative(self) -> Ints:
         """Cumulative weights: a word draws the number of entries of its row that are <= it."""
-        return np.cumsum(self.weights, axis=1)
+        return frozen(np.cumsum(self.weights, axis=1))
 
     @cached_property
     def probabilities(self) -> Floats:
         """The weights as probabilities (exact: a weight below 2^53 over a power of two)."""
-        return self.weights / self.total
+        return frozen(self.weights / self.total)
 
     def draw(self, rows: Ints, words: Words) -> NDArray[np.unsignedinteger]:
         """Draw one symbol for each row index, each from its own word."""
+        if len(rows) <= FEW:
+            return self._search(rows, self._of_total(words), 0, self.symbols - 1).astype(self.dtype)
         guide = self._guide
         slot = rows << guide.bits
         slot |= (words >> np.uint64(64 - guide.bits)).view(np.int64)
         symbols = guide.settled.take(slot)
         hard = np.flatnonzero(symbols == self.symbols)
         if len(hard):
-            drawn = words[hard] >> np.uint64(64 - self.total.bit_length() + 1)
-            symbols[hard] = self._search(rows[hard], slot[hard], drawn.view(np.int64))
+            drawn = self._of_total(words[hard])
+            low, high = guide.low.take(slot[hard]), guide.high.take(slot[hard])
+            symbols[hard] = self._search(rows[hard], drawn, low, high)
         return symbols.astype(self.dtype, copy=False)
 
-    def _search(self, rows: Ints, slot: Ints, drawn: Ints) -> Ints:
-        """Halve each range of possible symbols until one is left."""
+    def _of_total(self, words: Words) -> Ints:
+        """The first bits of each word, as many as the total has."""
+        return (words >> np.uint64(64 - self.total.bit_length() + 1)).view(np.int64)
+
+    def _search(self, rows: Ints, drawn: Ints, least: ArrayLike, most: ArrayLike) -> Ints:
+        """Halve each range of possible symbols until one is left; the steps do not depend on it."""
         flat, base = self.cumulative.ravel(), rows * self.symbols
-        low = base + self._guide.low.take(slot)
-        high = base + self._guide.high.take(slot)
-        while (low < high).any():
+        low, high = base + np.asarray(least), base + np.asarray(most)
+        for _ in range(int(np.max(high - low)).bit_length()):
             middle = (low + high) >> 1
-            passed = flat.take(middle) <= drawn
+            passed = (flat.take(middle) <= drawn) & (low < high)
             low = np.where(passed, middle + 1, low)
             high = np.where(passed, high, middle)
-        return low - base
+        return np.asarray(low - base)
 
     @cached_property
     def _guide(self) -> _Guide:
@@ -274,7 +292,7 @@ class Loss:
     claimed: float
     ratio: Fraction | None
     inputs: tuple[float, float]
-    output: int
+    output: int | str
 
     @property
     def holds(self) -> bool:

@@ -11,6 +11,7 @@ The files in `mechanisms/` only say which table. Two of the building blocks they
 from __future__ import annotations
 
 import math
+import struct
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,11 +33,16 @@ from murmuration.law import (
     Loss,
     Table,
     exp_below,
+    frozen,
     table_loss,
 )
 from murmuration.randomness import Rng, Words, require_rng
 
 WORDS_PER_PERSON = 2
+FEWEST_SYMBOLS = 8
+"""A table with fewer symbols than this cannot show a distribution."""
+ENOUGH = 1000
+"""From this many reports on, the error is read off them; below, it is the worst case."""
 CHUNK = 1 << 17
 """People per pass: few enough for the cache, enough that Python's own time does not count."""
 
@@ -47,6 +53,10 @@ class Design:
 
     weights: Ints
     values: Floats
+
+    def __post_init__(self) -> None:
+        frozen(self.weights)
+        frozen(self.values)
 
     @cached_property
     def table(self) -> Table:
@@ -98,20 +108,23 @@ class NumericMechanism(SymbolMechanism):
         return self.design.table.symbols
 
     def law_bytes(self) -> bytes:
-        """Return the weights."""
-        return self.design.weights.astype("<i8").tobytes()
+        """Return the weights, their shape and the values that the analyst reads them with."""
+        weights, values = self.design.weights, self.design.values
+        shape = struct.pack("<2q", *weights.shape)
+        return shape + weights.astype("<i8").tobytes() + values.astype("<f8").tobytes()
 
     # --- device ---
 
     def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
         """Turn numbers in [-1, 1] into reports; person i uses words 2i and 2i+1."""
         rng = require_rng(rng)
+        self.require_promise()
         numbers = checked_values(values)
         reports = np.empty(len(numbers), dtype=self.design.table.dtype)
         for start in range(0, len(numbers), CHUNK):
             chunk = numbers[start : start + CHUNK]
             words = rng.words(WORDS_PER_PERSON * len(chunk))
-            reports[start : start + CHUNK] = self.respond(chunk, words.reshape(-1, 2))
+            reports[start : start + CHUNK] = self.respond(chunk, words.reshape(len(chunk), 2))
         return reports
 
     def respond(self, values: Floats, words: Words) -> Reports:
@@ -129,8 +142,9 @@ class NumericMechanism(SymbolMechanism):
             raise EmptyError("no reports yet: nothing to estimate")
         mean = float(tally.counts @ self.design.values) / n
         spread = self._spread(tally.counts, n, mean)
-        noise = self._noise(tally.counts, n, spread) if subject is About.PARTICIPANTS else spread
-        return Estimate(mean, math.sqrt(noise / n), n, self.epsilon, subject)
+        noise = self._noise(tally.counts, n, spread)
+        variance = noise if subject is About.PARTICIPANTS else max(noise, spread)
+        return Estimate(mean, math.sqrt(variance / n), n, self.epsilon, subject)
 
     def _spread(self, counts: Ints, n: int, mean: float) -> float:
         """Sample variance of the per-report values: noise plus the spread of the people."""
@@ -139,27 +153,38 @@ class NumericMechanism(SymbolMechanism):
         return float(counts @ (self.design.values - mean) ** 2) / (n - 1)
 
     def _noise(self, counts: Ints, n: int, spread: float) -> float:
-        """Average noise variance of the people who took part: read off, never above the bounds.
+        """Average noise variance of the people who took part: read off, kept within its bounds.
 
-        Between grid points rounding adds up to step^2/4 to what the points show.
+        Few reports cannot tell how noisy they are: below ENOUGH the worst case is assumed. Between
+        grid points rounding adds up to step^2/4 to what the points show, and no one's noise is
+        below the least of the points'.
         """
+        if n < ENOUGH:
+            return self.worst_variance()
         reading = self.design.noise_reading
         bounds = [spread, self.worst_variance()]
         if reading is not None:
-            low = float(self._point_variances.min())
-            bounds.append(max(low, float(counts @ reading) / n) + self.design.grid.step**2 / 4)
-        return min(bounds)
+            bounds.append(float(counts @ reading) / n + self.design.grid.step**2 / 4)
+        return max(min(bounds), float(self._point_variances.min()))
 
-    def distribution(self, tally: Tally, method: str = "ems", bins: int = 64) -> Distribution:
+    def distribution(
+        self, tally: Tally, method: str = "ems", bins: int = 64, replicates: int = 0
+    ) -> Distribution:
         """Read the whole distribution from the same counts, by EM on the known table.
 
-        `method` is "em" (maximum likelihood) or "ems" (smoothed at each step, the default).
+        `method` is "em" (maximum likelihood) or "ems" (smoothed at each step, the default). With
+        `replicates` (say 200) the result has bands that show how far noise and chance reach.
         """
         n = require_same(self, tally).n
         if n == 0:
             raise EmptyError("no reports yet: nothing to estimate")
+        if self.symbols < FEWEST_SYMBOLS:
+            raise ParameterError(
+                f"{self.symbols} symbols cannot show a distribution; collect with square-wave, "
+                "dithered or optimal"
+            )
         probabilities = self.design.table.probabilities
-        return distribution.fit(probabilities, tally.counts, method, self.epsilon, bins)
+        return distribution.fit(probabilities, tally.counts, method, self.epsilon, bins, replicates)
 
     # --- auditor and planner ---
 
@@ -195,6 +220,8 @@ def _built(mechanism: NumericMechanism) -> Design:
 
 def checked_values(values: ArrayLike) -> Floats:
     """Return the values as floats in [-1, 1], or say that they are not, without repeating them."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError("masked values have no answer: leave those people out first")
     try:
         array = np.atleast_1d(np.asarray(values))
         if array.dtype.kind not in "fiu" and array.size:

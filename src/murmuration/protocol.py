@@ -12,22 +12,31 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from murmuration.contract import Mechanism, Tally
-from murmuration.estimate import Estimate
+from murmuration.errors import MismatchError, PromiseError
+from murmuration.estimate import AnyEstimate
 from murmuration.randomness import Rng
 
 
 def device(mechanism: Mechanism, value: ArrayLike, rng: Rng) -> bytes:
-    """Randomise the value (one, or many people's) and send the bytes. Nothing else leaves."""
-    return mechanism.pack(mechanism.privatize(value, rng))
+    """Randomise the value (one, or many people's); send the law's fingerprint and the bytes."""
+    return _law(mechanism) + mechanism.pack(mechanism.privatize(value, rng))
 
 
 def collector(mechanism: Mechanism, uploads: list[bytes]) -> Tally:
-    """Count what arrived; a report that no device can have sent is refused."""
-    counted = (mechanism.tally(mechanism.unpack(upload)) for upload in uploads)
-    return sum(counted, start=mechanism.empty())
+    """Count what arrived; another law, or a report that no device can have sent, is refused."""
+    total, law = mechanism.empty(), _law(mechanism)
+    for upload in uploads:
+        if not upload.startswith(law):
+            raise MismatchError(f"an upload was made with another law than that of {mechanism}")
+        total += mechanism.tally(mechanism.unpack(upload[len(law) :]))
+    return total
 
 
-def analyst(mechanism: Mechanism, tallies: list[bytes]) -> Estimate:
+def _law(mechanism: Mechanism) -> bytes:
+    return bytes.fromhex(mechanism.fingerprint[:16])
+
+
+def analyst(mechanism: Mechanism, tallies: list[bytes]) -> AnyEstimate:
     """Add up the tallies of any number of collectors and read the crowd's answer."""
     merged = Tally.merge(Tally.from_bytes(data, mechanism) for data in tallies)
     return mechanism.estimate(merged)
@@ -38,7 +47,7 @@ def auditor(mechanism: Mechanism) -> bool:
     return mechanism.loss().holds
 
 
-def run(mechanism: Mechanism, values: list[float], rng: Rng) -> Estimate:
+def run(mechanism: Mechanism, values: list[float], rng: Rng) -> AnyEstimate:
     """Run all of it: half of the people report to one collector, half to another.
 
     >>> from murmuration import mechanism, seeded_rng
@@ -48,7 +57,7 @@ def run(mechanism: Mechanism, values: list[float], rng: Rng) -> Estimate:
     True
     """
     if not auditor(mechanism):
-        raise SystemExit(f"{mechanism} does not keep its promise: nothing is collected")
+        raise PromiseError(f"{mechanism} does not keep its promise: nothing is collected")
     uploads = [device(mechanism, value, rng) for value in values]
     east, west = collector(mechanism, uploads[::2]), collector(mechanism, uploads[1::2])
     return analyst(mechanism, [east.to_bytes(), west.to_bytes()])

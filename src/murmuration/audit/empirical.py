@@ -41,9 +41,8 @@ def wire(mechanism: Mechanism, rng: Rng) -> Send:
     """Return what a mechanism's devices put on the wire."""
 
     def send(x: float, n: int) -> list[bytes]:
-        data = mechanism.pack(mechanism.privatize(np.full(n, x), rng))
-        width = len(data) // n
-        return [data[i : i + width] for i in range(0, len(data), width)]
+        reports = mechanism.privatize(np.full(n, x), rng)
+        return [mechanism.pack(reports[i : i + 1]) for i in range(n)]
 
     return send
 
@@ -60,30 +59,33 @@ def attack(
     """
     first, second = send(x, n), send(y, n)
     best = Evidence(0.0, confidence, "nothing", (x, y))
-    for name, symbols in _observations([*first, *second]).items():
+    observations = _observations([*first, *second])
+    # The best of many looks is reported, so each look has to be that much surer.
+    miss = (1 - confidence) / (2 * len(observations))
+    for name, symbols in observations.items():
         for a, b, inputs in ((0, n, (x, y)), (n, 0, (y, x))):
-            bound = _bound(symbols[a : a + n], symbols[b : b + n], confidence)
+            bound = _bound(symbols[a : a + n], symbols[b : b + n], miss)
             if bound > best.epsilon:
                 best = Evidence(bound, confidence, name, inputs)
     return best
 
 
-def _bound(ours: Ints, theirs: Ints, confidence: float) -> float:
+def _bound(ours: Ints, theirs: Ints, miss: float) -> float:
     """Pick the separating set on the even reports, bound its log ratio on the odd ones."""
     size = int(max(ours.max(), theirs.max())) + 1
     seen = [np.bincount(part, minlength=size) for part in (ours[::2], theirs[::2])]
     order = np.argsort(-(seen[0] + 0.5) / (seen[1] + 0.5), kind="stable")
     hits = [np.cumsum(part[order]) for part in seen]
-    ratios = _log_ratio(hits[0], hits[1], len(ours[::2]), confidence)
+    ratios = _log_ratio(hits[0], hits[1], len(ours[::2]), miss)
     chosen = order[: int(ratios.argmax()) + 1]
     fresh = [int(np.isin(part[1::2], chosen).sum()) for part in (ours, theirs)]
-    bound = _log_ratio(np.array([fresh[0]]), np.array([fresh[1]]), len(ours[1::2]), confidence)
+    bound = _log_ratio(np.array([fresh[0]]), np.array([fresh[1]]), len(ours[1::2]), miss)
     return float(bound[0])
 
 
-def _log_ratio(ours: Ints, theirs: Ints, n: int, confidence: float) -> Floats:
-    """Return ln(low/high): Clopper-Pearson below for our hits, above for theirs."""
-    miss = (1 - confidence) / 2
+def _log_ratio(ours: Ints, theirs: Ints, n: int, miss: float) -> Floats:
+    """Return ln(low/high): Clopper-Pearson below for our hits, above for theirs, miss/2 each."""
+    miss /= 2
     low = np.where(ours > 0, betaincinv(np.maximum(ours, 1), n - ours + 1, miss), 0.0)
     high = np.where(theirs < n, betaincinv(theirs + 1, np.maximum(n - theirs, 1), 1 - miss), 1.0)
     with np.errstate(divide="ignore"):

@@ -43,7 +43,11 @@ for command in (mechanisms, audit, compare, demo):
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one clear line and exit code 2, no traceback."""
+    """Run the command line. No traceback for a user's mistake: one clear line, and exit code 2.
+
+    3 when the machine is in the way (a full disk, a file that cannot be read); 1 is kept for an
+    audit that fails.
+    """
     try:
         app()
     except MurmurationError as problem:
@@ -51,5 +55,10 @@ def main() -> None:
             f"[bold red]murmur:[/] {escape(str(problem))}", highlight=False, soft_wrap=True
         )
         sys.exit(2)
+    except (OSError, UnicodeError, ArithmeticError) as problem:
+        errors.print(
+            f"[bold red]murmur:[/] {escape(str(problem))}", highlight=False, soft_wrap=True
+        )
+        sys.exit(3)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -32,7 +32,7 @@ def audit(
     chosen = numeric_mechanism(name, epsilon=epsilon, **parse_settings(setting or []))
     verdict = exact_audit(chosen)
     evidence = None
-    if empirical:
+    if empirical and verdict.loss.holds:  # a broken law is not sent, and needs no attack
         evidence = attack(wire(chosen, system_rng()), *verdict.loss.inputs)
     if as_json:
         emit_json(_as_dict(chosen, verdict, evidence))
@@ -53,6 +53,8 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
         key, equals, text = setting.partition("=")
         if not (key and equals):
             raise ParameterError(f"--set takes NAME=VALUE, such as t=sub; got {setting!r}")
+        if key == "epsilon":
+            raise ParameterError("epsilon is given by --epsilon, not by --set")
         parsed[key] = _number(text)
     return parsed
 
@@ -100,7 +102,7 @@ def _print(chosen: NumericMechanism, verdict: Audit, evidence: Evidence | None) 
     table.add_row("promised", f"epsilon {loss.claimed!r}")
     table.add_row("exact loss", f"{loss.epsilon!r}  = ln({ratio})")
     table.add_row("reached by", f"x = {high:g} against x = {low:g}, report {loss.output}")
-    table.add_row("sampler", f"{_agreement(verdict)} of {verdict.words_tried:,} boundary words")
+    table.add_row("sampler", f"{_agreement(verdict)} of {verdict.words_tried:,} words tried")
     if evidence:
         table.add_row(
             "on the wire",

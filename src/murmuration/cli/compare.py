@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,15 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from murmuration.cli.output import console, emit_json, errors, progress_bar, pyplot, save_plot
+from murmuration.cli.output import (
+    checked_plot,
+    console,
+    emit_json,
+    errors,
+    progress_bar,
+    pyplot,
+    save_plot,
+)
 from murmuration.compare import CROWDS, Row, contestants, crowd
 from murmuration.compare import compare as run_compare
 from murmuration.errors import ParameterError
@@ -41,7 +50,7 @@ def compare(
 ) -> None:
     """Simulate collections with every numeric mechanism and compare error, theory and limit."""
     if not no_plot:
-        pyplot()  # if it is missing, say so before the work, not after
+        checked_plot(plot)
     epsilons = parse_epsilons(epsilon)
     values = _values(data, column, low, high, people, seed)
     jobs = len(epsilons) * len(contestants(mechanism))
@@ -51,12 +60,13 @@ def compare(
         for row in run_compare(values, epsilons, runs, seeded_rng(seed), mechanism):
             rows.append(row)
             bar.advance(task)
+    title = f"{data}{f' {column}' if column else ''}, {len(values):,} people, {runs} runs"
     if as_json:
         emit_json([{**dataclasses.asdict(row), "above_limit": row.above_limit} for row in rows])
     else:
-        _print(rows, f"{data}, {len(values):,} people, {runs} runs")
+        _print(rows, title)
     if not no_plot:
-        save_plot(draw(rows, data), plot)
+        save_plot(draw(rows, title), plot)
 
 
 def parse_epsilons(text: str) -> list[float]:
@@ -76,10 +86,18 @@ def _values(
 ) -> Floats:
     """Return private values in [-1, 1] from a named crowd or a file's column."""
     if data in CROWDS:
+        if (column, low, high) != (None, None, None):
+            raise ParameterError("--column, --low and --high go with a file, not a named crowd")
         return crowd(data, people, seed)
     numbers = read_column(Path(data), column)
     bottom = float(numbers.min()) if low is None else low
     top = float(numbers.max()) if high is None else high
+    if low is None or high is None:
+        errors.print(
+            f"range [{bottom:g}, {top:g}] taken from the data: fine for a simulation, impossible "
+            "in a collection. Give --low and --high.",
+            soft_wrap=True,
+        )
     if not bottom < top:
         raise ParameterError(f"the range [{bottom}, {top}] is empty; give --low and --high")
     clamped = np.clip(numbers, bottom, top)
@@ -92,74 +110,86 @@ def read_column(path: Path, column: str | None) -> Floats:
     """Read a numeric column of a CSV file with a header; a file of one column needs no name."""
     if not path.is_file():
         raise ParameterError(f"{path} is neither a file nor one of {', '.join(CROWDS)}")
-    with path.open(newline="", encoding="utf-8") as lines:
+    with path.open(newline="", encoding="utf-8-sig") as lines:
         rows = csv.DictReader(lines)
         names = list(rows.fieldnames or [])
         wanted = column if column is not None or len(names) != 1 else names[0]
         if wanted not in names:
             raise ParameterError(f"--column must be one of {', '.join(names)}; got {column}")
         texts = [row[wanted] for row in rows]
-    try:
-        numbers = np.array(texts, dtype=np.float64)
-    except ValueError:
+    numbers = np.array([_finite(text) for text in texts])
+    bad = np.flatnonzero(np.isnan(numbers))
+    if len(bad):
         raise ParameterError(
-            f"column {wanted} of {path} holds something that is no number"
-        ) from None
-    if not len(numbers) or not np.isfinite(numbers).all():
-        raise ParameterError(f"column {wanted} of {path} is empty or holds nan or infinity")
+            f"{len(bad)} of {len(texts)} values in column {wanted} of {path} are no numbers, the "
+            f"first on line {int(bad[0]) + 2}; leave those people out first"
+        )
+    if not len(numbers):
+        raise ParameterError(f"column {wanted} of {path} is empty")
     return numbers
+
+
+def _finite(text: str | None) -> float:
+    """Read a number; anything else, infinity too, is nan."""
+    try:
+        number = float(text or "nan")
+    except ValueError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
 
 
 def _print(rows: list[Row], title: str) -> None:
     table = Table(title=f"n·MSE of the mean: {title}")
     table.add_column("epsilon", no_wrap=True)
     table.add_column("mechanism", no_wrap=True)
-    for heading in ("measured", "predicted", "worst", "limit", "worst/limit"):
+    for heading in ("measured", "predicted", "worst", "worst/limit"):
         table.add_column(heading, justify="right", no_wrap=True)
     for epsilon in dict.fromkeys(row.epsilon for row in rows):
         for row in (row for row in rows if row.epsilon == epsilon):
+            known = math.isfinite(row.limit)
             table.add_row(
                 f"{epsilon:g}",
                 row.mechanism,
                 f"{row.measured:.3g} ± {row.stderr:.1g}",
-                *(f"{number:.4g}" for number in (row.predicted, row.worst, row.limit)),
-                f"{row.above_limit:.3f}",
+                f"{row.predicted:.4g}",
+                f"{row.worst:.4g}",
+                f"{row.above_limit:.3f}" if known else "-",
             )
         table.add_section()
     console.print(table)
     console.print(
-        "worst case: the value that is hardest for the mechanism; limit: no unbiased report has "
-        "a smaller worst case.",
+        "worst: for the value that is hardest for the mechanism; limit: no unbiased report has a "
+        "smaller worst case.",
         style="dim",
     )
 
 
 def draw(rows: list[Row], title: str) -> Any:
-    """Return a figure: error on this crowd (left), worst case against the limit (right)."""
+    """Return a figure, in units of the limit: error on this crowd (left), worst case (right)."""
     plt = pyplot()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8))
-    colours = plt.get_cmap("tab10")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5), sharex=True)
+    markers = "osD^v<>PX*"
     for index, label in enumerate(dict.fromkeys(row.mechanism for row in rows)):
-        mine = [row for row in rows if row.mechanism == label]
+        mine = [row for row in rows if row.mechanism == label and math.isfinite(row.limit)]
         x = [row.epsilon for row in mine]
-        colour = colours(index % 10)
-        left.plot(x, [row.predicted**0.5 for row in mine], color=colour, label=label)
-        bars = [row.stderr / (2 * row.measured**0.5) for row in mine]
-        points = [row.measured**0.5 for row in mine]
-        left.errorbar(x, points, yerr=bars, fmt="o", color=colour, ms=4)
-        right.plot(x, [row.above_limit for row in mine], "o-", color=colour, ms=4)
+        style = {"color": f"C{index % 10}", "marker": markers[index % 10], "ms": 5}
+        bars = [row.stderr / row.limit for row in mine]
+        points = [row.measured / row.limit for row in mine]
+        left.plot(x, [row.predicted / row.limit for row in mine], color=style["color"])
+        left.errorbar(x, points, yerr=bars, fmt="none", color=style["color"])
+        left.plot(x, points, ls="", label=label, **style)
+        right.plot(x, [row.above_limit for row in mine], **style)
     for axes in (left, right):
-        axes.set(xscale="log", yscale="log", xlabel="epsilon")
+        axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="n·MSE / certified limit")
         axes.set_xticks(sorted({row.epsilon for row in rows}))
-        axes.get_xaxis().set_major_formatter(plt.ScalarFormatter())
-        axes.minorticks_off()
+        axes.get_xaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
         axes.get_yaxis().set_major_locator(plt.LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
         axes.get_yaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
+        axes.minorticks_off()
         axes.grid(alpha=0.3)
-    left.set(
-        title=f"error on this crowd ({title})", ylabel="√n × error; dots measured, lines predicted"
-    )
-    right.set(title="worst case", ylabel="variance / certified limit")
-    right.axhline(1, color="black", lw=1)
-    left.legend(fontsize=8)
+        axes.axhline(1, color="black", lw=1)
+    left.set_title(f"on this crowd: {title}\nmarks measured (± s.e.), lines predicted", fontsize=10)
+    right.set_title("worst case over all values\n1 is the limit for unbiased reports", fontsize=10)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=9)
     return figure

@@ -13,10 +13,17 @@ import typer
 from rich.table import Table
 
 from murmuration import protocol
-from murmuration.cli.output import console, emit_json, progress_bar, pyplot, save_plot
+from murmuration.cli.output import (
+    checked_plot,
+    console,
+    emit_json,
+    progress_bar,
+    pyplot,
+    save_plot,
+)
 from murmuration.estimate import Estimate
 from murmuration.law import Floats
-from murmuration.mechanisms import mechanism, mechanisms, numeric_mechanism
+from murmuration.mechanisms import numeric_mechanism, numeric_names
 from murmuration.randomness import system_rng
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -72,7 +79,7 @@ def demo(
 ) -> None:
     """Ask simulated people three numbers with every mechanism; show truth, estimate, interval."""
     if not no_plot:
-        pyplot()  # if it is missing, say so before the work, not after
+        checked_plot(out / "demo-intervals.png")
     start = time.perf_counter()
     crowd = np.random.default_rng(seed)
     values = {a: np.clip(a.sample(crowd, people), a.low, a.high) for a in ATTRIBUTES}
@@ -86,7 +93,7 @@ def demo(
         missed = sum(not answer.covered for answer in answers)
         console.print(
             f"{people:,} people, {len(answers)} collections in {seconds:.1f} s. The 95% interval "
-            f"missed the truth {missed} times (*); {0.05 * len(answers):.0f} are expected. "
+            f"missed the truth in {missed} of them (*); {0.05 * len(answers):.0f} are expected. "
             "Every report was an integer; no device sent a true value."
         )
     if not no_plot:
@@ -97,12 +104,12 @@ def demo(
 
 def _collect(values: dict[Attribute, Floats]) -> list[Answer]:
     """Run device, collector and analyst for each attribute, mechanism and epsilon."""
-    jobs = [(a, name, eps) for a in values for name in mechanisms() for eps in EPSILONS]
+    jobs = [(a, name, eps) for a in values for name in numeric_names() for eps in EPSILONS]
     answers = []
     with progress_bar() as bar:
         task = bar.add_task("collecting", total=len(jobs))
         for attribute, name, epsilon in jobs:
-            chosen = mechanism(name, epsilon=epsilon)
+            chosen = numeric_mechanism(name, epsilon=epsilon)
             upload = protocol.device(chosen, attribute.rescale(values[attribute]), system_rng())
             tally = protocol.collector(chosen, [upload])
             estimate = chosen.estimate(tally).scaled(attribute.low, attribute.high)

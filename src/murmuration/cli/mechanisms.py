@@ -7,26 +7,39 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from murmuration.cli.output import console, emit_json
+from murmuration.cli.output import console, emit_json, errors
+from murmuration.errors import ParameterError
+from murmuration.frequency import FrequencyMechanism
 from murmuration.mechanisms import mechanism
 from murmuration.mechanisms import mechanisms as registry
+
+WIDE = 110
+"""Columns from which on the table says how each mechanism works; --json always does."""
 
 
 def mechanisms(
     epsilon: Annotated[float, typer.Option(help="Show error and loss at this epsilon.")] = 1.0,
+    k: Annotated[int, typer.Option(min=2, help="Items, for frequency mechanisms.")] = 16,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the mechanisms with report size, worst-case error and exact loss."""
-    rows = [_describe(name, epsilon) for name in registry()]
+    rows = []
+    for name in registry():
+        try:
+            rows.append(_describe(name, epsilon, k))
+        except ParameterError as problem:
+            errors.print(f"left out: {problem}", highlight=False, markup=False, soft_wrap=True)
     if as_json:
         emit_json(rows)
         return
-    table = Table(title=f"mechanisms at epsilon {epsilon:g}, worst-case error as n·MSE")
+    table = Table(title=f"mechanisms at epsilon {epsilon:g}, {k} items; n·MSE in the worst case")
     table.add_column("name", no_wrap=True)
     table.add_column("for", no_wrap=True)
     for heading in ("bytes", "n·MSE", "exact loss"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("how")
+    wide = console.width >= WIDE
+    if wide:
+        table.add_column("how")
     for row in rows:
         table.add_row(
             row["name"],
@@ -34,13 +47,14 @@ def mechanisms(
             str(row["bytes"]),
             f"{row['worst_variance']:.4g}",
             f"{row['loss']:.6f}",
-            row["summary"],
+            *([row["summary"]] if wide else []),
         )
     console.print(table)
 
 
-def _describe(name: str, epsilon: float) -> dict[str, Any]:
-    chosen = mechanism(name, epsilon=epsilon)
+def _describe(name: str, epsilon: float, k: int) -> dict[str, Any]:
+    items = {"k": k} if issubclass(registry()[name], FrequencyMechanism) else {}
+    chosen = mechanism(name, epsilon=epsilon, **items)
     return {
         "name": name,
         "answers": chosen.answers.value,

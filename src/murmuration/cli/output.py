@@ -39,6 +39,7 @@ def progress_bar() -> Progress:
         TimeElapsedColumn(),
         console=errors,
         transient=True,
+        disable=not errors.is_terminal,
     )
 
 
@@ -53,8 +54,19 @@ def pyplot() -> Any:
         ) from None
 
 
+def checked_plot(path: Path) -> Path:
+    """Say before the work, not after it, that a plot cannot be drawn or saved there."""
+    pyplot()
+    if path.suffix not in (".png", ".svg", ".pdf") or path.is_dir():
+        raise ParameterError(f"a plot is a .png, .svg or .pdf file; got {path}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise ParameterError(f"cannot write to {path.parent}: {problem}") from None
+    return path
+
+
 def save_plot(figure: Any, path: Path) -> None:
     """Save a figure and print where."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130, bbox_inches="tight")
     errors.print(f"plot: {path.resolve()}", highlight=False, soft_wrap=True)

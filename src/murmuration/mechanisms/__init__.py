@@ -34,8 +34,8 @@ def mechanisms() -> MappingProxyType[str, type[Mechanism]]:
     return MappingProxyType(dict(sorted(found.items())))
 
 
-def mechanism(name: str, **parameters: Any) -> Mechanism:
-    """Return the mechanism of that name with these parameters, `epsilon` among them.
+def mechanism(name: str, epsilon: float | None = None, **parameters: Any) -> Mechanism:
+    """Return the mechanism of that name with this epsilon and other parameters.
 
     >>> mechanism("duchi", epsilon=1.0)
     Duchi(epsilon=1.0)
@@ -45,12 +45,23 @@ def mechanism(name: str, **parameters: Any) -> Mechanism:
     except (KeyError, TypeError):
         names = ", ".join(mechanisms())
         raise ParameterError(f"no mechanism is called {name!r}; there are {names}") from None
+    if epsilon is not None:
+        parameters["epsilon"] = epsilon
     try:
         inspect.signature(chosen).bind(**parameters)
     except TypeError as problem:
         accepted = ", ".join(inspect.signature(chosen).parameters)
         raise ParameterError(f"{name}: {problem}; its parameters are {accepted}") from None
     return chosen(**parameters)
+
+
+def numeric_names() -> list[str]:
+    """Return the names of the mechanisms that take a number.
+
+    >>> "duchi" in numeric_names(), "grr" in numeric_names()
+    (True, False)
+    """
+    return [name for name, kind in mechanisms().items() if issubclass(kind, NumericMechanism)]
 
 
 def numeric_mechanism(name: str, **parameters: Any) -> NumericMechanism:

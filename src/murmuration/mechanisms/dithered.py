@@ -31,7 +31,7 @@ class Dithered(NumericMechanism):
 
     name: ClassVar[str] = "dithered"
     answers: ClassVar[Task] = Task.MEAN
-    paper: ClassVar[str] = "subtractive dither on randomised response (this project's sheet, 1.3)"
+    paper: ClassVar[str] = "subtractive dither on randomised response (derived for this project)"
     summary: ClassVar[str] = "one bit against a random threshold, which is subtracted again"
 
     thresholds: int = 64
@@ -39,8 +39,10 @@ class Dithered(NumericMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.thresholds, int) or not 2 <= self.thresholds <= 1 << 14:
-            raise ParameterError(f"thresholds must be 2 to 16384; got {self.thresholds!r}")
+        if self.thresholds not in [1 << g for g in range(1, 15)]:
+            raise ParameterError(
+                f"thresholds must be a power of two from 2 to 16384; got {self.thresholds!r}"
+            )
         if not (isinstance(self.kappa, int | float) and 0 <= self.kappa <= 2):
             raise ParameterError(f"kappa must be between 0 and 2; got {self.kappa!r}")
         object.__setattr__(self, "kappa", float(self.kappa))

@@ -8,12 +8,14 @@ import math
 import os
 import sys
 import tempfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import ClassVar
+from zipfile import BadZipFile
 
 import numpy as np
 from rich.console import Console
@@ -53,7 +55,7 @@ class Optimal(NumericMechanism):
 
     name: ClassVar[str] = "optimal"
     answers: ClassVar[Task] = Task.MEAN
-    paper: ClassVar[str] = "linear program over all tables (this project's sheet, 1.6 and 11)"
+    paper: ClassVar[str] = "linear program over all unbiased tables (built for this project)"
     summary: ClassVar[str] = "the table of least worst-case error"
 
     prior: tuple[float, ...] | None = None
@@ -95,7 +97,7 @@ class Solution:
                 design = Design(arrays["weights"], arrays["values"])
                 solution = cls(design, float(arrays["limit"]))
             solution._require_promise(epsilon)
-        except (OSError, KeyError, ValueError) as problem:
+        except (OSError, EOFError, KeyError, ValueError, BadZipFile, zlib.error) as problem:
             raise FormatError(f"not a valid table for epsilon {epsilon!r}: {problem}") from None
         return solution
 
@@ -106,15 +108,20 @@ class Solution:
         bias = design.table.probabilities @ design.values - design.grid.points
         if not np.abs(bias).max() < 1e-9:
             raise FormatError("it is biased")
+        variances = design.second_moments - design.grid.points**2
+        if not 0 < self.limit < variances.max():
+            raise FormatError("its limit is not below its worst variance")
 
 
 def limit(epsilon: float) -> float:
     """Return the certified limit: every unbiased epsilon-LDP report has a worst case above it.
 
+    Not a number above epsilon 10, where none has been computed.
+
     >>> round(limit(1.0), 2)
     3.99
     """
-    return _solution(float(epsilon), None).limit
+    return _solution(float(epsilon), None).limit if epsilon <= MAX_EPSILON else math.nan
 
 
 @lru_cache(maxsize=64)

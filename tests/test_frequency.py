@@ -1,0 +1,412 @@
+"""Frequency mechanisms against their laws, enumerated report by report from the definitions.
+
+`LAWS` says, independently of the sampling code, how likely each report is; the integers are the
+mechanism's own. The exact loss, p and q must follow from it, and the device must draw from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from cases import SUMMED
+from murmuration import Tally, mechanism, seeded_rng, system_rng
+from murmuration.audit.empirical import attack, wire
+from murmuration.errors import (
+    EmptyError,
+    FormatError,
+    InputError,
+    MismatchError,
+    ParameterError,
+    ReportError,
+)
+from murmuration.frequency import walsh_hadamard
+from murmuration.law import WHOLE
+from murmuration.mechanisms import bassily_smith, olh
+from murmuration.mechanisms.oue import Oue
+from murmuration.mechanisms.subset import Subset
+from murmuration.randomness import ScriptedRng
+
+NAMES = sorted(SUMMED)
+
+
+def make(name: str, epsilon: float, k: int):
+    extra = {"people": max(4, round(12 / epsilon**2))} if name == "bassily-smith" and k < 8 else {}
+    return mechanism(name, epsilon=epsilon, k=k, **extra)
+
+
+# --- the laws --------------------------------------------------------------------------------
+
+
+def grr_law(m, v):
+    return {(y,): Fraction(m.truth if y == v else m.lie, WHOLE) for y in range(m.k)}
+
+
+def unary_law(m, v):
+    law = {}
+    for bits in itertools.product((0, 1), repeat=m.k):
+        rates = [m.p if j == v else m.q for j in range(m.k)]
+        chance = math.prod(r if b else 1 - r for b, r in zip(bits, rates, strict=True))
+        law[bits] = chance
+    return law
+
+
+def subset_law(m, v):
+    law = {}
+    for members in itertools.combinations(range(m.k), m.w):
+        bits = tuple(int(j in members) for j in range(m.k))
+        sets = math.comb(m.k - 1, m.w - 1) if v in members else math.comb(m.k - 1, m.w)
+        law[bits] = (m.p if v in members else 1 - m.p) / sets
+    return law
+
+
+def entry(i: int, j: int) -> int:
+    return bin(i & j).count("1") % 2
+
+
+def hadamard_law(m, v):
+    rows = range(m.rows)
+    return {
+        (2 * row + bit,): (m.p if bit == entry(row, v) else 1 - m.p) / m.rows
+        for row in rows
+        for bit in (0, 1)
+    }
+
+
+def response_law(m, v):
+    half = Fraction(2, m.symbols)
+    return {(y,): half * (1 - m.p if entry(y, v + 1) else m.p) for y in range(m.symbols)}
+
+
+def projective_law(m, v):
+    r, _ = m.space
+    points = m.coordinates.tolist()
+    on = [sum(a * b for a, b in zip(point, points[v], strict=True)) % r == 0 for point in points]
+    inside, outside = m.p / sum(on), (1 - m.p) / (len(on) - sum(on))
+    return {(y,): inside if hit else outside for y, hit in enumerate(on)}
+
+
+def olh_law(m, v):
+    law = {}
+    for a, b in itertools.product(range(m.prime), repeat=2):
+        own = (a * v + b) % m.prime * m.g // m.prime
+        for cell in range(m.g):
+            law[a, b, cell] = (m.p if cell == own else m.response.q) / m.prime**2
+    return law
+
+
+def projection_law(m, v):
+    return {
+        (2 * row + bit,): (
+            m.p
+            if bit == int(bassily_smith.signs(m.seed, np.array([row]), np.array([v]))[0])
+            else 1 - m.p
+        )
+        / m.rows
+        for row in range(m.rows)
+        for bit in (0, 1)
+    }
+
+
+LAWS = {
+    "grr": grr_law,
+    "sue": unary_law,
+    "oue": unary_law,
+    "subset": subset_law,
+    "hadamard": hadamard_law,
+    "hadamard-response": response_law,
+    "projective": projective_law,
+    "olh": olh_law,
+    "bassily-smith": projection_law,
+}
+
+
+@pytest.fixture(autouse=True)
+def small_prime(monkeypatch, request):
+    """Hash modulo 13 where the law is enumerated."""
+    if "enumerated" in request.keywords:
+        monkeypatch.setattr(olh.Olh, "prime", 13)
+
+
+def symbols_of(m, reports) -> list[tuple[int, ...]]:
+    rows = np.asarray(reports)
+    if m.name in ("sue", "oue", "subset"):
+        rows = np.unpackbits(rows, axis=1, count=m.k, bitorder="little")
+    return [tuple(row) for row in rows.reshape(len(rows), -1).tolist()]
+
+
+def check_device_draws_from_the_law(m, values=(0, 2, 4), n: int = 60_000) -> None:
+    for v in values:
+        law = LAWS[m.name](m, v)
+        drawn = symbols_of(m, m.privatize(np.full(n, v), seeded_rng(100 + v)))
+        index = {report: i for i, report in enumerate(law)}
+        counts = np.bincount([index[report] for report in drawn], minlength=len(law))
+        expected = n * np.array([float(chance) for chance in law.values()])
+        statistic = float(((counts - expected) ** 2 / expected).sum())
+        assert chi2.sf(statistic, len(law) - 1) > 1e-5, (m, v)
+
+
+@pytest.mark.enumerated
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_loss_is_that_of_the_enumerated_law(name: str, epsilon: float) -> None:
+    m = make(name, epsilon, 5)
+    laws = [LAWS[name](m, v) for v in range(m.k)]
+    assert all(sum(law.values()) == 1 for law in laws)
+    worst = max(a[y] / b[y] for y in laws[0] for a in laws for b in laws)
+    assert worst <= m.loss().ratio
+    assert name == "bassily-smith" or worst == m.loss().ratio
+    assert m.loss().holds
+    assert epsilon - 1e-5 < m.loss().epsilon <= epsilon
+
+
+@pytest.mark.enumerated
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "bassily-smith"])
+def test_p_and_q_are_those_of_the_enumerated_law(name: str, epsilon: float) -> None:
+    """Count each possible report once and read its support: E[support] must be p and q exactly."""
+    m = make(name, epsilon, 5)
+    reports = list(LAWS[name](m, 0))
+    rows = np.array(reports)
+    if name in ("sue", "oue", "subset"):
+        rows = np.packbits(rows.astype(np.uint8), axis=1, bitorder="little")
+    supports = [
+        m.support(
+            m.tally(
+                rows[i : i + 1].ravel()
+                if rows.shape[1] == 1 and name not in ("sue", "oue", "subset")
+                else rows[i : i + 1]
+            )
+        )
+        for i in range(len(rows))
+    ]
+    for v in range(m.k):
+        law = LAWS[name](m, v)
+        for w in range(m.k):
+            rate = sum(law[y] * int(s[w]) for y, s in zip(reports, supports, strict=True))
+            assert rate == (m.p if v == w else m.q)
+
+
+@pytest.mark.enumerated
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_device_draws_from_the_law(name: str, epsilon: float) -> None:
+    check_device_draws_from_the_law(make(name, epsilon, 5))
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.7, 4.0, 8.0])
+@pytest.mark.parametrize("k", [2, 3, 17, 1000])
+@pytest.mark.parametrize("name", NAMES)
+def test_loss_at_other_sizes(name: str, k: int, epsilon: float) -> None:
+    loss = make(name, epsilon, k).loss()
+    assert loss.holds
+    assert epsilon - 1e-5 < loss.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_error_is_the_published_one(name: str) -> None:
+    for (epsilon, k), published in SUMMED[name].items():
+        assert make(name, epsilon, k).total_variance() == pytest.approx(published, rel=0.01)
+
+
+# --- estimates -------------------------------------------------------------------------------
+
+CROWD = np.minimum(np.random.default_rng(5).geometric(0.3, 20_000) - 1, 11)
+SHARES = np.bincount(CROWD, minlength=24) / len(CROWD)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("name", NAMES)
+def test_coverage_of_seen_and_unseen_items(name: str, epsilon: float) -> None:
+    """Items 12 to 23 are never seen; their intervals hold 0 as often as they say."""
+    m = make(name, epsilon, 24)
+    rng, runs, level = seeded_rng(7), 150, 0.9
+    inside = np.zeros(24)
+    together = 0
+    errors = []
+    for run in range(runs):
+        if name == "bassily-smith":  # unbiased over its public matrices
+            m = mechanism(name, epsilon=epsilon, k=24, people=len(CROWD), seed=run)
+        estimate = m.estimate(m.tally(m.privatize(CROWD, rng)))
+        low, high = estimate.interval(level)
+        inside += (low <= SHARES) & (high >= SHARES)
+        low, high = estimate.simultaneous(level)
+        together += ((low <= SHARES) & (high >= SHARES)).all()
+        errors.append((estimate.value - SHARES) / estimate.stderr)
+    slack = 4.5 * math.sqrt(
+        level * (1 - level) / (runs * 12)
+    )  # items of one run nearly independent
+    for group in (slice(0, 12), slice(12, 24)):
+        share = inside[group].mean() / runs
+        assert share > level - slack
+        assert share < level + slack or name == "bassily-smith"
+    assert together / runs > level - 4.5 * math.sqrt(level * (1 - level) / runs)
+    assert np.abs(np.mean(errors, axis=0)).max() < 4.5 / math.sqrt(runs)
+    scale = 0.85 if name == "bassily-smith" else 1.0
+    assert np.mean(np.square(errors)) == pytest.approx(scale, abs=0.15)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_population_intervals_are_wider(name: str) -> None:
+    m = make(name, 4.0, 24)
+    tally = m.tally(m.privatize(CROWD, seeded_rng(1)))
+    people, population = m.estimate(tally), m.estimate(tally, about="population")
+    assert (population.stderr[:4] > people.stderr[:4]).all()
+    assert (population.value == people.value).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tallies_merge_and_travel(name: str) -> None:
+    m = make(name, 1.0, 24)
+    reports = m.privatize(CROWD, seeded_rng(2))
+    data = m.pack(reports)
+    assert len(data) == m.report_bytes * len(CROWD)
+    assert (m.unpack(data) == reports).all()
+    whole = m.tally(reports)
+    parts = [m.tally(reports[i::3]) for i in range(3)]
+    assert Tally.merge(parts[::-1]).to_bytes() == whole.to_bytes()
+    assert Tally.from_bytes(whole.to_bytes(), m) == whole
+    other = make(name, 1.1, 24)
+    with pytest.raises(MismatchError):
+        other.estimate(whole)
+    with pytest.raises(EmptyError):
+        m.estimate(m.empty())
+    with pytest.raises(FormatError):
+        Tally(m, whole.counts + len(CROWD), whole.n)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_items_and_reports_are_refused(name: str) -> None:
+    m = make(name, 1.0, 21)
+    for bad in ([21], [-1], [0.5], [[1]], ["a"], [True]):
+        with pytest.raises(InputError):
+            m.privatize(bad, system_rng())
+    good = np.asarray(m.privatize([3, 4, 5], system_rng()))
+    assert len(m.privatize([], system_rng())) == 0
+    with pytest.raises((ReportError, FormatError)):
+        m.unpack(m.pack(good)[:-1] if m.report_bytes > 1 else b"\xff" * 3)
+    for bad in (good.astype(np.float64), np.full_like(good, np.iinfo(good.dtype).max)):
+        with pytest.raises(ReportError):
+            m.tally(bad)
+    with pytest.raises(InputError):
+        m.variance([1.5])
+    for k in (1, 0, -3, 2.5, None, True, 10**9):
+        with pytest.raises(ParameterError):
+            mechanism(name, epsilon=1.0, k=k)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_wire_tells_no_more_than_epsilon(name: str) -> None:
+    m = make(name, 1.0, 20)
+    send = wire(m, seeded_rng(9))
+    found = attack(lambda x, n: send(int(x), n), 2, 11, n=30_000)
+    assert found.epsilon <= 1.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_many_items(name: str) -> None:
+    """100,000 items where it scales: the hash and the matrix are slow there, the bits are wide."""
+    k = {"olh": 2000, "bassily-smith": 2000, "sue": 20_000, "oue": 20_000, "subset": 20_000}.get(
+        name, 100_000
+    )
+    m = make(name, 2.0, k)
+    items = np.random.default_rng(1).integers(0, k, 1500)
+    items[:500] = k - 1
+    estimate = m.estimate(m.tally(m.privatize(items, seeded_rng(3))))
+    error = estimate.value[-1] - (items == k - 1).mean()
+    assert abs(error) < 4.5 * estimate.stderr[-1]
+
+
+# --- planted bugs ----------------------------------------------------------------------------
+
+
+class LowestOthers(Subset):
+    """Fills the set with the lowest items instead of random ones."""
+
+    def _fill(self, bits, items, wanted, rng):
+        for i, (item, size) in enumerate(zip(items, wanted, strict=True)):
+            others = [j for j in range(self.k) if j != item][:size]
+            bits[i] = False
+            bits[i, others] = True
+
+
+class EightBits(Oue):
+    @property
+    def no(self):
+        return super().no >> 24 << 24
+
+
+class SwappedForOneItem(Oue):
+    def respond(self, items, rng):
+        return super().respond(np.where(items == 2, 3, np.where(items == 3, 2, items)), rng)
+
+
+class OnlyTheTruth(Oue):
+    """The own bit is always set."""
+
+    yes = (1 << 32) - 1
+
+
+@pytest.mark.parametrize("bug", [LowestOthers, SwappedForOneItem])
+def test_a_planted_sampler_is_caught(bug) -> None:
+    with pytest.raises((AssertionError, KeyError)):
+        check_device_draws_from_the_law(bug(epsilon=1.0, k=5))
+
+
+@pytest.mark.parametrize("bug", [EightBits, OnlyTheTruth])
+def test_a_planted_law_is_caught(bug) -> None:
+    loss = bug(epsilon=1.0, k=5).loss()
+    assert not (loss.holds and loss.epsilon > 1 - 1e-5)
+
+
+# --- golden vectors: one person at a time, because some draws repeat until they fit ------------
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def golden(name: str) -> list[dict]:
+    vectors = []
+    for epsilon, k in ((1.0, 5), (3.0, 100)):
+        m = mechanism(name, epsilon=epsilon, k=k)
+        items = [0, k - 1, *(7 * i % k for i in range(10))]
+        words = seeded_rng(2026).words(4096)
+        reports = [m.privatize([v], ScriptedRng(words[64 * i :])) for i, v in enumerate(items)]
+        together = np.concatenate(reports)
+        vectors.append(
+            {
+                "mechanism": name,
+                "parameters": m.parameters,
+                "fingerprint": m.fingerprint,
+                "words": [str(word) for word in words[:1024].tolist()],
+                "words_of_person_i_start_at": 64,
+                "inputs": items,
+                "bytes": [m.pack(report).hex() for report in reports],
+                "tally": m.tally(together).counts.tolist() if k < 10 else None,
+                "support": m.support(m.tally(together)).tolist(),
+            }
+        )
+    return json.loads(json.dumps(vectors))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reports_are_what_they_always_were(name: str) -> None:
+    assert golden(name) == json.loads((GOLDEN / f"{name}.json").read_text())
+
+
+def test_the_transform_is_its_own_inverse() -> None:
+    vector = np.arange(16)
+    assert (walsh_hadamard(walsh_hadamard(vector)) == 16 * vector).all()
+
+
+if __name__ == "__main__":
+    for missing in NAMES:
+        path = GOLDEN / f"{missing}.json"
+        if not path.exists():
+            path.write_text(json.dumps(golden(missing), indent=1) + "\n")

@@ -7,7 +7,7 @@ all that the estimate needs:
     f_v = (C_v/n - q) / (p - q),   n Var(f_v) = (f p(1-p) + (1-f) q(1-q)) / (p-q)^2.
 
 The files in `mechanisms/` say how reports are drawn and counted. Two kinds of report are shared
-by several of them and live here: `PackedMechanism` (k bits) and the Walsh-Hadamard transform.
+by several of them: `PackedMechanism` (k bits) and those that use the Walsh-Hadamard transform.
 """
 
 from __future__ import annotations
@@ -19,18 +19,16 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from murmuration.contract import Mechanism, Reports, Tally, Task, require_same
-from murmuration.errors import EmptyError, FormatError, InputError, ParameterError, ReportError
+from murmuration.errors import EmptyError, InputError, ParameterError
 from murmuration.estimate import About, FrequencyEstimate
-from murmuration.law import WORD_BITS, Floats, Ints
-from murmuration.randomness import Rng, Words, require_rng
+from murmuration.law import Floats, Ints
+from murmuration.packed import BITS_PER_PASS, PackedReports
+from murmuration.randomness import Rng, require_rng
 
 MAX_ITEMS = 1 << 20
-BITS_PER_PASS = 1 << 20
-"""Bits that one pass holds unpacked: memory is bounded whatever n and k are."""
-Bits = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -129,100 +127,18 @@ def checked_items(values: ArrayLike, k: int) -> Ints:
     return array.astype(np.int64, copy=False)
 
 
-def drawn(words: Words) -> Ints:
-    """Return the 52 bits of each word that laws are compared with."""
-    return (words >> np.uint64(64 - WORD_BITS)).view(np.int64)
-
-
-def uniform(rng: Rng, n: int, bound: int) -> Ints:
-    """Return n integers below bound, exactly uniform: words past the last whole turn are redrawn.
-
-    >>> from murmuration import seeded_rng
-    >>> uniform(seeded_rng(1), 4, 6).max() < 6
-    np.True_
-    """
-    turns = (1 << WORD_BITS) // bound * bound
-    found = drawn(rng.words(n))
-    while len(late := np.flatnonzero(found >= turns)):
-        found[late] = drawn(rng.words(len(late)))
-    return found % bound
-
-
-# --- reports of k bits -------------------------------------------------------------------------
-
-
-class PackedMechanism(FrequencyMechanism):
-    """A mechanism whose report is a bit for each item, packed eight to a byte, lowest bit first."""
+class PackedMechanism(FrequencyMechanism, PackedReports):
+    """A mechanism whose report is a bit for each item; the counters are the items' support."""
 
     @property
-    def report_bytes(self) -> int:
-        """K bits, rounded up."""
-        return (self.k + 7) // 8
-
-    @property
-    def counters(self) -> int:
-        """One counter an item: the reports that have its bit set."""
+    def bits(self) -> int:
+        """One bit an item."""
         return self.k
 
     @property
     def people_per_pass(self) -> int:
         """Bounded by the bits that they need."""
         return max(1, BITS_PER_PASS // self.k)
-
-    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
-        """Return rows of bytes, or say which row no device can have sent."""
-        rows = np.asarray(reports)
-        if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != self.report_bytes:
-            raise ReportError(
-                f"reports of {self.name} are rows of {self.report_bytes} bytes (uint8); got "
-                f"{rows.dtype} of shape {rows.shape}"
-            )
-        spare = 8 * self.report_bytes - self.k
-        if spare and len(bad := np.flatnonzero(rows[:, -1] >> (8 - spare))):
-            raise ReportError(f"report {int(bad[0])} has bits beyond item {self.k - 1}")
-        return rows
-
-    def pack(self, reports: ArrayLike) -> bytes:
-        """Serialise the rows one after the other."""
-        return self.checked_reports(reports).tobytes()
-
-    def unpack(self, data: bytes) -> Reports:
-        """Read what `pack` wrote."""
-        if len(data) % self.report_bytes:
-            raise FormatError(
-                f"{len(data)} bytes are not a whole number of {self.report_bytes}-byte reports"
-            )
-        return self.checked_reports(
-            np.frombuffer(data, dtype=np.uint8).reshape(-1, self.report_bytes)
-        )
-
-    def tally(self, reports: ArrayLike) -> Tally:
-        """Count the set bits of each item."""
-        rows = self.checked_reports(reports)
-        return Tally(self, count_bits(rows, self.k), len(rows))
-
-    def checked_counts(self, counts: Ints, n: int) -> Ints:
-        """No item has more support than there are people."""
-        if (counts > n).any():
-            raise FormatError(f"an item has {int(counts.max())} supporters among {n} people")
-        return counts
-
-
-def pack_bits(bits: Bits) -> NDArray[np.uint8]:
-    """Pack rows of bits, lowest bit first."""
-    return np.packbits(bits, axis=1, bitorder="little")
-
-
-def count_bits(rows: NDArray[np.uint8], k: int) -> Ints:
-    """Return how many rows have each bit set; 255 rows at a time fit a byte's worth of counting."""
-    counts = np.zeros(k, dtype=np.int64)
-    step = max(255, BITS_PER_PASS // max(k, 1) // 255 * 255)
-    for start in range(0, len(rows), step):
-        bits = np.unpackbits(rows[start : start + step], axis=1, count=k, bitorder="little")
-        whole = len(bits) // 255 * 255
-        stacked = bits[:whole].reshape(-1, 255, k).sum(axis=1, dtype=np.uint8)
-        counts += stacked.sum(axis=0, dtype=np.int64) + bits[whole:].sum(axis=0, dtype=np.int64)
-    return counts
 
 
 # --- Walsh-Hadamard ----------------------------------------------------------------------------

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from murmuration.errors import ParameterError
-from murmuration.randomness import Words
+from murmuration.randomness import Rng, Words
 
 WORD_BITS = 52
 WHOLE = 1 << WORD_BITS
@@ -82,6 +82,25 @@ def log_above(ratio: Fraction) -> float:
     exact = context.ln(quotient)
     nearest = float(exact)
     return nearest if Decimal(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def drawn(words: Words) -> Ints:
+    """Return the 52 bits of each word that laws are compared with."""
+    return (words >> np.uint64(64 - WORD_BITS)).view(np.int64)
+
+
+def uniform(rng: Rng, n: int, bound: int) -> Ints:
+    """Return n integers below bound, exactly uniform: words past the last whole turn are redrawn.
+
+    >>> from murmuration import seeded_rng
+    >>> uniform(seeded_rng(1), 4, 6).max() < 6
+    np.True_
+    """
+    turns = (1 << WORD_BITS) // bound * bound
+    found = drawn(rng.words(n))
+    while len(late := np.flatnonzero(found >= turns)):
+        found[late] = drawn(rng.words(len(late)))
+    return found % bound
 
 
 # --- rounding to a grid ------------------------------------------------------------------------

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from murmuration.contract import Reports, SymbolMechanism, Tally
 from murmuration.errors import ParameterError
-from murmuration.frequency import BITS_PER_PASS, FrequencyMechanism, drawn, uniform
-from murmuration.law import Floats, Ints, Loss
+from murmuration.frequency import FrequencyMechanism
+from murmuration.law import Floats, Ints, Loss, drawn, uniform
 from murmuration.mechanisms.grr import Grr
+from murmuration.packed import BITS_PER_PASS
 from murmuration.randomness import Rng
 
 MOST_ROWS = 1 << 22

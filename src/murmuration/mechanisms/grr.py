@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from murmuration.contract import Reports, SymbolMechanism
-from murmuration.frequency import FrequencyMechanism, drawn
-from murmuration.law import WHOLE, Ints, Loss, exp_below, log_above
+from murmuration.frequency import FrequencyMechanism
+from murmuration.law import WHOLE, Ints, Loss, drawn, exp_below, log_above
 from murmuration.randomness import Rng
 
 

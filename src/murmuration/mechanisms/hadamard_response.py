@@ -9,14 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from murmuration.contract import Reports, SymbolMechanism, Tally
-from murmuration.frequency import (
-    FrequencyMechanism,
-    drawn,
-    parity,
-    power_of_two,
-    walsh_hadamard,
-)
-from murmuration.law import WORD_BITS, Ints, Loss
+from murmuration.frequency import FrequencyMechanism, parity, power_of_two, walsh_hadamard
+from murmuration.law import WORD_BITS, Ints, Loss, drawn
 from murmuration.mechanisms.grr import Grr
 from murmuration.randomness import Rng
 

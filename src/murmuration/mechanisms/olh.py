@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from murmuration.contract import Reports, Tally
-from murmuration.errors import FormatError, ReportError
-from murmuration.frequency import FrequencyMechanism, uniform
-from murmuration.law import Ints, Loss
+from murmuration.errors import ReportError
+from murmuration.frequency import FrequencyMechanism
+from murmuration.law import Ints, Loss, uniform
 from murmuration.mechanisms.grr import Grr
+from murmuration.packed import unpack_rows
 from murmuration.randomness import Rng
 
 PRIMES = (65_521, 2_147_483_647)
@@ -119,11 +120,7 @@ class Olh(FrequencyMechanism):
 
     def unpack(self, data: bytes) -> Reports:
         """Read what `pack` wrote."""
-        if len(data) % self.report_bytes:
-            raise FormatError(
-                f"{len(data)} bytes are not a whole number of {self.report_bytes}-byte reports"
-            )
-        sent = np.frombuffer(data, dtype=np.uint8).reshape(-1, self.report_bytes)
+        sent = unpack_rows(data, self.report_bytes)
         width, last = self.coefficient_bytes, self.response.report_bytes
         octets = np.zeros((len(sent), 3, 4), dtype=np.uint8)
         octets[:, 0, :width] = sent[:, :width]
@@ -154,9 +151,8 @@ class Olh(FrequencyMechanism):
             np.minimum(residue, spare, out=residue)
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
-        """No item has more support than there are people."""
-        if (counts > n).any():
-            raise FormatError(f"an item has {int(counts.max())} supporters among {n} people")
+        """No item has more support than there are people: checked for every tally already."""
+        del n
         return counts
 
     def loss(self) -> Loss:

@@ -12,8 +12,8 @@ import numpy as np
 
 from murmuration.contract import Reports, SymbolMechanism, Tally
 from murmuration.errors import ParameterError
-from murmuration.frequency import FrequencyMechanism, drawn, uniform
-from murmuration.law import WHOLE, Ints, Loss, exp_below, log_above
+from murmuration.frequency import FrequencyMechanism
+from murmuration.law import WHOLE, Ints, Loss, drawn, exp_below, log_above, uniform
 from murmuration.randomness import Rng
 
 MOST_POINTS = 1 << 24

@@ -13,15 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from murmuration.contract import Reports
 from murmuration.errors import ReportError
-from murmuration.frequency import (
-    BITS_PER_PASS,
-    Bits,
-    PackedMechanism,
-    drawn,
-    pack_bits,
-    uniform,
-)
-from murmuration.law import WHOLE, Ints, Loss, exp_below, log_above
+from murmuration.frequency import PackedMechanism
+from murmuration.law import WHOLE, Ints, Loss, drawn, exp_below, log_above, uniform
+from murmuration.packed import BITS_PER_PASS, Bits, pack_bits
 from murmuration.randomness import Rng
 
 

@@ -10,8 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from murmuration.contract import Reports
-from murmuration.frequency import PackedMechanism, pack_bits
+from murmuration.frequency import PackedMechanism
 from murmuration.law import Ints, Loss, exp_below, log_above
+from murmuration.packed import pack_bits
 from murmuration.randomness import Rng
 
 HALF_WORD = 1 << 32

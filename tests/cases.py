@@ -55,6 +55,16 @@ SUMMED = {
     "bassily-smith": {},
 }
 
+# The worst n Var of a coordinate at (d, epsilon), worked out independently of this code.
+TUPLES = {
+    "harmony": {(10, 1): 46.83, (10, 2): 17.24, (10, 4): 10.76, (100, 1): 468.3},
+    "duchi-multi": {(10, 1): 60.73, (10, 2): 18.80, (10, 4): 10.34, (100, 2): 240.2},
+    "duchi-multi-published": {},
+    "block": {(10, 1): 45.86, (10, 2): 12.29, (10, 4): 3.35, (100, 2): 131.2, (100, 4): 41.2},
+    "sampled": {},
+    "hybrid-composition": {(10, 1): 60.73},
+}
+
 CASES = [
     Case("laplace", lambda epsilon: 8 / epsilon**2),
     Case("duchi", lambda epsilon: bound(epsilon) ** 2),

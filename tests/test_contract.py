@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import murmuration
-from cases import CASES, SUMMED, Case
+from cases import CASES, SUMMED, TUPLES, Case
 from checks import MECHANISM_CHECKS, check_coverage
 from murmuration import seeded_rng
 
@@ -14,7 +14,8 @@ EPSILONS = [0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 def test_every_mechanism_has_a_row() -> None:
-    assert {case.name for case in CASES} | set(SUMMED) == set(murmuration.mechanisms())
+    named = {case.name for case in CASES} | set(SUMMED) | set(TUPLES)
+    assert named == set(murmuration.mechanisms())
 
 
 @pytest.mark.parametrize("check", MECHANISM_CHECKS, ids=lambda check: check.__name__)

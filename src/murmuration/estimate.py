@@ -6,6 +6,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,4 +110,41 @@ class FrequencyEstimate:
         return self.interval(1 - (1 - level) / len(self.value))
 
 
-AnyEstimate = Estimate | FrequencyEstimate
+@dataclass(frozen=True, eq=False)
+class TupleEstimate:
+    """One object for a tuple: a mean for each numeric attribute, shares for each categorical one.
+
+    `estimate[j]` is attribute j's own estimate, with its own interval.
+    """
+
+    parts: tuple[Estimate | FrequencyEstimate, ...]
+    n: int
+    epsilon: float
+    about: About
+
+    def __getitem__(self, attribute: int) -> Estimate | FrequencyEstimate:
+        return self.parts[attribute]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    @property
+    def value(self) -> Any:
+        """The means as one array; a list of means and arrays when attributes are mixed."""
+        values = [part.value for part in self.parts]
+        numeric = all(isinstance(part, Estimate) for part in self.parts)
+        return np.array(values) if numeric else values
+
+    @property
+    def stderr(self) -> Any:
+        """The standard errors, in the shape of `value`."""
+        errors = [part.stderr for part in self.parts]
+        numeric = all(isinstance(part, Estimate) for part in self.parts)
+        return np.array(errors) if numeric else errors
+
+    def interval(self, level: float = 0.95) -> list[Any]:
+        """Return each attribute's interval (or intervals)."""
+        return [part.interval(level) for part in self.parts]
+
+
+AnyEstimate = Estimate | FrequencyEstimate | TupleEstimate

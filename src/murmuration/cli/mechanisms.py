@@ -12,6 +12,7 @@ from murmuration.errors import ParameterError
 from murmuration.frequency import FrequencyMechanism
 from murmuration.mechanisms import mechanism
 from murmuration.mechanisms import mechanisms as registry
+from murmuration.tuples import TupleMechanism
 
 WIDE = 110
 """Columns from which on the table says how each mechanism works; --json always does."""
@@ -20,22 +21,23 @@ WIDE = 110
 def mechanisms(
     epsilon: Annotated[float, typer.Option(help="Show error and loss at this epsilon.")] = 1.0,
     k: Annotated[int, typer.Option(min=2, help="Items, for frequency mechanisms.")] = 16,
+    d: Annotated[int, typer.Option(min=1, help="Numbers, for tuple mechanisms.")] = 4,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the mechanisms with report size, worst-case error and exact loss."""
     rows = []
     for name in registry():
         try:
-            rows.append(_describe(name, epsilon, k))
+            rows.append(_describe(name, epsilon, k, d))
         except ParameterError as problem:
             errors.print(f"left out: {problem}", highlight=False, markup=False, soft_wrap=True)
     if as_json:
         emit_json(rows)
         return
-    table = Table(title=f"mechanisms at epsilon {epsilon:g}, {k} items; n·MSE in the worst case")
+    table = Table(title=f"mechanisms at epsilon {epsilon:g}, {k} items, tuples of {d}")
     table.add_column("name", no_wrap=True)
     table.add_column("for", no_wrap=True)
-    for heading in ("bytes", "n·MSE", "exact loss"):
+    for heading in ("bytes", "worst n·MSE", "exact loss"):
         table.add_column(heading, justify="right", no_wrap=True)
     wide = console.width >= WIDE
     if wide:
@@ -52,9 +54,11 @@ def mechanisms(
     console.print(table)
 
 
-def _describe(name: str, epsilon: float, k: int) -> dict[str, Any]:
-    items = {"k": k} if issubclass(registry()[name], FrequencyMechanism) else {}
-    chosen = mechanism(name, epsilon=epsilon, **items)
+def _describe(name: str, epsilon: float, k: int, d: int) -> dict[str, Any]:
+    kind = registry()[name]
+    items = {"k": k} if issubclass(kind, FrequencyMechanism) else {}
+    numbers = {"d": d} if issubclass(kind, TupleMechanism) else {}
+    chosen = mechanism(name, epsilon=epsilon, **items, **numbers)
     return {
         "name": name,
         "answers": chosen.answers.value,

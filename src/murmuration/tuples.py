@@ -1,0 +1,293 @@
+"""Several attributes of one person: some numbers in [-1, 1], some items, in one report.
+
+`domains` says what each attribute is: 0 for a number, k for one of k items. Values are columns:
+a sequence of d arrays, or an n x d array when all attributes are numbers.
+
+`SampledTuple`: each person answers about a few attributes, chosen by a coin that does not look
+at the values (so it may be public), with the whole budget. A mean is estimated from those who
+were asked; that they are a random part of all participants is in the standard error.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from murmuration.contract import Mechanism, Reports, Tally, Task, require_same
+from murmuration.errors import EmptyError, FormatError, InputError, ParameterError, ReportError
+from murmuration.estimate import About, Estimate, FrequencyEstimate, TupleEstimate
+from murmuration.frequency import checked_items
+from murmuration.law import Floats, Ints, Loss, drawn, log_above, uniform
+from murmuration.numeric import NumericMechanism, checked_values
+from murmuration.packed import checked_rows, unpack_rows
+from murmuration.randomness import Rng, require_rng
+
+PEOPLE_PER_PASS = 1 << 16
+MAX_ATTRIBUTES = 1 << 16
+Part = Estimate | FrequencyEstimate
+
+
+@dataclass(frozen=True)
+class TupleMechanism(Mechanism):
+    """A mechanism for d attributes at once."""
+
+    answers: ClassVar[Task] = Task.VECTOR
+
+    d: int | None = None
+    domains: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        domains = checked_domains(self.d, self.domains)
+        object.__setattr__(self, "domains", domains)
+        object.__setattr__(self, "d", len(domains))
+
+    @property
+    def attributes(self) -> tuple[int, ...]:
+        """The domains: 0 for a number, k for one of k items."""
+        return self.domains or ()
+
+    def columns(self, values: Any) -> list[NDArray[np.generic]]:
+        """Return one checked array an attribute, all of one length.
+
+        All attributes are checked, asked about or not: an error must not tell which one was.
+        """
+        if isinstance(values, np.ndarray) and values.ndim == 2:
+            values = list(values.T)
+        if not isinstance(values, Sequence) or len(values) != len(self.attributes):
+            raise InputError(f"values must be {len(self.attributes)} columns, one an attribute")
+        arrays: list[NDArray[np.generic]] = [
+            checked_items(column, k) if k else checked_values(column)
+            for column, k in zip(values, self.attributes, strict=True)
+        ]
+        if len({len(array) for array in arrays}) != 1:
+            raise InputError("all columns must be of one length, a row a person")
+        return arrays
+
+
+def checked_domains(d: object, domains: object) -> tuple[int, ...]:
+    """Return the attributes' domains from `d` (all numbers) or `domains`."""
+    if domains is None:
+        if isinstance(d, bool) or not isinstance(d, int) or not 1 <= d <= MAX_ATTRIBUTES:
+            raise ParameterError(f"d, the number of attributes, must be 1 or more; got {d!r}")
+        return (0,) * d
+    try:
+        sizes = tuple(int(size) for size in domains)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ParameterError("domains lists 0 for a number, k for one of k items") from None
+    if not sizes or any(size < 0 or size == 1 for size in sizes) or d not in (None, len(sizes)):
+        raise ParameterError(f"domains lists 0 for a number, k >= 2 for k items; got {sizes}")
+    return sizes
+
+
+def checked_vectors(values: Any, d: int) -> Floats:
+    """Return an n x d array of numbers in [-1, 1]."""
+    array = np.asarray(values)
+    array = array.reshape(1, -1) if array.ndim == 1 else array
+    if array.ndim != 2 or array.shape[1] != d:
+        raise InputError(f"values must be rows of {d} numbers, one row a person")
+    return checked_values(array.reshape(-1)).reshape(-1, d)
+
+
+class SampledTuple(TupleMechanism):
+    """Answer about `sample` of the attributes, each by a mechanism of its own.
+
+    A report has for each chosen attribute, in ascending order, the attribute's number and the
+    inner report, padded to the longest: every report has the same length.
+    """
+
+    sample: int
+
+    @cached_property
+    @abstractmethod
+    def inner(self) -> tuple[Mechanism, ...]:
+        """Each attribute's mechanism, at epsilon/sample."""
+
+    # --- the shape of a report ---
+
+    @cached_property
+    def _index_bytes(self) -> int:
+        return max(1, (len(self.inner).bit_length() + 7) // 8)
+
+    @cached_property
+    def _slot_bytes(self) -> int:
+        return self._index_bytes + max(inner.report_bytes for inner in self.inner)
+
+    @property
+    def report_bytes(self) -> int:
+        """`sample` slots."""
+        return self.sample * self._slot_bytes
+
+    @property
+    def counters(self) -> int:
+        """How many answered about each attribute, then the inner counters one after the other."""
+        return len(self.inner) + sum(inner.counters for inner in self.inner)
+
+    # --- device ---
+
+    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
+        """Turn columns of values into reports, one a person."""
+        rng, columns = require_rng(rng), self.columns(values)
+        self.require_promise()
+        n = len(columns[0])
+        reports = np.zeros((n, self.sample, self._slot_bytes), dtype=np.uint8)
+        for start in range(0, n, PEOPLE_PER_PASS):
+            part = slice(start, start + PEOPLE_PER_PASS)
+            self._respond([column[part] for column in columns], reports[part], rng)
+        return reports.reshape(n, self.report_bytes)
+
+    def _respond(
+        self, columns: list[NDArray[np.generic]], slots: NDArray[np.uint8], rng: Rng
+    ) -> None:
+        """Fill in the slots: choose attributes, then let each attribute's mechanism answer."""
+        chosen = self._choose(len(slots), rng)
+        width = self._index_bytes
+        slots[:, :, :width] = chosen.astype("<u4")[:, :, None].view(np.uint8)[:, :, :width]
+        for attribute, inner in enumerate(self.inner):
+            person, slot = np.nonzero(chosen == attribute)
+            reports = inner.privatize(columns[attribute][person], rng)
+            sent = unpack_rows(inner.pack(reports), inner.report_bytes)
+            slots[person, slot, width : width + inner.report_bytes] = sent
+
+    def _choose(self, n: int, rng: Rng) -> Ints:
+        """Draw which attributes each person answers about, in ascending order."""
+        d = len(self.inner)
+        if self.sample == 1:
+            return uniform(rng, n, d)[:, None]
+        order = np.argsort(drawn(rng.words(n * d)).reshape(n, d), axis=1)
+        return np.sort(order[:, : self.sample], axis=1)
+
+    # --- collector ---
+
+    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
+        """Return rows of bytes with attributes that exist, ascending; inner reports come later."""
+        rows = checked_rows(reports, self.report_bytes, self.name)
+        chosen = self._chosen(rows)
+        bad = (chosen >= len(self.inner)).any(axis=1) | (np.diff(chosen, axis=1) <= 0).any(axis=1)
+        if bad.any():
+            raise ReportError(f"report {int(bad.argmax())} names attributes that it cannot have")
+        return rows
+
+    def _chosen(self, rows: NDArray[np.uint8]) -> Ints:
+        slots = rows.reshape(len(rows), self.sample, self._slot_bytes)
+        octets = np.zeros((len(rows), self.sample, 4), dtype=np.uint8)
+        octets[:, :, : self._index_bytes] = slots[:, :, : self._index_bytes]
+        return octets.view("<u4")[:, :, 0].astype(np.int64)
+
+    def pack(self, reports: ArrayLike) -> bytes:
+        """Serialise the rows one after the other."""
+        return self.checked_reports(reports).tobytes()
+
+    def unpack(self, data: bytes) -> Reports:
+        """Read what `pack` wrote; the inner reports are checked when they are counted."""
+        return self.checked_reports(unpack_rows(data, self.report_bytes))
+
+    def tally(self, reports: ArrayLike) -> Tally:
+        """Count each attribute's answers by its own mechanism."""
+        rows = self.checked_reports(reports)
+        chosen = self._chosen(rows)
+        slots = rows.reshape(len(rows), self.sample, self._slot_bytes)[:, :, self._index_bytes :]
+        tallies = []
+        for attribute, inner in enumerate(self.inner):
+            sent = slots[chosen == attribute]
+            if sent[:, inner.report_bytes :].any():
+                raise ReportError(f"a report on attribute {attribute} is longer than it can be")
+            data = np.ascontiguousarray(sent[:, : inner.report_bytes]).tobytes()
+            tallies.append(inner.tally(inner.unpack(data)))
+        people = np.array([tally.n for tally in tallies], dtype=np.int64)
+        counts = np.concatenate([people, *(tally.counts for tally in tallies)])
+        return Tally(self, counts, len(rows))
+
+    def split(self, counts: Ints) -> list[Tally]:
+        """Return each attribute's own tally."""
+        ends = np.cumsum([len(self.inner), *(inner.counters for inner in self.inner)])
+        return [
+            Tally(inner, counts[start:end], int(n))
+            for inner, n, start, end in zip(self.inner, counts, ends[:-1], ends[1:], strict=False)
+        ]
+
+    def checked_counts(self, counts: Ints, n: int) -> Ints:
+        """Everybody answers `sample` times, and each attribute's tally is one."""
+        if int(counts[: len(self.inner)].sum()) != self.sample * n:
+            raise FormatError(f"{n} people cannot have given these answers")
+        self.split(counts)
+        return counts
+
+    # --- analyst ---
+
+    def estimate(self, tally: Tally, about: str = "participants") -> TupleEstimate:
+        """Return every attribute's estimate."""
+        subject = About.parse(about)
+        n = require_same(self, tally).n
+        if n == 0:
+            raise EmptyError("no reports yet: nothing to estimate")
+        parts = tuple(self._part(part, n, subject) for part in self.split(tally.counts))
+        return TupleEstimate(parts, n, self.epsilon, subject)
+
+    def _part(self, tally: Tally, n: int, subject: About) -> Part:
+        """Estimate one attribute from those who answered about it.
+
+        They are n_j of n participants, at random: variance = noise/n_j + spread/n_j (1 - n_j/n).
+        """
+        if tally.n == 0:
+            raise EmptyError("nobody has answered about one of the attributes yet")
+        people, population = (tally.mechanism.estimate(tally, about) for about in About)
+        if isinstance(people, TupleEstimate) or isinstance(population, TupleEstimate):
+            raise ParameterError("a tuple cannot be an attribute of a tuple")
+        extra = np.maximum(np.square(population.stderr) - np.square(people.stderr), 0.0)
+        share = 1 - tally.n / n if subject is About.PARTICIPANTS else 1.0
+        stderr: Any = np.sqrt(np.square(people.stderr) + extra * share)
+        stderr = float(stderr) if isinstance(people, Estimate) else stderr
+        return replace(people, stderr=stderr, epsilon=self.epsilon, about=subject)
+
+    # --- auditor and planner ---
+
+    def loss(self) -> Loss:
+        """The product of the `sample` largest inner ratios: the choice tells nothing."""
+        losses = sorted((inner.loss() for inner in self.inner), key=lambda loss: -loss.epsilon)
+        worst = losses[: self.sample]
+        ratio = Fraction(1)
+        for loss in worst:
+            if loss.ratio is None:
+                return Loss(math.inf, self.epsilon, None, loss.inputs, loss.output)
+            ratio *= loss.ratio
+        where = f"each of {self.sample} chosen attributes: report {worst[0].output}"
+        return Loss(log_above(ratio), self.epsilon, ratio, worst[0].inputs, where)
+
+    def law_bytes(self) -> bytes:
+        """The inner mechanisms' fingerprints."""
+        return " ".join([str(self.sample), *(inner.fingerprint for inner in self.inner)]).encode()
+
+    def variance(self, x: ArrayLike) -> Floats:
+        """Return n Var of a numeric attribute's mean when people are at +x and -x half and half.
+
+        (d/sample)(Var(x) + x^2) - x^2: an answer counts for d/sample people.
+        """
+        numbers = checked_values(x)
+        scale = len(self.inner) / self.sample
+        return scale * (self._numeric().variance(numbers) + numbers**2) - numbers**2
+
+    def worst_variance(self) -> float:
+        """Return the largest n Var of a numeric attribute's mean, over such crowds.
+
+        Between grid points it is a parabola; its top is at half the slope of its linear part.
+        """
+        design = self._numeric().design
+        points, scale = design.grid.points, len(self.inner) / self.sample
+        slopes = scale * np.diff(design.second_moments) / design.grid.step
+        tops = np.clip(slopes / 2, points[:-1], points[1:])
+        return float(self.variance(np.concatenate([points, tops])).max())
+
+    def _numeric(self) -> NumericMechanism:
+        for inner in self.inner:
+            if isinstance(inner, NumericMechanism):
+                return inner
+        raise ParameterError("no attribute is a number: ask the attributes' own mechanisms")

@@ -36,7 +36,8 @@ def test_mechanisms_as_table_and_json() -> None:
     assert "three-output" in murmur("mechanisms").stdout
     rows = json.loads(murmur("mechanisms", "--epsilon", "2", "--json").stdout)
     assert {"duchi", "optimal", "square-wave"} <= {row["name"] for row in rows}
-    assert all(2 - 1e-5 < row["loss"] <= 2 for row in rows)
+    kept = {row["name"] for row in rows if 2 - 1e-5 < row["loss"] <= 2}
+    assert {row["name"] for row in rows} - kept == {"duchi-multi-published"}
 
 
 def test_audit_says_kept() -> None:
@@ -47,6 +48,17 @@ def test_audit_says_kept() -> None:
     assert verdict["passed"] is True
     assert verdict["sampler"]["disagreements"] == 0
     assert verdict["ratio"][0] / verdict["ratio"][1] == pytest.approx(np.exp(0.5))
+
+
+def test_audit_of_items_and_tuples() -> None:
+    grr = json.loads(
+        murmur("audit", "grr", "--epsilon", "1", "--set", "k=8", "--empirical", "--json").stdout
+    )
+    assert grr["passed"]
+    assert 0.8 < grr["empirical"]["at_least"] <= 1
+    text = murmur("audit", "duchi-multi-published", "--epsilon", "1", "--set", "d=4", code=1).stdout
+    assert "1.788" in text
+    assert "BROKEN" in text
 
 
 @pytest.mark.parametrize("extra", [["--json"], []])

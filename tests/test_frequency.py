@@ -306,7 +306,7 @@ def test_bad_items_and_reports_are_refused(name: str) -> None:
 def test_the_wire_tells_no_more_than_epsilon(name: str) -> None:
     m = make(name, 1.0, 20)
     send = wire(m, seeded_rng(9))
-    found = attack(lambda x, n: send(int(x), n), 2, 11, n=30_000)
+    found = attack(send, 2, 11, n=30_000)
     assert found.epsilon <= 1.0
 
 

@@ -25,6 +25,7 @@ from murmuration.contract import Mechanism, Reports, Tally, Task, require_same
 from murmuration.errors import EmptyError, InputError, ParameterError
 from murmuration.estimate import About, FrequencyEstimate
 from murmuration.law import Floats, Ints
+from murmuration.numeric import checked_values
 from murmuration.packed import BITS_PER_PASS, PackedReports
 from murmuration.randomness import Rng, require_rng
 
@@ -125,6 +126,18 @@ def checked_items(values: ArrayLike, k: int) -> Ints:
             f"position {int(outside.argmax())}). Nothing was sent."
         )
     return array.astype(np.int64, copy=False)
+
+
+def to_bins(values: ArrayLike, bins: int) -> Ints:
+    """Ask a number as a histogram: return which of the equal bins of [-1, 1] each value is in.
+
+    >>> to_bins([-1.0, -0.1, 0.0, 1.0], 4).tolist()
+    [0, 1, 2, 3]
+    """
+    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:
+        raise ParameterError(f"bins must be 2 or more; got {bins!r}")
+    places = np.floor((checked_values(values) + 1) / 2 * bins).astype(np.int64)
+    return np.minimum(places, bins - 1)
 
 
 class PackedMechanism(FrequencyMechanism, PackedReports):

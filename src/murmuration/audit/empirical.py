@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from murmuration.contract import Mechanism
+from murmuration.contract import Mechanism, Task
 from murmuration.law import Floats, Ints
 from murmuration.randomness import Rng
 
@@ -41,7 +41,8 @@ def wire(mechanism: Mechanism, rng: Rng) -> Send:
     """Return what a mechanism's devices put on the wire."""
 
     def send(x: float, n: int) -> list[bytes]:
-        reports = mechanism.privatize(np.full(n, x), rng)
+        whole = mechanism.answers is Task.FREQUENCY  # items are whole numbers
+        reports = mechanism.privatize(np.full(n, int(x) if whole else x), rng)
         return [mechanism.pack(reports[i : i + 1]) for i in range(n)]
 
     return send

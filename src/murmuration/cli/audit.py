@@ -11,9 +11,9 @@ from murmuration.audit.empirical import Evidence, attack, wire
 from murmuration.audit.exact import Audit
 from murmuration.audit.exact import audit as exact_audit
 from murmuration.cli.output import console, emit_json
+from murmuration.contract import Mechanism, Task
 from murmuration.errors import ParameterError
-from murmuration.mechanisms import numeric_mechanism
-from murmuration.numeric import NumericMechanism
+from murmuration.mechanisms import mechanism
 from murmuration.randomness import system_rng
 
 
@@ -29,9 +29,11 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Verify a mechanism exactly; exit code 1 when its loss exceeds epsilon."""
-    chosen = numeric_mechanism(name, epsilon=epsilon, **parse_settings(setting or []))
+    chosen = mechanism(name, epsilon=epsilon, **parse_settings(setting or []))
     verdict = exact_audit(chosen)
     evidence = None
+    if empirical and chosen.answers is Task.VECTOR:
+        raise ParameterError("--empirical attacks one attribute at a time: audit what is inside")
     if empirical and verdict.loss.holds:  # a broken law is not sent, and needs no attack
         evidence = attack(wire(chosen, system_rng()), *verdict.loss.inputs)
     if as_json:
@@ -68,7 +70,7 @@ def _number(text: str) -> int | float | str:
     return text
 
 
-def _as_dict(chosen: NumericMechanism, verdict: Audit, evidence: Evidence | None) -> dict[str, Any]:
+def _as_dict(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> dict[str, Any]:
     loss = verdict.loss
     ratio = None if loss.ratio is None else [loss.ratio.numerator, loss.ratio.denominator]
     return {
@@ -92,7 +94,7 @@ def _as_dict(chosen: NumericMechanism, verdict: Audit, evidence: Evidence | None
     }
 
 
-def _print(chosen: NumericMechanism, verdict: Audit, evidence: Evidence | None) -> None:
+def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None:
     loss = verdict.loss
     table = Table(title=f"{chosen}", show_header=False)
     ratio = (
@@ -102,7 +104,8 @@ def _print(chosen: NumericMechanism, verdict: Audit, evidence: Evidence | None) 
     table.add_row("promised", f"epsilon {loss.claimed!r}")
     table.add_row("exact loss", f"{loss.epsilon!r}  = ln({ratio})")
     table.add_row("reached by", f"x = {high:g} against x = {low:g}, report {loss.output}")
-    table.add_row("sampler", f"{_agreement(verdict)} of {verdict.words_tried:,} words tried")
+    if verdict.words_tried:
+        table.add_row("sampler", f"{_agreement(verdict)} of {verdict.words_tried:,} words tried")
     if evidence:
         table.add_row(
             "on the wire",

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.table import Table
 
 from murmuration import protocol
@@ -21,9 +22,10 @@ from murmuration.cli.output import (
     pyplot,
     save_plot,
 )
-from murmuration.estimate import Estimate
+from murmuration.estimate import Estimate, FrequencyEstimate
 from murmuration.law import Floats
 from murmuration.mechanisms import numeric_mechanism, numeric_names
+from murmuration.mechanisms.sampled import Sampled
 from murmuration.randomness import system_rng
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -50,6 +52,11 @@ ATTRIBUTES = (
     Attribute("screen time", "hours a day", 0, 16, lambda rng, n: rng.gamma(3.2, 1.25, n)),
     Attribute("commute", "km", 0, 100, lambda rng, n: rng.lognormal(2.2, 0.9, n)),
 )
+
+
+PHONES = ("android", "ios", "other", "none")
+PHONE_SHARES = (0.62, 0.31, 0.05, 0.02)
+TUPLE_EPSILON = 2.0
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,7 @@ def demo(
     else:
         for attribute in ATTRIBUTES:
             _print(attribute, [a for a in answers if a.attribute is attribute])
+        _print_tuple(values, crowd.choice(len(PHONES), people, p=PHONE_SHARES))
         missed = sum(not answer.covered for answer in answers)
         console.print(
             f"{people:,} people, {len(answers)} collections in {seconds:.1f} s. The 95% interval "
@@ -154,6 +162,36 @@ def _cell(answer: Answer) -> str:
     low, high = answer.estimate.interval()
     text = f"{answer.estimate.value:.2f} ± {(high - low) / 2:.2f}"
     return text if answer.covered else f"[yellow]* {text}[/]"
+
+
+def _print_tuple(values: dict[Attribute, Floats], phones: NDArray[np.int64]) -> None:
+    """Ask all three numbers and the phone in one report a person, and print what comes out."""
+    chosen = Sampled(epsilon=TUPLE_EPSILON, domains=(0, 0, 0, len(PHONES)))
+    columns = [*(a.rescale(values[a]) for a in ATTRIBUTES), phones]
+    upload = protocol.device(chosen, columns, system_rng())
+    *means, shares = chosen.estimate(protocol.collector(chosen, [upload])).parts
+    table = Table(title=f"all four in one report of {chosen.report_bytes} bytes, epsilon 2")
+    for heading in ("attribute", "truth", "estimate", "95% interval"):
+        table.add_column(heading, justify="left" if heading == "attribute" else "right")
+    for attribute, part in zip(ATTRIBUTES, means, strict=True):
+        if isinstance(part, Estimate):
+            mean = part.scaled(attribute.low, attribute.high)
+            truth = float(values[attribute].mean())
+            _row(table, f"mean {attribute.name}", truth, mean.value, mean.interval())
+    if isinstance(shares, FrequencyEstimate):
+        truths = np.bincount(phones, minlength=len(PHONES)) / len(phones)
+        for name, truth, share, *ends in zip(
+            PHONES, truths, shares.value, *shares.interval(), strict=True
+        ):
+            _row(table, f"share of {name}", truth, share, (ends[0], ends[1]))
+    console.print(table)
+
+
+def _row(
+    table: Table, name: str, truth: float, estimate: float, interval: tuple[float, float]
+) -> None:
+    low, high = interval
+    table.add_row(name, f"{truth:.4f}", f"{estimate:.4f}", f"{low:.4f} to {high:.4f}")
 
 
 def _draw_intervals(answers: list[Answer]) -> Any:

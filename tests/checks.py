@@ -83,7 +83,7 @@ def check_variance(mechanism: NumericMechanism) -> None:
     for x in (-1.0, -0.3, 0.0, 0.777, 1.0):
         reports = mechanism.privatize(np.full(n, x), seeded_rng(17))
         squares = (mechanism.design.values[reports] - x) ** 2
-        predicted = float(mechanism.variance(x)[0])
+        predicted = float(mechanism.variance(x))
         stderr = squares.std() / math.sqrt(n)
         assert abs(squares.mean() - predicted) < STANDARD_ERRORS * stderr + 1e-9
         assert predicted <= mechanism.worst_variance() + 1e-12

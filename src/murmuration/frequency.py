@@ -96,12 +96,12 @@ class FrequencyMechanism(Mechanism):
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of an item's estimated frequency when its true frequency is x."""
-        shares = np.atleast_1d(np.asarray(x, dtype=np.float64))
+        shares = np.asarray(x, dtype=np.float64)
         if not ((shares >= 0) & (shares <= 1)).all():
             raise InputError("a frequency is between 0 and 1")
         gap = float((self.p - self.q) ** 2)
         own, other = (float(r * (1 - r)) / gap for r in (self.p, self.q))
-        return shares * own + (1 - shares) * other
+        return np.asarray(shares * own + (1 - shares) * other)
 
     def worst_variance(self) -> float:
         """Return the largest n Var of one item, over all its true frequencies."""
@@ -109,7 +109,8 @@ class FrequencyMechanism(Mechanism):
 
     def total_variance(self) -> float:
         """Return n times the summed squared error over all items; the same for every histogram."""
-        return float(self.variance(1.0)[0] + (self.k - 1) * self.variance(0.0)[0])
+        own, other = self.variance([1.0, 0.0])
+        return float(own + (self.k - 1) * other)
 
 
 def checked_items(values: ArrayLike, k: int) -> Ints:

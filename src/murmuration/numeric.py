@@ -193,8 +193,8 @@ class NumericMechanism(SymbolMechanism):
         return table_loss(self.design.table, self.design.grid.points, self.epsilon)
 
     def variance(self, x: ArrayLike) -> Floats:
-        """Return Var(x) = E[value^2 | x] - x^2, rounding to the grid included."""
-        numbers = checked_values(x)
+        """Return Var(x) = E[value^2 | x] - x^2, rounding to the grid included, in x's shape."""
+        numbers = checked_values(x).reshape(np.shape(x))
         return self.design.grid.interpolate(self.design.second_moments, numbers) - numbers**2
 
     @cached_property

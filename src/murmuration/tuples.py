@@ -271,9 +271,8 @@ class SampledTuple(TupleMechanism):
 
         (d/sample)(Var(x) + x^2) - x^2: an answer counts for d/sample people.
         """
-        numbers = checked_values(x)
-        scale = len(self.inner) / self.sample
-        return scale * (self._numeric().variance(numbers) + numbers**2) - numbers**2
+        squares, scale = np.square(np.asarray(x, dtype=np.float64)), len(self.inner) / self.sample
+        return np.asarray(scale * (self._numeric().variance(x) + squares) - squares)
 
     def worst_variance(self) -> float:
         """Return the largest n Var of a numeric attribute's mean, over such crowds.

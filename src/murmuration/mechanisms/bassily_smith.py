@@ -80,7 +80,7 @@ class BassilySmith(FrequencyMechanism, SymbolMechanism):
     def variance(self, x: ArrayLike) -> Floats:
         """Add what the other items leak in: at most n (1-x)^2/m on top of the response's noise."""
         leak = self.people / self.rows * (1 - np.asarray(x, dtype=np.float64)) ** 2
-        return super().variance(x) + leak
+        return np.asarray(super().variance(x) + leak)
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Draw a row and the coin of the response."""

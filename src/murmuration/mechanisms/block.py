@@ -238,9 +238,9 @@ class Block(TupleMechanism):
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a coordinate's mean when people are at +x and -x half and half."""
-        squares, kappa = checked_values(x) ** 2, self.dither
+        squares, kappa = checked_values(x).reshape(np.shape(x)) ** 2, self.dither
         second = self.response_variance + kappa**2 / 3 - kappa * (1 - squares)
-        return len(self.attributes) / self.block * second - squares
+        return np.asarray(len(self.attributes) / self.block * second - squares)
 
     def worst_variance(self) -> float:
         """Return the largest n Var, which such a crowd in the middle or at the ends has."""

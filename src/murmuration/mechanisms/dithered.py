@@ -25,7 +25,7 @@ class Dithered(NumericMechanism):
     known to be near 0. The counts by threshold also show the distribution.
 
     >>> dithered = Dithered(epsilon=0.5)
-    >>> round(dithered.worst_variance(), 2), round(float(dithered.variance(0.3)[0]), 2)
+    >>> round(dithered.worst_variance(), 2), round(float(dithered.variance(0.3)), 2)
     (16.0, 16.0)
     """
 

@@ -119,7 +119,7 @@ class DuchiMulti(TupleMechanism, PackedReports):
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a coordinate's mean when everybody is at x: B_d^2 - x^2."""
-        return self.bound**2 - checked_values(x) ** 2
+        return np.asarray(self.bound**2 - checked_values(x).reshape(np.shape(x)) ** 2)
 
     def worst_variance(self) -> float:
         """Return B_d^2."""

@@ -26,7 +26,7 @@ def murmur(*arguments: str, folder: Path | None = None, code: int = 0):
 
 
 def test_help_and_version() -> None:
-    for command in ("audit", "compare", "demo", "mechanisms"):
+    for command in ("audit", "compare", "demo", "mechanisms", "plan"):
         assert command in murmur("--help").stdout
         assert "--json" in murmur(command, "--help").stdout
     assert murmur("--version").stdout.startswith("murmur 0.")

@@ -105,6 +105,16 @@ class Mechanism(ABC):
     def worst_variance(self) -> float:
         """PLANNER. The largest variance over all true values."""
 
+    @property
+    def work(self) -> int:
+        """PLANNER. About how many steps the collector takes for one report, to count and read."""
+        return self.report_bytes
+
+    @property
+    def workspace(self) -> int:
+        """PLANNER. How many numbers the analyst holds at once while reading a tally."""
+        return self.counters
+
     @abstractmethod
     def law_bytes(self) -> bytes:
         """Return the integers that decide a report, as bytes: part of the fingerprint."""

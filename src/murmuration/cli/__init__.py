@@ -13,6 +13,7 @@ from murmuration.cli.compare import compare
 from murmuration.cli.demo import demo
 from murmuration.cli.mechanisms import mechanisms
 from murmuration.cli.output import errors
+from murmuration.cli.plan import plan
 from murmuration.errors import MurmurationError
 
 app = typer.Typer(
@@ -38,7 +39,7 @@ def _options(
     """Collect and analyse data under exact local differential privacy."""
 
 
-for command in (mechanisms, audit, compare, demo):
+for command in (mechanisms, plan, audit, compare, demo):
     app.command()(command)
 
 

@@ -77,6 +77,11 @@ class BassilySmith(FrequencyMechanism, SymbolMechanism):
         """Two columns agree in half of the rows, on average over matrices."""
         return Fraction(1, 2)
 
+    @property
+    def work(self) -> int:
+        """An entry of the matrix for each item, when the tally is read."""
+        return self.k
+
     def variance(self, x: ArrayLike) -> Floats:
         """Add what the other items leak in: at most n (1-x)^2/m on top of the response's noise."""
         leak = self.people / self.rows * (1 - np.asarray(x, dtype=np.float64)) ** 2

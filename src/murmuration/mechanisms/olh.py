@@ -93,6 +93,11 @@ class Olh(FrequencyMechanism):
         """a, b and the cell."""
         return 2 * self.coefficient_bytes + self.response.report_bytes
 
+    @property
+    def work(self) -> int:
+        """A hash for each item."""
+        return self.k
+
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Draw a and b, hash, then answer: rows of (a, b, cell)."""
         a, b = (uniform(rng, len(items), self.prime) for _ in range(2))

@@ -57,6 +57,11 @@ class Projective(FrequencyMechanism, SymbolMechanism):
         """The points."""
         return _points(*self.space)
 
+    @property
+    def workspace(self) -> int:
+        """All r^t vectors, for the Fourier transform."""
+        return int(self.space[0] ** self.space[1])
+
     @cached_property
     def inside(self) -> int:
         """The weight, out of 2^52, of a point on the own plane; rounded down."""

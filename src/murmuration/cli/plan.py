@@ -1,0 +1,197 @@
+"""`murmur plan`: which mechanism for which attribute, and what to expect of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from murmuration.cli.output import checked_plot, console, emit_json, pyplot, save_plot
+from murmuration.errors import ParameterError
+from murmuration.plan import SAMPLINGS, Attribute, Plan, Row
+from murmuration.plan import plan as work_out
+
+
+def plan(
+    epsilon: Annotated[float, typer.Option(help="The privacy of each person, in all.")],
+    people: Annotated[int, typer.Option(min=1, help="How many take part.")],
+    numeric: Annotated[
+        list[str] | None, typer.Option(help="Name of a number; may be repeated.")
+    ] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(help="NAME=K, one of K items; may be repeated.")
+    ] = None,
+    wanted: Annotated[float, typer.Option(help="Say how many people this error takes.")] = 0.01,
+    sampling: Annotated[
+        str, typer.Option(help=f"How often each attribute is asked: {' or '.join(SAMPLINGS)}.")
+    ] = "cost",
+    plot: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path("out/plan.png"),
+    no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Choose a mechanism for each attribute and predict error, cost and privacy."""
+    attributes = [Attribute(name) for name in numeric or []]
+    attributes += [parse_categorical(text) for text in categorical or []]
+    if not attributes:
+        raise ParameterError("name what is asked: --numeric NAME or --categorical NAME=K")
+    if not no_plot:
+        checked_plot(plot)
+    found = work_out(attributes, epsilon, people, wanted=wanted, sampling=sampling)
+    if as_json:
+        emit_json(as_data(found))
+    else:
+        _print(found)
+    if not no_plot:
+        save_plot(draw(found), plot)
+
+
+def parse_categorical(text: str) -> Attribute:
+    """Read NAME=K.
+
+    >>> parse_categorical("colour=5")
+    Attribute(name='colour', k=5)
+    """
+    name, _, size = text.rpartition("=")
+    try:
+        return Attribute(name, int(size))
+    except ValueError as problem:
+        if isinstance(problem, ParameterError) and name:
+            raise
+        raise ParameterError(f"--categorical takes NAME=K, such as city=50; got {text!r}") from None
+
+
+def as_data(found: Plan) -> dict[str, Any]:
+    """Return the plan as plain data."""
+    return {
+        "epsilon": found.epsilon,
+        "people": found.people,
+        "wanted": found.wanted,
+        "delta": found.delta,
+        "malicious": found.malicious,
+        "advice": found.advice,
+        "attributes": [_row_data(row) for row in found.rows],
+    }
+
+
+def _row_data(row: Row) -> dict[str, Any]:
+    chosen = row.choice.mechanism
+    return {
+        "name": row.attribute.name,
+        "k": row.attribute.k,
+        "mechanism": chosen.name,
+        "parameters": chosen.parameters,
+        "reason": row.choice.reason,
+        "share": row.share,
+        "people": row.people,
+        "n_mse": row.choice.n_mse,
+        "stderr": row.stderr,
+        "people_needed": row.people_needed,
+        "loss": row.loss,
+        "bytes": chosen.report_bytes,
+        "malicious_shift": row.malicious_shift,
+        "central_epsilon": row.central_epsilon,
+    }
+
+
+def _print(found: Plan) -> None:
+    who = f"{found.people:,} {'person' if found.people == 1 else 'people'}"
+    console.print(_errors_table(found, f"error at epsilon {found.epsilon:g}, {who}"))
+    console.print(_privacy_table(found, "privacy and cost of a report"))
+    for row in found.rows:
+        name, chosen = escape(row.attribute.name), row.choice.mechanism.name
+        console.print(f"[bold]{name}[/]: {chosen}: {row.choice.reason}", highlight=False)
+    for note in _notes(found):
+        console.print(note, style="dim", highlight=False)
+
+
+def _errors_table(found: Plan, title: str) -> Table:
+    headings = [
+        "asked",
+        "std error",
+        f"people for {found.wanted:g}",
+        f"{found.malicious:.0%} liars",
+    ]
+    table = _table(title, ["attribute", "mechanism"], headings)
+    for row in found.rows:
+        table.add_row(
+            escape(row.attribute.name),
+            row.choice.mechanism.name,
+            f"{row.share:.1%}",
+            f"{row.stderr:.4g}",
+            f"{row.people_needed:,}",
+            f"±{row.malicious_shift:.2g}",
+        )
+    return table
+
+
+def _privacy_table(found: Plan, title: str) -> Table:
+    headings = ["exact loss", "shuffled", "bytes"]
+    table = _table(title, ["attribute", "answer"], headings)
+    for row in found.rows:
+        kind = "a number" if row.attribute.k is None else f"{row.attribute.k:,} items"
+        table.add_row(
+            escape(row.attribute.name),
+            kind,
+            f"{row.loss:.7f}",
+            f"{row.central_epsilon:.3g}",
+            f"{row.choice.mechanism.report_bytes:,}",
+        )
+    return table
+
+
+def _table(title: str, words: list[str], numbers: list[str]) -> Table:
+    table = Table(title=title)
+    for heading in words:
+        table.add_column(heading, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _notes(found: Plan) -> list[str]:
+    """What the columns mean, in words."""
+    several = "Each person is asked one attribute, with all of epsilon (how often: --sampling)."
+    return [
+        *([several] if len(found.rows) > 1 else []),
+        *([f"One epsilon: {found.advice}."] if found.advice else []),
+        "std error: worst case, of a mean in [-1, 1] (times half the range in its own units) or of "
+        "one item's frequency, root mean square. "
+        f"{found.malicious:.0%} liars: how far they can move it. shuffled: epsilon at delta "
+        f"{found.delta:g}, if someone honest shuffles the reports of those asked.",
+    ]
+
+
+def _curves(found: Plan) -> list[tuple[str, Row]]:
+    """Return a label and a row for each line of the plot; attributes with equal errors share one."""
+    groups: dict[tuple[str, float], list[Row]] = {}
+    for row in found.rows:
+        groups.setdefault((row.choice.mechanism.name, row.stderr), []).append(row)
+    curves = []
+    for (chosen, _), rows in groups.items():
+        names = ", ".join(row.attribute.name for row in rows)
+        curves.append((f"{names}: {chosen}".replace("$", r"\$"), rows[0]))
+    return curves
+
+
+def draw(found: Plan) -> Any:
+    """Return a figure: each attribute's standard error against the number of people."""
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(7.5, 5))
+    needed = [row.people_needed for row in found.rows]
+    low, high = min(found.people, *needed) / 10, max(found.people, *needed) * 10
+    people = np.geomspace(max(1, low), high, 50)
+    for label, row in _curves(found):
+        (line,) = axes.plot(people, [row.error(n) for n in people], label=label)
+        axes.plot([found.people], [row.stderr], "o", color=line.get_color())
+    axes.axhline(found.wanted, color="black", lw=1, ls="--")
+    axes.annotate("wanted", (people[0], found.wanted), xytext=(2, 3), textcoords="offset points")
+    axes.axvline(found.people, color="grey", lw=1, ls=":")
+    axes.set(xscale="log", yscale="log", xlabel="people", ylabel="standard error")
+    axes.set_title(f"epsilon {found.epsilon:g}; marks: the planned {found.people:,} people")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=9)
+    return figure

@@ -330,11 +330,20 @@ def test_many_items(name: str) -> None:
 class LowestOthers(Subset):
     """Fills the set with the lowest items instead of random ones."""
 
-    def _fill(self, bits, items, wanted, rng):
-        for i, (item, size) in enumerate(zip(items, wanted, strict=True)):
-            others = [j for j in range(self.k) if j != item][:size]
-            bits[i] = False
-            bits[i, others] = True
+    def _fill(self, rows, missing, rng):
+        bits = np.unpackbits(rows, axis=1, count=self.k, bitorder="little")
+        for row, size in zip(bits, missing, strict=True):
+            row[np.flatnonzero(row == 0)[:size]] = 1
+        rows[:] = np.packbits(bits, axis=1, bitorder="little")
+
+
+class LoadedCoins(Subset):
+    """Starts from coins that like low items."""
+
+    def _coins(self, items, rng):
+        rows = super()._coins(items, rng)
+        rows[:, 0] |= (rng.words(len(items)) >> np.uint64(63)).astype(np.uint8)
+        return rows
 
 
 class EightBits(Oue):
@@ -354,7 +363,7 @@ class OnlyTheTruth(Oue):
     yes = (1 << 32) - 1
 
 
-@pytest.mark.parametrize("bug", [LowestOthers, SwappedForOneItem])
+@pytest.mark.parametrize("bug", [LowestOthers, LoadedCoins, SwappedForOneItem])
 def test_a_planted_sampler_is_caught(bug) -> None:
     with pytest.raises((AssertionError, KeyError)):
         check_device_draws_from_the_law(bug(epsilon=1.0, k=5))

@@ -15,8 +15,13 @@ from murmuration.contract import Reports
 from murmuration.errors import ReportError
 from murmuration.frequency import PackedMechanism
 from murmuration.law import WHOLE, Ints, Loss, drawn, exp_below, log_above, uniform
-from murmuration.packed import BITS_PER_PASS, Bits, pack_bits
+from murmuration.packed import BITS_PER_PASS, Bits
 from murmuration.randomness import Rng
+
+Rows = NDArray[np.uint8]
+
+SAFETY = 1.0
+"""Sets start this many standard deviations too small: fewer draw again, but more is filled up."""
 
 
 @dataclass(frozen=True)
@@ -72,53 +77,73 @@ class Subset(PackedMechanism):
     @property
     def people_per_pass(self) -> int:
         """More than other packed reports: the sets are filled up in rounds over all people."""
-        return max(1, 8 * BITS_PER_PASS // self.k)
+        return max(1, 16 * BITS_PER_PASS // self.k)
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Decide on the own item, then draw the rest of the set among all others, uniformly.
 
         Nothing after the first line treats one other item differently from another, so every
-        set of the wanted size is exactly as likely as any other.
+        set of the wanted size is exactly as likely as any other. The own item counts as a member
+        until the last line, so that it is never drawn.
         """
         holds = drawn(rng.words(len(items))) < self.holds
-        wanted = self.w - holds
-        bits = self._too_few(items, wanted, rng)
-        self._fill(bits, items, wanted, rng)
-        bits[np.arange(len(items)), items] = holds
-        return pack_bits(bits)
+        size = self.w + 1 - holds
+        rows = self._too_few(items, size, rng)
+        self._fill(rows, size - set_sizes(rows), rng)
+        rows[np.arange(len(items)), items >> 3] ^= np.where(holds, 0, bit_of(items))
+        return rows
 
-    def _too_few(self, items: Ints, wanted: Ints, rng: Rng) -> Bits:
+    def _too_few(self, items: Ints, size: Ints, rng: Rng) -> Rows:
         """Start from independent bits; whoever has more than wanted draws all of them again."""
-        bits = np.empty((len(items), self.k), dtype=np.bool_)
-        todo = np.arange(len(items))
-        step = max(1, BITS_PER_PASS // self.k)
+        rows = self._coins(items, rng)
+        todo = np.flatnonzero(set_sizes(rows) > size)
         while len(todo):
-            for start in range(0, len(todo), step):
-                people = todo[start : start + step]
-                bits[people] = self._coins(len(people), rng)
-            bits[todo, items[todo]] = False
-            todo = todo[set_sizes(pack_bits(bits[todo])) > wanted[todo]]
-        return bits
+            again = self._coins(items[todo], rng)
+            rows[todo] = again
+            todo = todo[set_sizes(again) > size[todo]]
+        return rows
 
-    def _coins(self, n: int, rng: Rng) -> Bits:
-        """Bits at a rate 1.5 standard deviations below what w of k needs: few are drawn again."""
-        rate = self.w - 1.5 * math.sqrt(self.w * (1 - self.w / self.k))
-        words = rng.words(n * ((self.k + 1) // 2))
-        halves = (
-            words.astype("<u8", copy=False).view("<u4").reshape(n, self.k + self.k % 2)[:, : self.k]
-        )
-        return np.asarray(halves < np.uint32(max(0.0, rate) / self.k * (1 << 32)))
+    def _coins(self, items: Ints, rng: Rng) -> Rows:
+        """Toss a coin of rate `level` / 2^digits for each item; set the own item's bit.
 
-    def _fill(self, bits: Bits, items: Ints, wanted: Ints, rng: Rng) -> None:
-        """Draw as many items as are missing and add them; repeat for those that were there."""
-        todo = np.arange(len(items))
+        From the lowest binary digit of the rate up: "or" with fair bits takes a rate r to
+        (1 + r)/2, "and" takes it to r/2. So few bytes do, and they stay packed.
+        """
+        level, digits = self._start
+        n, width = len(items), self.report_bytes
+        rows = np.zeros((n, width), dtype=np.uint8)
+        for digit in range(digits):
+            fair = fair_bits(rng, n * width).reshape(n, width)
+            combine = np.bitwise_or if level >> digit & 1 else np.bitwise_and
+            combine(rows, fair, out=rows)
+        rows[:, -1] &= 255 >> (8 * width - self.k)
+        rows[np.arange(n), items >> 3] |= bit_of(items)
+        return rows
+
+    @cached_property
+    def _start(self) -> tuple[int, int]:
+        """The coins' rate: somewhat below what w of k needs, so that few are drawn again."""
+        spread = math.sqrt(self.w * (1 - self.w / self.k))
+        digits = 3 + self.k.bit_length() // 2
+        level = int(max(0.0, self.w - SAFETY * spread) / self.k * (1 << digits))
+        spare = (level & -level).bit_length() - 1 if level else digits
+        return level >> spare, digits - spare
+
+    def _fill(self, rows: Rows, missing: Ints, rng: Rng) -> None:
+        """Draw as many items as are missing and add them; repeat for those that were there.
+
+        Whoever misses most comes first: then those who take a j-th item are the first so many.
+        """
+        todo = np.flatnonzero(missing)
         while len(todo):
-            missing = wanted[todo] - set_sizes(pack_bits(bits[todo])).astype(np.int64)
-            people = np.repeat(todo, missing)
-            place = uniform(rng, len(people), self.k)
-            other = place != items[people]
-            bits[people[other], place[other]] = True
-            todo = todo[missing > 0]
+            todo = todo[longest_first(missing[todo])]
+            left = missing[todo]
+            takers = np.cumsum(np.bincount(left)[:0:-1])[::-1]
+            items = uniform(rng, int(takers.sum()), self.k)
+            for item in np.split(items, np.cumsum(takers)[:-1]):
+                left[: len(item)] -= add_members(rows, todo[: len(item)], item)
+            missing[todo] = left
+            todo = todo[left > 0]
 
     def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
         """Every set has w members."""
@@ -147,3 +172,28 @@ def set_sizes(rows: NDArray[np.uint8]) -> Ints:
         wide = np.ascontiguousarray(rows[:, :whole]).view(np.uint64)
         sizes += np.bitwise_count(wide).sum(axis=1, dtype=np.int64)
     return sizes
+
+
+def bit_of(items: Ints) -> Rows:
+    """Return the bit of each item in its byte."""
+    return np.left_shift(np.uint8(1), (items & 7).astype(np.uint8))
+
+
+def add_members(rows: Rows, people: Ints, items: Ints) -> Bits:
+    """Add an item to the set of each of these people; say whose set did not have it yet."""
+    flat, place, bit = rows.reshape(-1), people * rows.shape[1] + (items >> 3), bit_of(items)
+    before = flat[place]
+    flat[place] = before | bit
+    return np.asarray((before & bit) == 0)
+
+
+def longest_first(left: Ints) -> Ints:
+    """Return the order of falling numbers; ties stay as they are. Small types sort fast."""
+    most = left.max()
+    return np.argsort((most - left).astype(np.min_scalar_type(most)), kind="stable")
+
+
+def fair_bits(rng: Rng, size: int) -> Rows:
+    """Return that many bytes of fair bits, lowest byte of each word first."""
+    words = rng.words((size + 7) // 8)
+    return words.astype("<u8", copy=False).view(np.uint8)[:size]

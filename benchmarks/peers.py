@@ -12,6 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HOME = Path(".bench")
 
@@ -91,15 +92,24 @@ print(json.dumps({people} / best))
 
 def rate(peer: Peer) -> float | None:
     """Return the peer's people per second (best of three), or None when it does not install."""
-    python = HOME / peer.name / "bin" / "python"
     script = TIMER.format(people=peer.people, prepare=peer.prepare, call=peer.call)
+    found = output(peer.name, peer.requires, script)
+    return None if found is None else float(found)
+
+
+def output(package: str, requires: tuple[str, ...], script: str) -> Any:
+    """Return the JSON that a script prints in the package's own folder, which is made if need be.
+
+    None, and a line on standard error, when the package does not install or the script fails.
+    """
+    python = HOME / package / "bin" / "python"
     try:
         if not python.exists():
-            _run([sys.executable, "-m", "venv", str(HOME / peer.name)])
-            _run([str(python), "-m", "pip", "install", "-q", *peer.requires])
-        return float(json.loads(_run([str(python), "-c", script])))
+            _run([sys.executable, "-m", "venv", str(HOME / package)])
+            _run([str(python), "-m", "pip", "install", "-q", *requires])
+        return json.loads(_run([str(python), "-c", script]))
     except subprocess.CalledProcessError as problem:
-        print(f"{peer.name} cannot be measured here: {problem.stderr[-300:]}", file=sys.stderr)
+        print(f"{package} cannot be measured here: {problem.stderr[-300:]}", file=sys.stderr)
         return None
 
 

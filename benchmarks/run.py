@@ -8,7 +8,7 @@ both over the peers. The best of several interleaved rounds counts, one core, no
 from __future__ import annotations
 
 import json
-import time
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,22 +18,17 @@ from rich.console import Console
 from rich.table import Table
 
 import murmuration
+import run_frequency
 from murmuration.contract import COUNT_CHUNK
 from murmuration.mechanisms import numeric_names
 from murmuration.numeric import CHUNK, WORDS_PER_PERSON, NumericMechanism
 from peers import PEERS, rate
+from timing import fastest
 
 PEOPLE = 1 << 22
 ROUNDS = 7
 EPSILON = 1.0
 OUT = Path("out/bench.json")
-
-
-def seconds(task: Callable[[], object]) -> float:
-    """Return how long one call takes."""
-    start = time.perf_counter()
-    task()
-    return time.perf_counter() - start
 
 
 def raw_words() -> None:
@@ -61,11 +56,7 @@ def measure(name: str, values: Any) -> dict[str, Any]:
         "bincount": lambda: raw_counts(reports, chosen.symbols),
         "collector": lambda: chosen.estimate(chosen.tally(reports)),
     }
-    best = dict.fromkeys(tasks, float("inf"))
-    for _ in range(ROUNDS):
-        for task, call in tasks.items():
-            best[task] = min(best[task], seconds(call))
-    rates = {task: PEOPLE / time for task, time in best.items()}
+    rates = {task: PEOPLE / time for task, time in fastest(tasks, ROUNDS).items()}
     return {
         "mechanism": name,
         **rates,
@@ -75,15 +66,17 @@ def measure(name: str, values: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure everything, print two tables, save JSON."""
+    """Measure everything, print the tables, save JSON."""
     values = np.random.default_rng(1).uniform(-1, 1, PEOPLE)
     rows = [measure(name, values) for name in numeric_names()]
     peers = [{"peer": peer.name, "secure": peer.secure, "device": rate(peer)} for peer in PEERS]
+    frequency = run_frequency.results()
     console = Console()
-    console.print(_own(rows), _theirs(rows, peers))
+    console.print(_own(rows), _theirs(rows, peers), *run_frequency.tables(frequency))
+    found = {"people": PEOPLE, "mechanisms": rows, "peers": peers, "frequency": frequency}
     OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps({"people": PEOPLE, "mechanisms": rows, "peers": peers}, indent=1))
-    console.print(f"saved {OUT}")
+    OUT.write_text(json.dumps({**found, "load_average": os.getloadavg()}, indent=1))
+    console.print(f"saved {OUT}; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 
 def _own(rows: list[dict[str, Any]]) -> Table:

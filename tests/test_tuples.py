@@ -269,6 +269,34 @@ def test_bad_choices_are_refused() -> None:
             mechanism(**{"epsilon": 1.0, "d": 4, **wrong})
 
 
+def test_attributes_asked_as_often_as_planned() -> None:
+    shares = (0.1, 0.2, 0.7)
+    m = mechanism("sampled", epsilon=2.0, domains=(0, 0, 5), shares=shares)
+    columns = mixed_columns(40_000, (0, 0, 5))
+    tally = m.tally(m.privatize(columns, seeded_rng(3)))
+    asked = tally.counts[:3] / tally.n
+    assert np.abs(asked - shares).max() < 4.5 * math.sqrt(0.25 / tally.n)
+    found = m.estimate(tally)
+    for j in range(2):
+        assert abs(found[j].value - columns[j].mean()) < 4.5 * found[j].stderr
+    whole = mechanism("optimal", epsilon=2.0)
+    assert m.variance(0.0) == pytest.approx(10 * whole.variance(0.0))
+    for bad in ((0.5, 0.5), (1, 1, 0), (1, 1, math.nan), "abc"):
+        with pytest.raises(ParameterError, match="shares"):
+            mechanism("sampled", epsilon=2.0, d=3, shares=bad)
+    with pytest.raises(ParameterError, match="shares"):
+        mechanism("sampled", epsilon=2.0, d=3, sample=2, shares=(1, 1, 1))
+
+
+def test_auto_is_what_the_planner_says() -> None:
+    assert mechanism("auto", 0.5).name in ("optimal", "dithered")
+    assert mechanism("auto", epsilon=1.0, k=3).name == "grr"
+    assert mechanism("auto", epsilon=1.0, k=200).name == "subset"
+    for wrong in ({}, {"epsilon": 1.0, "colour": 3}, {"epsilon": -1.0}, {"epsilon": 1.0, "k": 1}):
+        with pytest.raises(ParameterError):
+            mechanism("auto", **wrong)
+
+
 GOLDEN = Path(__file__).parent / "golden"
 
 

@@ -6,12 +6,13 @@
 True
 """
 
+from murmuration.auto import mechanism
 from murmuration.contract import Mechanism, Tally, Task
 from murmuration.distribution import Distribution
 from murmuration.errors import MurmurationError
-from murmuration.estimate import Estimate
+from murmuration.estimate import Estimate, FrequencyEstimate, TupleEstimate
 from murmuration.law import Loss
-from murmuration.mechanisms import mechanism, mechanisms
+from murmuration.mechanisms import mechanisms
 from murmuration.randomness import seeded_rng, system_rng
 
 __version__ = "0.1.0"
@@ -19,11 +20,13 @@ __version__ = "0.1.0"
 __all__ = [
     "Distribution",
     "Estimate",
+    "FrequencyEstimate",
     "Loss",
     "Mechanism",
     "MurmurationError",
     "Tally",
     "Task",
+    "TupleEstimate",
     "mechanism",
     "mechanisms",
     "seeded_rng",

@@ -25,7 +25,7 @@ from murmuration.contract import Mechanism, Reports, Tally, Task, require_same
 from murmuration.errors import EmptyError, FormatError, InputError, ParameterError, ReportError
 from murmuration.estimate import About, Estimate, FrequencyEstimate, TupleEstimate
 from murmuration.frequency import checked_items
-from murmuration.law import Floats, Ints, Loss, drawn, log_above, uniform
+from murmuration.law import WHOLE, Floats, Ints, Loss, drawn, log_above, uniform
 from murmuration.numeric import NumericMechanism, checked_values
 from murmuration.packed import checked_rows, unpack_rows
 from murmuration.randomness import Rng, require_rng
@@ -157,9 +157,22 @@ class SampledTuple(TupleMechanism):
             sent = unpack_rows(inner.pack(reports), inner.report_bytes)
             slots[person, slot, width : width + inner.report_bytes] = sent
 
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """How often each attribute is asked, when one is asked and not all alike."""
+        return None
+
+    @cached_property
+    def _share_ends(self) -> Ints:
+        """The shares as cumulative weights out of 2^52."""
+        ends = np.cumsum(np.asarray(self.shares)) / sum(self.shares or (1.0,))
+        return np.rint(ends[:-1] * WHOLE).astype(np.int64)
+
     def _choose(self, n: int, rng: Rng) -> Ints:
         """Draw which attributes each person answers about, in ascending order."""
         d = len(self.inner)
+        if self.shares is not None:
+            return np.searchsorted(self._share_ends, drawn(rng.words(n)), side="right")[:, None]
         if self.sample == 1:
             return uniform(rng, n, d)[:, None]
         order = np.argsort(drawn(rng.words(n * d)).reshape(n, d), axis=1)
@@ -263,15 +276,17 @@ class SampledTuple(TupleMechanism):
         return Loss(log_above(ratio), self.epsilon, ratio, worst[0].inputs, where)
 
     def law_bytes(self) -> bytes:
-        """The inner mechanisms' fingerprints."""
-        return " ".join([str(self.sample), *(inner.fingerprint for inner in self.inner)]).encode()
+        """The inner mechanisms' fingerprints, how many answer, and how often each."""
+        ends = [] if self.shares is None else self._share_ends.tolist()
+        parts = [self.sample, *ends, *(inner.fingerprint for inner in self.inner)]
+        return " ".join(map(str, parts)).encode()
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a numeric attribute's mean when people are at +x and -x half and half.
 
-        (d/sample)(Var(x) + x^2) - x^2: an answer counts for d/sample people.
+        m (Var(x) + x^2) - x^2, where an answer stands for m = d/sample people.
         """
-        squares, scale = np.square(np.asarray(x, dtype=np.float64)), len(self.inner) / self.sample
+        squares, scale = np.square(np.asarray(x, dtype=np.float64)), self._people_per_answer()
         return np.asarray(scale * (self._numeric().variance(x) + squares) - squares)
 
     def worst_variance(self) -> float:
@@ -280,10 +295,16 @@ class SampledTuple(TupleMechanism):
         Between grid points it is a parabola; its top is at half the slope of its linear part.
         """
         design = self._numeric().design
-        points, scale = design.grid.points, len(self.inner) / self.sample
+        points, scale = design.grid.points, self._people_per_answer()
         slopes = scale * np.diff(design.second_moments) / design.grid.step
         tops = np.clip(slopes / 2, points[:-1], points[1:])
         return float(self.variance(np.concatenate([points, tops])).max())
+
+    def _people_per_answer(self) -> float:
+        """For how many people one answer about the first number stands."""
+        if self.shares is None:
+            return len(self.inner) / self.sample
+        return sum(self.shares) / self.shares[self.attributes.index(0)]
 
     def _numeric(self) -> NumericMechanism:
         for inner in self.inner:

@@ -166,7 +166,7 @@ def _notes(found: Plan) -> list[str]:
 
 
 def _curves(found: Plan) -> list[tuple[str, Row]]:
-    """Return a label and a row for each line of the plot; attributes with equal errors share one."""
+    """Return a label and a row for each line of the plot; equal errors share one."""
     groups: dict[tuple[str, float], list[Row]] = {}
     for row in found.rows:
         groups.setdefault((row.choice.mechanism.name, row.stderr), []).append(row)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
+
 from murmuration.contract import Mechanism
 from murmuration.errors import ParameterError
 from murmuration.frequency import FrequencyMechanism
@@ -33,6 +35,8 @@ class Sampled(SampledTuple):
     sample: int = 1
     numeric: str = "optimal"
     categorical: str = "subset"
+    shares: tuple[float, ...] | None = None
+    """How often each attribute is asked; see `allocate.sampling`. All alike when not given."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,10 +44,22 @@ class Sampled(SampledTuple):
             raise ParameterError(
                 f"sample must be 1 to {len(self.attributes)} attributes; got {self.sample!r}"
             )
+        if self.shares is not None:
+            object.__setattr__(self, "shares", self._checked_shares())
         kinds = ((self.numeric, NumericMechanism), (self.categorical, FrequencyMechanism))
         for chosen, kind in kinds:
             if not issubclass(mechanisms().get(chosen, object), kind):
                 raise ParameterError(f"sampled cannot use {chosen!r} there")
+
+    def _checked_shares(self) -> tuple[float, ...]:
+        given = np.asarray(self.shares)
+        fits = given.dtype.kind in "fiu" and given.shape == (len(self.attributes),)
+        if self.sample != 1 or not fits or not (np.isfinite(given) & (given > 0)).all():
+            raise ParameterError(
+                f"shares are {len(self.attributes)} numbers above 0, for sample=1; "
+                f"got {self.shares!r}"
+            )
+        return tuple(float(share) for share in given)
 
     @cached_property
     def inner(self) -> tuple[Mechanism, ...]:

@@ -145,8 +145,8 @@ def _privacy_table(found: Plan, title: str) -> Table:
 
 def _table(title: str, words: list[str], numbers: list[str]) -> Table:
     table = Table(title=title)
-    for heading in words:
-        table.add_column(heading, overflow="fold")
+    for place, heading in enumerate(words):
+        table.add_column(heading, overflow="fold", no_wrap=place > 0)
     for heading in numbers:
         table.add_column(heading, justify="right", no_wrap=True)
     return table

@@ -41,7 +41,7 @@ class Projective(FrequencyMechanism, SymbolMechanism):
     def space(self) -> tuple[int, int]:
         """The prime r and the dimension t of least error among the spaces with k points or more."""
         ideal = math.exp(self.epsilon) + 1
-        primes = [r for r in range(2, int(4 * ideal) + 4) if _is_prime(r)]
+        primes = _primes_below(int(min(4 * ideal, 2 * self.k)) + 4)  # a line of k points is enough
         spaces = [(r, _dimension(r, self.k)) for r in primes]
         spaces = [(r, t) for r, t in spaces if _points(r, t) <= MOST_POINTS]
         if not spaces:
@@ -179,5 +179,14 @@ def _index(vectors: Ints, r: int) -> Ints:
     return np.asarray(before[lead] + tail)
 
 
-def _is_prime(number: int) -> bool:
-    return number > 1 and all(number % d for d in range(2, math.isqrt(number) + 1))
+def _primes_below(bound: int) -> list[int]:
+    """Return the primes below a bound, by Eratosthenes' sieve.
+
+    >>> _primes_below(14)
+    [2, 3, 5, 7, 11, 13]
+    """
+    prime = np.ones(bound, dtype=np.bool_)
+    prime[:2] = False
+    for d in range(2, math.isqrt(bound) + 1):
+        prime[d * d :: d] = False
+    return [int(r) for r in np.flatnonzero(prime)]

@@ -87,7 +87,17 @@ class FrequencyEstimate:
     """The shares of k items, each unbiased with its own standard error.
 
     `value` may hold numbers below 0 and need not add up to 1: that is what unbiased looks like.
-    `steps` names every post-processing that was applied since, in order.
+    `steps` names every post-processing that was applied since, in order. A processed estimate
+    keeps the unbiased one as `raw`: only `value` is new, and intervals are still made from `raw`.
+
+    >>> raw = FrequencyEstimate(
+    ...     np.array([0.9, -0.1]), np.array([0.1, 0.1]), 100, 1.0, About.PARTICIPANTS
+    ... )
+    >>> tidy = dataclasses.replace(raw, value=np.array([1.0, 0.0]), steps=("tidy",), raw=raw)
+    >>> [[round(end, 2) for end in ends.tolist()] for ends in raw.interval()]
+    [[0.7, -0.3], [1.1, 0.1]]
+    >>> [[round(end, 2) for end in ends.tolist()] for ends in tidy.interval()]
+    [[0.7, 0.0], [1.0, 0.1]]
     """
 
     value: Floats
@@ -96,9 +106,21 @@ class FrequencyEstimate:
     epsilon: float
     about: About
     steps: tuple[str, ...] = ()
+    raw: FrequencyEstimate | None = None
+    """The unbiased estimate behind a processed one; None when this one is unbiased itself."""
+    noise: float | None = None
+    """The standard error of an item that nobody has."""
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Return the ends of an interval for each item, each right with probability `level`."""
+        """Return the ends of an interval for each item, each right with probability `level`.
+
+        After processing it is the raw interval, cut to [0, 1]. A share is in [0, 1], so the cut
+        loses no coverage; it is never empty, because one that lies wholly outside becomes the
+        nearer end. It speaks of the true share and need not hold the processed value.
+        """
+        if self.raw is not None:
+            low, high = self.raw.interval(level)
+            return np.clip(low, 0, 1), np.clip(high, 0, 1)
         half = normal_quantile(level) * self.stderr
         return self.value - half, self.value + half
 

@@ -30,6 +30,8 @@ from murmuration.packed import BITS_PER_PASS, PackedReports
 from murmuration.randomness import Rng, require_rng
 
 MAX_ITEMS = 1 << 20
+MAX_CHANNEL = 4_000_000
+"""The most entries of a channel that is written out: 32 MB, read twice by each step of `bayes`."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,13 @@ class FrequencyMechanism(Mechanism):
         """Return C_v: how many reports support each item. By default these are the counters."""
         return tally.counts
 
+    def channel(self) -> Floats | None:
+        """Return P(counter | item), a row an item, where each report adds one to one counter.
+
+        None where a report is more than that (bits, hashes): then counters do not tell all.
+        """
+        return None
+
     @abstractmethod
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Return the reports of checked items."""
@@ -92,7 +101,8 @@ class FrequencyMechanism(Mechanism):
         spread = self.variance(np.clip(shares, 0, 1))
         if subject is About.POPULATION:
             spread = spread + np.clip(shares, 0, 1) * (1 - np.clip(shares, 0, 1))
-        return FrequencyEstimate(shares, np.sqrt(spread / n), n, self.epsilon, subject)
+        noise = math.sqrt(float(self.variance(0.0)[0]) / n)
+        return FrequencyEstimate(shares, np.sqrt(spread / n), n, self.epsilon, subject, noise=noise)
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of an item's estimated frequency when its true frequency is x."""
@@ -127,6 +137,16 @@ def checked_items(values: ArrayLike, k: int) -> Ints:
             f"position {int(outside.argmax())}). Nothing was sent."
         )
     return array.astype(np.int64, copy=False)
+
+
+def require_small_channel(mechanism: FrequencyMechanism) -> None:
+    """Refuse to write out a table of probabilities that would not fit, before it is made."""
+    k, counters = mechanism.k, mechanism.counters
+    if k * counters > MAX_CHANNEL:
+        raise ParameterError(
+            f"the channel of {mechanism} has {k:,} x {counters:,} entries, more than "
+            f"{MAX_CHANNEL:,}: use project_simplex, which needs no channel, or fewer items"
+        )
 
 
 def to_bins(values: ArrayLike, bins: int) -> Ints:

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from murmuration.contract import Reports, SymbolMechanism
-from murmuration.frequency import FrequencyMechanism
-from murmuration.law import WHOLE, Ints, Loss, drawn, exp_below, log_above
+from murmuration.frequency import FrequencyMechanism, require_small_channel
+from murmuration.law import WHOLE, Floats, Ints, Loss, drawn, exp_below, log_above
 from murmuration.randomness import Rng
 
 
@@ -54,6 +54,13 @@ class Grr(FrequencyMechanism, SymbolMechanism):
     def q(self) -> Fraction:
         """Another item's weight."""
         return Fraction(self.lie, WHOLE)
+
+    def channel(self) -> Floats:
+        """The lie everywhere, the truth on the diagonal."""
+        require_small_channel(self)
+        law = np.full((self.k, self.k), float(self.q))
+        np.fill_diagonal(law, float(self.p))
+        return law
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """One word a person: below `truth` the own item, above it the others in turn."""

@@ -9,8 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from murmuration.contract import Reports, SymbolMechanism, Tally
-from murmuration.frequency import FrequencyMechanism, parity, power_of_two, walsh_hadamard
-from murmuration.law import WORD_BITS, Ints, Loss, drawn
+from murmuration.frequency import (
+    FrequencyMechanism,
+    parity,
+    power_of_two,
+    require_small_channel,
+    walsh_hadamard,
+)
+from murmuration.law import WORD_BITS, Floats, Ints, Loss, drawn
 from murmuration.mechanisms.grr import Grr
 from murmuration.randomness import Rng
 
@@ -55,6 +61,14 @@ class Hadamard(FrequencyMechanism, SymbolMechanism):
     def q(self) -> Fraction:
         """Two columns agree in half of the rows."""
         return Fraction(1, 2)
+
+    def channel(self) -> Floats:
+        """Every row is as likely; its bit is the item's entry with probability p."""
+        require_small_channel(self)
+        entry = parity(np.arange(self.k)[:, None] & np.arange(self.rows))
+        right = entry[:, :, None] == np.arange(2)
+        chance = np.where(right, float(self.p), float(1 - self.p)) / self.rows
+        return chance.reshape(self.k, self.symbols)
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Two words a person: the row, and the coin of the response."""

@@ -9,8 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from murmuration.contract import Reports, SymbolMechanism, Tally
-from murmuration.frequency import FrequencyMechanism, parity, power_of_two, walsh_hadamard
-from murmuration.law import WORD_BITS, Ints, Loss, drawn
+from murmuration.frequency import (
+    FrequencyMechanism,
+    parity,
+    power_of_two,
+    require_small_channel,
+    walsh_hadamard,
+)
+from murmuration.law import WORD_BITS, Floats, Ints, Loss, drawn
 from murmuration.mechanisms.grr import Grr
 from murmuration.randomness import Rng
 
@@ -49,6 +55,12 @@ class HadamardResponse(FrequencyMechanism, SymbolMechanism):
     def q(self) -> Fraction:
         """Half of the agreeing rows agree with another item, and half of the others."""
         return Fraction(1, 2)
+
+    def channel(self) -> Floats:
+        """P spread over the half of all y that agree, 1-p over the other half."""
+        require_small_channel(self)
+        differs = parity(np.arange(1, self.k + 1)[:, None] & np.arange(self.symbols))
+        return np.where(differs, float(1 - self.p), float(self.p)) * 2 / self.symbols
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Draw any y and whether to agree; if it does not fit, flip a bit that the item has."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from murmuration.contract import Reports, SymbolMechanism, Tally
 from murmuration.errors import ParameterError
-from murmuration.frequency import FrequencyMechanism
-from murmuration.law import WHOLE, Ints, Loss, drawn, exp_below, log_above, uniform
+from murmuration.frequency import FrequencyMechanism, require_small_channel
+from murmuration.law import WHOLE, Floats, Ints, Loss, drawn, exp_below, log_above, uniform
 from murmuration.randomness import Rng
 
 MOST_POINTS = 1 << 24
@@ -96,6 +96,15 @@ class Projective(FrequencyMechanism, SymbolMechanism):
             head[:, lead] = 1
             rows.append(np.hstack([head, tail]))
         return np.vstack(rows)
+
+    def channel(self) -> Floats:
+        """P spread over the points of the own plane, 1-p over all others."""
+        require_small_channel(self)
+        r, t = self.space
+        plane = _points(r, t - 1)
+        on = self.coordinates[: self.k] @ self.coordinates.T % r == 0
+        outside = (1 - self.p) / (self.symbols - plane)
+        return np.where(on, float(self.p / plane), float(outside))
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Decide inside or outside, draw a vector with product 0 or 1 with v, name its point."""

@@ -324,6 +324,63 @@ def test_many_items(name: str) -> None:
     assert abs(error) < 4.5 * estimate.stderr[-1]
 
 
+def test_counting_changes_nothing_in_the_reports() -> None:
+    for name in NAMES:
+        m = make(name, 1.0, 50)
+        one = np.asarray(m.privatize([7], seeded_rng(1)))
+        kept = one.copy()
+        one.setflags(write=False)
+        assert m.tally(one) == m.tally(one)
+        assert (one == kept).all()
+
+
+def test_sets_of_another_size_are_no_tally_of_subset() -> None:
+    m = make("subset", 1.0, 16)
+    with pytest.raises(FormatError, match="cannot have"):
+        Tally(m, np.full(16, 100), 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "n", "holders"),
+    [("oue", 4.0, 10, 2), ("oue", 8.0, 1000, 2), ("hadamard", 8.0, 10, 9), ("grr", 4.0, 30, 5)],
+)
+def test_coverage_of_small_crowds(name: str, epsilon: float, n: int, holders: int) -> None:
+    m, runs, hits, rng = make(name, epsilon, 64 if name != "grr" else 8), 400, 0, seeded_rng(3)
+    crowd = np.repeat([0, 1], [holders, n - holders])
+    for _ in range(runs):
+        low, high = m.estimate(m.tally(m.privatize(crowd, rng))).interval(0.95)
+        hits += low[0] <= holders / n <= high[0]
+    assert hits / runs > 0.95 - 4.5 * math.sqrt(0.95 * 0.05 / runs)
+
+
+def test_more_reports_than_planned_do_not_hide_the_leak() -> None:
+    hits = runs = 0
+    for seed in range(40):
+        m = mechanism("bassily-smith", epsilon=1.0, k=16, people=1000, seed=seed * 7919 + 1)
+        found = m.estimate(m.tally(m.privatize(np.zeros(50_000, dtype=int), seeded_rng(seed))))
+        low, high = found.interval(0.9)
+        hits += int(((low <= 0) & (high >= 0))[1:].sum())
+        runs += 15
+    assert hits / runs > 0.9 - 4.5 * math.sqrt(0.09 / runs)
+
+
+def test_projective_takes_as_many_words_whatever_it_draws() -> None:
+    class Counting(type(seeded_rng(1))):
+        used = 0
+
+        def words(self, n):
+            self.used += n
+            return super().words(n)
+
+    m = make("projective", 1.0, 3)
+    used = set()
+    for seed in range(300):
+        rng = Counting(seed)
+        m.privatize([2], rng)
+        used.add(rng.used)
+    assert used == {2}
+
+
 # --- planted bugs ----------------------------------------------------------------------------
 
 

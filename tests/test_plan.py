@@ -65,7 +65,7 @@ def test_no_mechanism_is_2_percent_better_when_a_share_is_asked(epsilon, share) 
         (3.0, 30_000, 10**5, "olh", "as good as subset within 0.1%, in 5 and not 3,750 bytes"),
         (2.0, 40_000, 10**5, "olh", "least error"),
         (0.25, 100_000, 10**9, "projective", "but its reports take 12,500 bytes"),
-        (8.0, 500_000, 10**9, "grr", "but"),
+        (8.0, 500_000, 10**9, "projective", "but"),
     ],
 )
 def test_reasons(epsilon, k, people, name, words) -> None:

@@ -194,7 +194,15 @@ def test_bad_values_are_refused(name: str) -> None:
         with pytest.raises(InputError):
             m.privatize(np.array(bad), system_rng())
     assert len(m.privatize(np.zeros((0, 3)), system_rng())) == 0
-    for wrong in ({}, {"d": 0}, {"d": 2.5}, {"d": True}, {"domains": (1,)}, {"domains": "x"}):
+    for wrong in (
+        {},
+        {"d": 0},
+        {"d": 2.5},
+        {"d": True},
+        {"domains": (1,)},
+        {"domains": (2.7,)},
+        {"domains": "x"},
+    ):
         with pytest.raises(ParameterError):
             mechanism(name, epsilon=1.0, **wrong)
 
@@ -237,6 +245,28 @@ def test_bad_tallies_are_refused() -> None:
         counts[0] += 1
         with pytest.raises(FormatError):
             Tally(m, counts, tally.n)
+
+
+def test_answers_about_one_coordinate_only_are_no_tally_of_block() -> None:
+    m = mechanism("block", epsilon=4.0, d=10, size=4)
+    counts = np.zeros((10, 128), dtype=np.int64)
+    counts[0, :4] = 998
+    counts[1, 0] = 8
+    with pytest.raises(FormatError, match="such answers"):
+        Tally(m, counts.ravel(), 1000)
+
+
+def test_one_person_and_few_people() -> None:
+    for d, sample in ((1, 1), (2, 2)):
+        m = mechanism("sampled", epsilon=8.0, d=d, sample=sample)
+        found = m.estimate(m.tally(m.privatize(np.zeros((1, d)), seeded_rng(1))))
+        assert np.isfinite(found.stderr).all()
+    m, rng, hits, runs = mechanism("sampled", epsilon=8.0, d=4), seeded_rng(2), 0, 300
+    crowd = np.where(np.arange(40)[:, None] % 2, 0.9, -0.9) * np.ones(4)
+    for _ in range(runs):
+        low, high = m.estimate(m.tally(m.privatize(crowd, rng)))[0].interval(0.95)
+        hits += low <= 0 <= high
+    assert hits / runs > 0.95 - 4.5 * math.sqrt(0.95 * 0.05 / runs)
 
 
 def test_an_attribute_that_nobody_answered() -> None:

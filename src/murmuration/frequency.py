@@ -25,7 +25,7 @@ from murmuration.contract import Mechanism, Reports, Tally, Task, require_same
 from murmuration.errors import EmptyError, InputError, ParameterError
 from murmuration.estimate import About, FrequencyEstimate
 from murmuration.law import Floats, Ints
-from murmuration.numeric import checked_values
+from murmuration.numeric import ENOUGH, checked_values
 from murmuration.packed import BITS_PER_PASS, PackedReports
 from murmuration.randomness import Rng, require_rng
 
@@ -98,11 +98,21 @@ class FrequencyMechanism(Mechanism):
         if n == 0:
             raise EmptyError("no reports yet: nothing to estimate")
         shares = (self.support(tally) / n - float(self.q)) / float(self.p - self.q)
-        spread = self.variance(np.clip(shares, 0, 1))
+        # Two people more with the item and two without: reports that agree are not certainty.
+        likely = (n * np.clip(shares, 0, 1) + 2) / (n + 4)
+        spread = self.squared_errors(likely, n)
+        if n < ENOUGH:  # few reports cannot tell: the worst case over all frequencies
+            spread = np.maximum(
+                *(self.squared_errors(np.full(self.k, end), n) for end in (0.0, 1.0))
+            )
         if subject is About.POPULATION:
-            spread = spread + np.clip(shares, 0, 1) * (1 - np.clip(shares, 0, 1))
-        noise = math.sqrt(float(self.variance(0.0)[0]) / n)
-        return FrequencyEstimate(shares, np.sqrt(spread / n), n, self.epsilon, subject, noise=noise)
+            spread = spread + likely * (1 - likely) / n
+        noise = math.sqrt(float(self.squared_errors(np.zeros(1), n)[0]))
+        return FrequencyEstimate(shares, np.sqrt(spread), n, self.epsilon, subject, noise=noise)
+
+    def squared_errors(self, shares: Floats, n: int) -> Floats:
+        """Return the variance of estimates from n reports, for items of these true shares."""
+        return self.variance(shares) / n
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of an item's estimated frequency when its true frequency is x."""

@@ -11,6 +11,7 @@ were asked; that they are a random part of all participants is in the standard e
 from __future__ import annotations
 
 import math
+import operator
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from murmuration.errors import EmptyError, FormatError, InputError, ParameterErr
 from murmuration.estimate import About, Estimate, FrequencyEstimate, TupleEstimate
 from murmuration.frequency import checked_items
 from murmuration.law import WHOLE, Floats, Ints, Loss, drawn, log_above, uniform
-from murmuration.numeric import NumericMechanism, checked_values
+from murmuration.numeric import ENOUGH, NumericMechanism, checked_values
 from murmuration.packed import checked_rows, unpack_rows
 from murmuration.randomness import Rng, require_rng
 
@@ -80,10 +81,11 @@ def checked_domains(d: object, domains: object) -> tuple[int, ...]:
             raise ParameterError(f"d, the number of attributes, must be 1 or more; got {d!r}")
         return (0,) * d
     try:
-        sizes = tuple(int(size) for size in domains)  # type: ignore[attr-defined]
+        sizes = tuple(operator.index(size) for size in domains)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
         raise ParameterError("domains lists 0 for a number, k for one of k items") from None
-    if not sizes or any(size < 0 or size == 1 for size in sizes) or d not in (None, len(sizes)):
+    fits = 0 < len(sizes) <= MAX_ATTRIBUTES and d in (None, len(sizes))
+    if not fits or any(size < 0 or size == 1 for size in sizes):
         raise ParameterError(f"domains lists 0 for a number, k >= 2 for k items; got {sizes}")
     return sizes
 
@@ -139,8 +141,9 @@ class SampledTuple(TupleMechanism):
         self.require_promise()
         n = len(columns[0])
         reports = np.zeros((n, self.sample, self._slot_bytes), dtype=np.uint8)
-        for start in range(0, n, PEOPLE_PER_PASS):
-            part = slice(start, start + PEOPLE_PER_PASS)
+        step = max(1, PEOPLE_PER_PASS // len(columns) * 8)
+        for start in range(0, n, step):
+            part = slice(start, start + step)
             self._respond([column[part] for column in columns], reports[part], rng)
         return reports.reshape(n, self.report_bytes)
 
@@ -181,13 +184,29 @@ class SampledTuple(TupleMechanism):
     # --- collector ---
 
     def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
-        """Return rows of bytes with attributes that exist, ascending; inner reports come later."""
+        """Return rows of bytes with attributes that exist, ascending, and reports they can have."""
         rows = checked_rows(reports, self.report_bytes, self.name)
         chosen = self._chosen(rows)
         bad = (chosen >= len(self.inner)).any(axis=1) | (np.diff(chosen, axis=1) <= 0).any(axis=1)
         if bad.any():
             raise ReportError(f"report {int(bad.argmax())} names attributes that it cannot have")
+        self._inner_reports(rows, chosen)
         return rows
+
+    def _inner_reports(self, rows: NDArray[np.uint8], chosen: Ints) -> list[Reports]:
+        """Return each attribute's own reports, checked by its mechanism."""
+        slots = rows.reshape(len(rows), self.sample, self._slot_bytes)[:, :, self._index_bytes :]
+        found = []
+        for attribute, inner in enumerate(self.inner):
+            sent = slots[chosen == attribute]
+            if sent[:, inner.report_bytes :].any():
+                raise ReportError(f"a report on attribute {attribute} is longer than it can be")
+            data = np.ascontiguousarray(sent[:, : inner.report_bytes]).tobytes()
+            try:
+                found.append(inner.unpack(data))
+            except ReportError as problem:
+                raise ReportError(f"of those on attribute {attribute}, {problem}") from None
+        return found
 
     def _chosen(self, rows: NDArray[np.uint8]) -> Ints:
         slots = rows.reshape(len(rows), self.sample, self._slot_bytes)
@@ -200,21 +219,15 @@ class SampledTuple(TupleMechanism):
         return self.checked_reports(reports).tobytes()
 
     def unpack(self, data: bytes) -> Reports:
-        """Read what `pack` wrote; the inner reports are checked when they are counted."""
+        """Read what `pack` wrote; refuse what no device can have sent."""
         return self.checked_reports(unpack_rows(data, self.report_bytes))
 
     def tally(self, reports: ArrayLike) -> Tally:
         """Count each attribute's answers by its own mechanism."""
         rows = self.checked_reports(reports)
-        chosen = self._chosen(rows)
-        slots = rows.reshape(len(rows), self.sample, self._slot_bytes)[:, :, self._index_bytes :]
-        tallies = []
-        for attribute, inner in enumerate(self.inner):
-            sent = slots[chosen == attribute]
-            if sent[:, inner.report_bytes :].any():
-                raise ReportError(f"a report on attribute {attribute} is longer than it can be")
-            data = np.ascontiguousarray(sent[:, : inner.report_bytes]).tobytes()
-            tallies.append(inner.tally(inner.unpack(data)))
+        reports_by_attribute = self._inner_reports(rows, self._chosen(rows))
+        pairs = zip(self.inner, reports_by_attribute, strict=True)
+        tallies = [inner.tally(answers) for inner, answers in pairs]
         people = np.array([tally.n for tally in tallies], dtype=np.int64)
         counts = np.concatenate([people, *(tally.counts for tally in tallies)])
         return Tally(self, counts, len(rows))
@@ -255,9 +268,11 @@ class SampledTuple(TupleMechanism):
         people, population = (tally.mechanism.estimate(tally, about) for about in About)
         if isinstance(people, TupleEstimate) or isinstance(population, TupleEstimate):
             raise ParameterError("a tuple cannot be an attribute of a tuple")
-        extra = np.maximum(np.square(population.stderr) - np.square(people.stderr), 0.0)
         share = 1 - tally.n / n if subject is About.PARTICIPANTS else 1.0
-        stderr: Any = np.sqrt(np.square(people.stderr) + extra * share)
+        extra = np.maximum(np.square(population.stderr) - np.square(people.stderr), 0.0)
+        if tally.n < ENOUGH and isinstance(people, Estimate):
+            extra = 1 / tally.n  # few people cannot tell how far apart all of them are
+        stderr: Any = np.sqrt(np.square(people.stderr) + (extra * share if share else 0.0))
         stderr = float(stderr) if isinstance(people, Estimate) else stderr
         return replace(people, stderr=stderr, epsilon=self.epsilon, about=subject)
 

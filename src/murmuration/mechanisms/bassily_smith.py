@@ -83,9 +83,15 @@ class BassilySmith(FrequencyMechanism, SymbolMechanism):
         return self.k
 
     def variance(self, x: ArrayLike) -> Floats:
-        """Add what the other items leak in: at most n (1-x)^2/m on top of the response's noise."""
+        """Add what the other items leak in, for the planned number of people."""
         leak = self.people / self.rows * (1 - np.asarray(x, dtype=np.float64)) ** 2
         return np.asarray(super().variance(x) + leak)
+
+    def squared_errors(self, shares: Floats, n: int) -> Floats:
+        """The response's noise falls with n; the leak, at most (1-x)^2/m, does not."""
+        return np.asarray(
+            FrequencyMechanism.variance(self, shares) / n + (1 - shares) ** 2 / self.rows
+        )
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Draw a row and the coin of the response."""
@@ -116,12 +122,13 @@ class BassilySmith(FrequencyMechanism, SymbolMechanism):
 
 
 def signs(seed: int, rows: Ints, items: Ints) -> Ints:
-    """Return the matrix's entries, 0 or 1: the lowest bit of mix(mix(seed + row) + item).
+    """Return the matrix's entries, 0 or 1: the lowest bit of mix(mix(mix(seed) ^ row) + item).
 
     >>> signs(0, np.array([3, 4]), np.array([5, 5])).tolist()
     [0, 0]
     """
-    inner = _mix(np.atleast_1d((rows + np.int64(seed)).astype(np.uint32)))
+    key = _mix(np.array([seed], dtype=np.uint32))
+    inner = _mix(np.atleast_1d(rows).astype(np.uint32) ^ key)
     outer = _mix(inner + np.atleast_1d(items).astype(np.uint32))
     return (outer & np.uint32(1)).astype(np.int64)
 

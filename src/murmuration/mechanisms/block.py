@@ -188,8 +188,9 @@ class Block(TupleMechanism):
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """Everybody answers about a block of coordinates."""
-        if int(counts.sum()) != self.block * n:
-            raise FormatError(f"{n} people cannot have given {int(counts.sum())} answers")
+        asked = counts.reshape(len(self.attributes), -1).sum(axis=1)
+        if int(asked.sum()) != self.block * n or int(asked.max()) > n:
+            raise FormatError(f"{n} people cannot have given {int(asked.sum())} such answers")
         return counts
 
     # --- analyst, auditor, planner ---

@@ -104,10 +104,13 @@ class DuchiMulti(TupleMechanism, PackedReports):
         return TupleEstimate(parts, n, self.epsilon, subject)
 
     def _mean(self, count: int, n: int, subject: About) -> Estimate:
-        """Every report reads +-B, so its variance is B^2 - mean^2, for people and population."""
+        """Every report reads +-B, so its variance is B^2 - mean^2, for people and population.
+
+        With two more of each sign: reports that nearly all agree are not certainty.
+        """
         mean = self.bound * (2 * count / n - 1)
-        square = min(mean * mean, 1.0) if n >= ENOUGH else 0.0
-        stderr = math.sqrt((self.bound**2 - square) / n)
+        share = (count + 2) / (n + 4) if n >= ENOUGH else 0.5
+        stderr = self.bound * math.sqrt(4 * share * (1 - share) / n)
         return Estimate(mean, stderr, n, self.epsilon, subject)
 
     def loss(self) -> Loss:

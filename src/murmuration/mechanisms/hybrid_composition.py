@@ -140,7 +140,9 @@ class HybridComposition(TupleMechanism):
         losses = [part.loss() for part in self.parts]
         ratio = Fraction(1)
         for loss in losses:
-            ratio *= loss.ratio or 0
+            if loss.ratio is None:
+                return Loss(math.inf, self.epsilon, None, loss.inputs, loss.output)
+            ratio *= loss.ratio
         return Loss(log_above(ratio), self.epsilon, ratio, losses[0].inputs, "the worst of each")
 
     def variance(self, x: ArrayLike) -> Floats:

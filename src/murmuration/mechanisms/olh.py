@@ -147,7 +147,7 @@ class Olh(FrequencyMechanism):
         start = self.edges[rows[:, 2]].astype(np.uint32)
         size = np.diff(self.edges)[rows[:, 2]].astype(np.uint32)
         prime = np.uint32(self.prime)
-        residue, spare = np.ascontiguousarray(rows[:, 1]), np.empty(len(rows), dtype=np.uint32)
+        residue, spare = rows[:, 1].copy(), np.empty(len(rows), dtype=np.uint32)
         for item in range(self.k):
             np.subtract(residue, start, out=spare)  # wraps below 0, so one comparison does
             counts[item] += np.count_nonzero(spare < size)

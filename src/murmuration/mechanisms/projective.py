@@ -16,7 +16,8 @@ from murmuration.frequency import FrequencyMechanism, require_small_channel
 from murmuration.law import WHOLE, Floats, Ints, Loss, drawn, exp_below, log_above, uniform
 from murmuration.randomness import Rng
 
-MOST_POINTS = 1 << 24
+MOST_VECTORS = 1 << 26
+"""The largest space: its Fourier transform takes a gigabyte."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ class Projective(FrequencyMechanism, SymbolMechanism):
         ideal = math.exp(self.epsilon) + 1
         primes = _primes_below(int(min(4 * ideal, 2 * self.k)) + 4)  # a line of k points is enough
         spaces = [(r, _dimension(r, self.k)) for r in primes]
-        spaces = [(r, t) for r, t in spaces if _points(r, t) <= MOST_POINTS]
+        spaces = [(r, t) for r, t in spaces if r**t <= MOST_VECTORS]
         if not spaces:
-            raise ParameterError(f"no space of at most {MOST_POINTS:,} points has {self.k} planes")
+            raise ParameterError(f"no space of {MOST_VECTORS:,} vectors has {self.k} planes")
         return min(spaces, key=self._error)
 
     def _error(self, space: tuple[int, int]) -> float:
@@ -107,27 +108,31 @@ class Projective(FrequencyMechanism, SymbolMechanism):
         return np.where(on, float(self.p / plane), float(outside))
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
-        """Decide inside or outside, draw a vector with product 0 or 1 with v, name its point."""
-        r, _ = self.space
-        outside = (drawn(rng.words(len(items))) >= self.inside).astype(np.int64)
-        vectors = np.zeros((len(items), self.space[1]), dtype=np.int64)
-        todo = np.arange(len(items))
-        while len(todo):
-            vectors[todo] = self._vectors(items[todo], outside[todo], rng)
-            todo = todo[~vectors[todo].any(axis=1)]  # the zero vector is no point
+        """Decide inside or outside, draw a vector with product 0 or 1 with v, name its point.
+
+        All coordinates but v's leading one are free. Inside they must not all be zero, or the
+        vector would be; outside they may. One word each, whatever comes of it.
+        """
+        r, t = self.space
+        outside = drawn(rng.words(len(items))) >= self.inside
+        free = np.empty(len(items), dtype=np.int64)
+        free[outside] = uniform(rng, int(outside.sum()), r ** (t - 1))
+        free[~outside] = 1 + uniform(rng, int((~outside).sum()), r ** (t - 1) - 1)
+        vectors = self._vectors(items, free, outside.astype(np.int64))
         return _index(vectors, r).astype(np.min_scalar_type(self.symbols - 1))
 
-    def _vectors(self, items: Ints, product: Ints, rng: Rng) -> Ints:
-        """Uniform vectors with the given product: all coordinates but v's leading one are free."""
+    def _vectors(self, items: Ints, free: Ints, product: Ints) -> Ints:
+        """Lay the free coordinates around v's leading one, which then makes the product right."""
         r, t = self.space
         planes = self.coordinates[items]
-        free = uniform(rng, len(items), r**t)
-        vectors = free[:, None] // r ** np.arange(t) % r
-        lead = planes.argmax(axis=1) if r == 2 else (planes != 0).argmax(axis=1)
-        people = np.arange(len(items))
-        vectors[people, lead] = 0
-        vectors[people, lead] = (product - (vectors * planes).sum(axis=1)) % r
-        return np.asarray(vectors)
+        lead = (planes != 0).argmax(axis=1)[:, None]
+        places = np.arange(t - 1)
+        vectors = np.zeros((len(items), t), dtype=np.int64)
+        digits = free[:, None] // r**places % r
+        np.put_along_axis(vectors, places + (places >= lead), digits, axis=1)
+        rest = (product - (vectors * planes).sum(axis=1)) % r
+        np.put_along_axis(vectors, lead, rest[:, None], axis=1)
+        return vectors
 
     def support(self, tally: Tally) -> Ints:
         """C_v = (n + F(v)) / r, F the r-ary Fourier transform of the counts on all multiples.

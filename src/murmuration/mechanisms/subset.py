@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from murmuration.contract import Reports
-from murmuration.errors import ReportError
+from murmuration.errors import FormatError, ReportError
 from murmuration.frequency import PackedMechanism
 from murmuration.law import WHOLE, Ints, Loss, drawn, exp_below, log_above, uniform
 from murmuration.packed import BITS_PER_PASS, Bits
@@ -152,6 +152,12 @@ class Subset(PackedMechanism):
         if len(bad := np.flatnonzero(sizes != self.w)):
             raise ReportError(f"report {int(bad[0])} has {int(sizes[bad[0]])} items, not {self.w}")
         return rows
+
+    def checked_counts(self, counts: Ints, n: int) -> Ints:
+        """Everybody's set has w members."""
+        if int(counts.sum()) != self.w * n:
+            raise FormatError(f"{n} sets of {self.w} cannot have {int(counts.sum())} members")
+        return counts
 
     def loss(self) -> Loss:
         """A set with 0 and without 1: holds/C(k-1,w-1) against (1-holds)/C(k-1,w)."""

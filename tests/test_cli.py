@@ -26,8 +26,9 @@ def murmur(*arguments: str, folder: Path | None = None, code: int = 0):
 
 
 def test_help_and_version() -> None:
+    overview = murmur("--help").stdout
     for command in ("audit", "compare", "demo", "mechanisms", "plan"):
-        assert command in murmur("--help").stdout
+        assert command in overview
         assert "--json" in murmur(command, "--help").stdout
     assert murmur("--version").stdout.startswith("murmur 0.")
 

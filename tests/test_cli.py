@@ -27,7 +27,7 @@ def murmur(*arguments: str, folder: Path | None = None, code: int = 0):
 
 def test_help_and_version() -> None:
     overview = murmur("--help").stdout
-    for command in ("audit", "compare", "demo", "mechanisms", "plan"):
+    for command in ("audit", "compare", "demo", "mechanisms", "plan", "tuples"):
         assert command in overview
         assert "--json" in murmur(command, "--help").stdout
     assert murmur("--version").stdout.startswith("murmur 0.")
@@ -117,6 +117,17 @@ def test_demo(tmp_path) -> None:
     assert {row["attribute"] for row in rows} == {"age", "screen time", "commute"}
 
 
+def test_tuples() -> None:
+    options = ["--people", "20000", "--epsilon", "2", "--json"]
+    rows = json.loads(murmur("tuples", *options).stdout)
+    errors = {row["mechanism"]: row["categorical_rms"] for row in rows}
+    assert set(errors) == {"harmony", "sampled", "hybrid-composition"}
+    assert errors["harmony"] < 0.6 * errors["hybrid-composition"]
+    assert all(row["covered"] > 0.85 and row["loss"] <= 2 for row in rows)
+    text = murmur("tuples", "--categorical", "", "--numeric", "4", "--people", "2000").stdout
+    assert "block" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -130,6 +141,9 @@ def test_demo(tmp_path) -> None:
         (["audit", "duchi", "--epsilon", "1", "--set", "epsilon=2"], "given by --epsilon"),
         (["compare", "--epsilon", "one"], "numbers with commas"),
         (["compare", "--low", "1"], "go with a file"),
+        (["tuples", "--categorical", "two"], "sizes such as"),
+        (["tuples", "--mechanism", "magic"], "no tuple mechanism"),
+        (["tuples", "--mechanism", "block"], "numbers only"),
         (["compare", "--plot", "/proc/x/y.png"], "cannot write to"),
         (["compare", "--plot", "plot.xyz"], ".png, .svg or .pdf"),
         (["demo", "--out", "/dev/null"], "cannot write to"),

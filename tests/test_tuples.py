@@ -213,6 +213,15 @@ def test_items_need_a_mechanism_that_takes_them(name: str) -> None:
         mechanism(name, epsilon=1.0, domains=(0, 5))
 
 
+def test_rows_columns_and_one_person() -> None:
+    m = mechanism("duchi-multi", epsilon=1.0, d=2)
+    rows = [[0.5, -0.5], [0.25, 1.0], [0, 0]]
+    columns = [np.array([0.5, 0.25, 0]), np.array([-0.5, 1.0, 0])]
+    first, second = (m.privatize(values, seeded_rng(1)) for values in (rows, columns))
+    assert (first == second).all()
+    assert len(m.privatize([0.5, -0.5], seeded_rng(1))) == 1
+
+
 def test_bad_reports_are_refused() -> None:
     harmony = mechanism("harmony", epsilon=1.0, domains=(0, 0, 5))
     good = harmony.privatize(mixed_columns(50, (0, 0, 5)), seeded_rng(1)).copy()

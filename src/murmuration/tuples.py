@@ -1,7 +1,7 @@
 """Several attributes of one person: some numbers in [-1, 1], some items, in one report.
 
 `domains` says what each attribute is: 0 for a number, k for one of k items. Values are columns:
-a sequence of d arrays, or an n x d array when all attributes are numbers.
+a list of d arrays, or rows: an n x d array, when all attributes are numbers.
 
 `SampledTuple`: each person answers about a few attributes, chosen by a coin that does not look
 at the values (so it may be public), with the whole budget. A mean is estimated from those who
@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import operator
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -61,10 +60,13 @@ class TupleMechanism(Mechanism):
 
         All attributes are checked, asked about or not: an error must not tell which one was.
         """
-        if isinstance(values, np.ndarray) and values.ndim == 2:
-            values = list(values.T)
-        if not isinstance(values, Sequence) or len(values) != len(self.attributes):
-            raise InputError(f"values must be {len(self.attributes)} columns, one an attribute")
+        d = len(self.attributes)
+        if not (isinstance(values, list | tuple) and all(map(_is_array, values))):
+            rows = np.asarray(values)
+            rows = rows.reshape(1, -1) if rows.ndim == 1 else rows
+            values = list(rows.T) if rows.ndim == 2 and rows.dtype.kind in "fiu" else []
+        if len(values) != d:
+            raise InputError(f"values must be rows of {d} numbers, or {d} arrays, one an attribute")
         arrays: list[NDArray[np.generic]] = [
             checked_items(column, k) if k else checked_values(column)
             for column, k in zip(values, self.attributes, strict=True)
@@ -90,13 +92,8 @@ def checked_domains(d: object, domains: object) -> tuple[int, ...]:
     return sizes
 
 
-def checked_vectors(values: Any, d: int) -> Floats:
-    """Return an n x d array of numbers in [-1, 1]."""
-    array = np.asarray(values)
-    array = array.reshape(1, -1) if array.ndim == 1 else array
-    if array.ndim != 2 or array.shape[1] != d:
-        raise InputError(f"values must be rows of {d} numbers, one row a person")
-    return checked_values(array.reshape(-1)).reshape(-1, d)
+def _is_array(column: object) -> bool:
+    return isinstance(column, np.ndarray) and column.ndim == 1
 
 
 class SampledTuple(TupleMechanism):

@@ -14,6 +14,7 @@ from murmuration.cli.demo import demo
 from murmuration.cli.mechanisms import mechanisms
 from murmuration.cli.output import errors
 from murmuration.cli.plan import plan
+from murmuration.cli.tuples import tuples
 from murmuration.errors import MurmurationError
 
 app = typer.Typer(
@@ -39,7 +40,7 @@ def _options(
     """Collect and analyse data under exact local differential privacy."""
 
 
-for command in (mechanisms, plan, audit, compare, demo):
+for command in (mechanisms, plan, audit, compare, demo, tuples):
     app.command()(command)
 
 

@@ -18,7 +18,7 @@ from murmuration.law import WHOLE, Floats, Grid, Ints, Loss, drawn, exp_below, l
 from murmuration.numeric import ENOUGH, checked_values
 from murmuration.packed import checked_rows, unpack_rows
 from murmuration.randomness import Rng, require_rng
-from murmuration.tuples import TupleMechanism, checked_vectors
+from murmuration.tuples import TupleMechanism
 
 LARGEST_BLOCK = 12
 THRESHOLDS = 64
@@ -113,7 +113,7 @@ class Block(TupleMechanism):
 
     def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
         """Turn rows of d numbers into reports."""
-        rng, rows = require_rng(rng), checked_vectors(values, len(self.attributes))
+        rng, rows = require_rng(rng), np.stack(self.columns(values), axis=1).astype(np.float64)
         self.require_promise()
         step = PEOPLE_PER_PASS
         parts = [self._respond(rows[i : i + step], rng) for i in range(0, len(rows), step)]

@@ -18,7 +18,7 @@ from murmuration.law import WHOLE, Floats, Grid, Loss, drawn, exp_below, log_abo
 from murmuration.numeric import ENOUGH, checked_values
 from murmuration.packed import BITS_PER_PASS, Bits, PackedReports, pack_bits
 from murmuration.randomness import Rng, require_rng
-from murmuration.tuples import TupleMechanism, checked_vectors
+from murmuration.tuples import TupleMechanism
 
 LARGEST = 1024
 
@@ -75,7 +75,7 @@ class DuchiMulti(TupleMechanism, PackedReports):
 
     def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
         """Turn rows of d numbers into corners, packed as bits."""
-        rng, rows = require_rng(rng), checked_vectors(values, self.bits)
+        rng, rows = require_rng(rng), np.stack(self.columns(values), axis=1).astype(np.float64)
         self.require_promise()
         step = max(1, BITS_PER_PASS // self.bits)
         parts = [self._respond(rows[i : i + step], rng) for i in range(0, len(rows), step)]

@@ -1,0 +1,180 @@
+"""`murmur tuples`: many attributes of one person, by every mechanism that takes them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.table import Table
+
+from murmuration import protocol
+from murmuration.cli.output import console, emit_json, progress_bar
+from murmuration.contract import Mechanism
+from murmuration.errors import ParameterError
+from murmuration.estimate import TupleEstimate
+from murmuration.mechanisms import mechanism, mechanisms
+from murmuration.randomness import SystemRng
+from murmuration.tuples import TupleMechanism
+
+Columns = list[NDArray[np.generic]]
+STEP = 50_000
+"""People between two steps of the progress bar."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How far one mechanism's estimates were from the truth, over all attributes."""
+
+    mechanism: str
+    epsilon: float
+    loss: float
+    bytes: int
+    numeric_rms: float
+    numeric_worst: float
+    categorical_rms: float
+    categorical_worst: float
+    covered: float
+    """Share of the 95% intervals that hold the truth."""
+
+
+def tuples(
+    numeric: Annotated[int, typer.Option(min=0, help="How many numbers each person has.")] = 6,
+    categorical: Annotated[
+        str, typer.Option(help="The sizes of the categorical attributes, such as 2,5,12.")
+    ] = "2,2,3,4,5,5,6,8,10,12,20,50",
+    epsilon: Annotated[float, typer.Option(help="The privacy of each person, in all.")] = 1.0,
+    people: Annotated[int, typer.Option(min=1000, help="How many simulated people.")] = 1_000_000,
+    chosen: Annotated[
+        list[str] | None, typer.Option("--mechanism", help="Only this one; may be repeated.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the simulated people, not the noise.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Collect mixed tuples from simulated people with every mechanism that takes them.
+
+    The default shape is that of the Harmony paper's Brazilian census: 6 numbers, 12 categories.
+    """
+    domains = (0,) * numeric + parse_sizes(categorical)
+    contestants = _contestants(domains, epsilon, people, chosen)
+    columns = simulate(domains, people, seed)
+    outcomes = []
+    with progress_bar() as bar:
+        task = bar.add_task("collecting", total=len(contestants) * math.ceil(people / STEP))
+        for contestant in contestants:
+            tally = contestant.empty()
+            for start in range(0, people, STEP):
+                part = [column[start : start + STEP] for column in columns]
+                upload = protocol.device(contestant, part, SystemRng())
+                tally += protocol.collector(contestant, [upload])
+                bar.advance(task)
+            found = contestant.estimate(tally)
+            if isinstance(found, TupleEstimate):
+                outcomes.append(_outcome(contestant, found, columns, domains))
+    if as_json:
+        emit_json([asdict(outcome) for outcome in outcomes])
+    else:
+        _print(
+            outcomes, f"{numeric} numbers, {len(domains) - numeric} categories, {people:,} people"
+        )
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Read sizes with commas between; none is fine.
+
+    >>> parse_sizes("2, 12")
+    (2, 12)
+    """
+    try:
+        return tuple(int(part) for part in text.split(",")) if text.strip() else ()
+    except ValueError:
+        raise ParameterError(f"--categorical takes sizes such as 2,5,12; got {text!r}") from None
+
+
+def simulate(domains: tuple[int, ...], people: int, seed: int) -> Columns:
+    """Return a column for each attribute: skewed numbers, and items of falling frequency."""
+    rng = np.random.default_rng(seed)
+    columns: Columns = []
+    for place, k in enumerate(domains):
+        if k:
+            weights = 1 / np.arange(1, k + 1) ** 0.8
+            columns.append(rng.choice(k, people, p=weights / weights.sum()))
+        else:
+            columns.append(np.clip(rng.normal(0.6 - 0.25 * (place % 6), 0.35, people), -1, 1))
+    return columns
+
+
+def _contestants(
+    domains: tuple[int, ...], epsilon: float, people: int, chosen: list[str] | None
+) -> list[Mechanism]:
+    """Return the mechanisms that keep their promise and take these attributes."""
+    kinds = {n: kind for n, kind in mechanisms().items() if issubclass(kind, TupleMechanism)}
+    if unknown := sorted(set(chosen or ()) - set(kinds)):
+        raise ParameterError(
+            f"no tuple mechanism is called {unknown[0]!r}; there are {list(kinds)}"
+        )
+    found = []
+    for name in chosen or [name for name, kind in kinds.items() if kind.keeps_promise]:
+        extra = {"people": people} if "people" in kinds[name].__dataclass_fields__ else {}
+        try:
+            found.append(mechanism(name, epsilon=epsilon, domains=domains, **extra))
+        except ParameterError:  # takes numbers only
+            if chosen:
+                raise
+    return found
+
+
+def _outcome(
+    contestant: Mechanism, found: TupleEstimate, columns: Columns, domains: tuple[int, ...]
+) -> Outcome:
+    """Compare all estimates with the truth."""
+    errors: dict[bool, list[float]] = {False: [], True: []}
+    covered: list[bool] = []
+    for part, column, k in zip(found.parts, columns, domains, strict=True):
+        counts = np.bincount(column.astype(np.int64), minlength=k) if k else None
+        truth = column.astype(np.float64).mean() if counts is None else counts / len(column)
+        low, high = part.interval()
+        errors[bool(k)] += np.atleast_1d(part.value - truth).tolist()
+        covered += np.atleast_1d((low <= truth) & (truth <= high)).tolist()
+    return Outcome(
+        contestant.name,
+        contestant.epsilon,
+        contestant.loss().epsilon,
+        contestant.report_bytes,
+        *_summary(errors[False]),
+        *_summary(errors[True]),
+        float(np.mean(covered)),
+    )
+
+
+def _summary(errors: list[float]) -> tuple[float, float]:
+    """Return the root mean square and the largest error; nothing has neither."""
+    if not errors:
+        return math.nan, math.nan
+    return float(np.sqrt(np.mean(np.square(errors)))), float(np.abs(errors).max())
+
+
+def _print(outcomes: list[Outcome], title: str) -> None:
+    table = Table(title=f"error of all estimates: {title}, epsilon {outcomes[0].epsilon:g}")
+    table.add_column("mechanism", no_wrap=True)
+    for heading in ("bytes", "means", "worst", "shares", "worst", "covered"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for outcome in outcomes:
+        numbers = (
+            outcome.numeric_rms,
+            outcome.numeric_worst,
+            outcome.categorical_rms,
+            outcome.categorical_worst,
+        )
+        cells = ["-" if math.isnan(number) else f"{number:.4f}" for number in numbers]
+        table.add_row(outcome.mechanism, str(outcome.bytes), *cells, f"{outcome.covered:.1%}")
+    console.print(table)
+    console.print(
+        "means (in [-1, 1]) and shares: root mean square error, then the worst; covered: 95% "
+        "intervals that hold the truth.",
+        style="dim",
+        markup=False,
+    )

@@ -27,7 +27,7 @@ from murmuration.errors import (
     ParameterError,
     ReportError,
 )
-from murmuration.frequency import walsh_hadamard
+from murmuration.frequency import Labels, walsh_hadamard
 from murmuration.law import WHOLE
 from murmuration.mechanisms import bassily_smith, olh
 from murmuration.mechanisms.oue import Oue
@@ -379,6 +379,23 @@ def test_projective_takes_as_many_words_whatever_it_draws() -> None:
         m.privatize([2], rng)
         used.add(rng.used)
     assert used == {2}
+
+
+def test_labels_at_the_edge() -> None:
+    phones = Labels(["android", "ios", "other"])
+    m = make("grr", 3.0, 3)
+    items = phones.items(["ios"] * 3000 + ["other"] * 1000)
+    shares = phones.read(m.estimate(m.tally(m.privatize(items, seeded_rng(1)))))
+    assert list(shares) == ["android", "ios", "other"]
+    value, low, high = shares["ios"]
+    assert low < 0.75 < high
+    assert low < value < high
+    with pytest.raises(InputError) as refused:
+        phones.items(["ios", "my secret phone"])
+    assert "secret" not in str(refused.value)
+    for wrong in ((), ("a",), ("a", "a")):
+        with pytest.raises(ParameterError):
+            Labels(wrong)
 
 
 # --- planted bugs ----------------------------------------------------------------------------

@@ -213,6 +213,23 @@ def test_items_need_a_mechanism_that_takes_them(name: str) -> None:
         mechanism(name, epsilon=1.0, domains=(0, 5))
 
 
+def test_one_bit_travels_when_the_coin_is_public() -> None:
+    domains = (0, 5, 100)
+    m, columns = mechanism("harmony", epsilon=2.0, domains=domains), mixed_columns(30_000, domains)
+    reports = m.privatize(columns, seeded_rng(1), coins=seeded_rng(2))
+    sent = np.packbits(m.bits(reports)).tobytes()
+    assert len(sent) == 30_000 // 8
+    bits = np.unpackbits(np.frombuffer(sent, dtype=np.uint8)).astype(bool)
+    again = m.from_bits(bits, coins=seeded_rng(2))
+    assert (again == reports).all()
+    found = m.estimate(m.tally(again))
+    truth = np.bincount(columns[2], minlength=100) / 30_000
+    assert np.abs((found[2].value - truth) / found[2].stderr).max() < 4.8
+    assert abs(found[0].value - columns[0].mean()) < 4.5 * found[0].stderr
+    with pytest.raises(ReportError):
+        m.from_bits(np.zeros(3), seeded_rng(2))
+
+
 def test_rows_columns_and_one_person() -> None:
     m = mechanism("duchi-multi", epsilon=1.0, d=2)
     rows = [[0.5, -0.5], [0.25, 1.0], [0, 0]]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -157,6 +158,42 @@ def require_small_channel(mechanism: FrequencyMechanism) -> None:
             f"the channel of {mechanism} has {k:,} x {counters:,} entries, more than "
             f"{MAX_CHANNEL:,}: use project_simplex, which needs no channel, or fewer items"
         )
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names of the items, for people: labels at the edge, integers 0 .. k-1 inside.
+
+    >>> phones = Labels(("android", "ios", "other"))
+    >>> phones.items(["ios", "android"]).tolist()
+    [1, 0]
+    """
+
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        if len(self.names) < 2 or len(set(self.names)) != len(self.names):
+            raise ParameterError("labels are two or more, all different")
+
+    def items(self, values: Iterable[str]) -> Ints:
+        """Return the items' numbers; a label that is not one of ours is not repeated."""
+        numbers = {name: number for number, name in enumerate(self.names)}
+        found = np.array([numbers.get(value, -1) for value in values], dtype=np.int64)
+        if len(bad := np.flatnonzero(found < 0)):
+            raise InputError(
+                f"{len(bad)} values are none of the {len(self.names)} labels (first at position "
+                f"{int(bad[0])}). Nothing was sent."
+            )
+        return found
+
+    def read(
+        self, estimate: FrequencyEstimate, level: float = 0.95
+    ) -> dict[str, tuple[float, ...]]:
+        """Return label -> (share, low, high)."""
+        low, high = estimate.interval(level)
+        columns = (estimate.value.tolist(), low.tolist(), high.tolist())
+        return dict(zip(self.names, zip(*columns, strict=True), strict=True))
 
 
 def to_bins(values: ArrayLike, bins: int) -> Ints:

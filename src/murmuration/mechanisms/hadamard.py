@@ -18,7 +18,7 @@ from murmuration.frequency import (
 )
 from murmuration.law import WORD_BITS, Floats, Ints, Loss, drawn
 from murmuration.mechanisms.grr import Grr
-from murmuration.randomness import Rng
+from murmuration.randomness import Rng, Words
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,15 @@ class Hadamard(FrequencyMechanism, SymbolMechanism):
         """Two words a person: the row, and the coin of the response."""
         words = rng.words(2 * len(items)).reshape(-1, 2)
         row = drawn(words[:, 0]) >> (WORD_BITS - self.rows.bit_length() + 1)
-        lie = drawn(words[:, 1]) >= self.response.truth
-        symbol = 2 * row + (parity(row & items) ^ lie)
+        symbol = 2 * row + self._bits(items, row, words[:, 1])
         return symbol.astype(np.min_scalar_type(self.symbols - 1))
+
+    def bits(self, items: Ints, rows: Ints, rng: Rng) -> Ints:
+        """Return the noisy entries at these items' columns, in rows that were drawn elsewhere."""
+        return self._bits(items, rows, rng.words(len(items)))
+
+    def _bits(self, items: Ints, rows: Ints, words: Words) -> Ints:
+        return parity(rows & items) ^ (drawn(words) >= self.response.truth)
 
     def support(self, tally: Tally) -> Ints:
         """C_v = (n + sum of +-1 in v's column) / 2, all items at once by the fast transform."""

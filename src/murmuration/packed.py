@@ -16,7 +16,23 @@ BITS_PER_PASS = 1 << 20
 Bits = NDArray[np.bool_]
 
 
-class PackedReports(Mechanism):
+class RowReports(Mechanism):
+    """A mechanism whose report is a row of `report_bytes` bytes."""
+
+    @abstractmethod
+    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
+        """Return the rows, or say which one no device can have sent."""
+
+    def pack(self, reports: ArrayLike) -> bytes:
+        """Serialise the rows one after the other."""
+        return self.checked_reports(reports).tobytes()
+
+    def unpack(self, data: bytes) -> Reports:
+        """Read what `pack` wrote; refuse a truncated tail and what no device can have sent."""
+        return self.checked_reports(unpack_rows(data, self.report_bytes))
+
+
+class PackedReports(RowReports):
     """A mechanism whose report is a fixed number of bits, lowest bit first; a counter each."""
 
     @property
@@ -41,14 +57,6 @@ class PackedReports(Mechanism):
         if spare and len(bad := np.flatnonzero(rows[:, -1] >> (8 - spare))):
             raise ReportError(f"report {int(bad[0])} of {self.name} has more than {self.bits} bits")
         return rows
-
-    def pack(self, reports: ArrayLike) -> bytes:
-        """Serialise the rows one after the other."""
-        return self.checked_reports(reports).tobytes()
-
-    def unpack(self, data: bytes) -> Reports:
-        """Read what `pack` wrote."""
-        return self.checked_reports(unpack_rows(data, self.report_bytes))
 
     def tally(self, reports: ArrayLike) -> Tally:
         """Count the set bits."""

@@ -27,7 +27,7 @@ from murmuration.estimate import About, Estimate, FrequencyEstimate, TupleEstima
 from murmuration.frequency import checked_items
 from murmuration.law import WHOLE, Floats, Ints, Loss, drawn, log_above, uniform
 from murmuration.numeric import ENOUGH, NumericMechanism, checked_values
-from murmuration.packed import checked_rows, unpack_rows
+from murmuration.packed import RowReports, checked_rows, unpack_rows
 from murmuration.randomness import Rng, require_rng
 
 PEOPLE_PER_PASS = 1 << 16
@@ -96,7 +96,7 @@ def _is_array(column: object) -> bool:
     return isinstance(column, np.ndarray) and column.ndim == 1
 
 
-class SampledTuple(TupleMechanism):
+class SampledTuple(TupleMechanism, RowReports):
     """Answer about `sample` of the attributes, each by a mechanism of its own.
 
     A report has for each chosen attribute, in ascending order, the attribute's number and the
@@ -210,14 +210,6 @@ class SampledTuple(TupleMechanism):
         octets = np.zeros((len(rows), self.sample, 4), dtype=np.uint8)
         octets[:, :, : self._index_bytes] = slots[:, :, : self._index_bytes]
         return octets.view("<u4")[:, :, 0].astype(np.int64)
-
-    def pack(self, reports: ArrayLike) -> bytes:
-        """Serialise the rows one after the other."""
-        return self.checked_reports(reports).tobytes()
-
-    def unpack(self, data: bytes) -> Reports:
-        """Read what `pack` wrote; refuse what no device can have sent."""
-        return self.checked_reports(unpack_rows(data, self.report_bytes))
 
     def tally(self, reports: ArrayLike) -> Tally:
         """Count each attribute's answers by its own mechanism."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from murmuration.contract import Reports, SymbolMechanism, Tally
+from murmuration.contract import Reports, Tally
 from murmuration.errors import ParameterError
 from murmuration.frequency import FrequencyMechanism
-from murmuration.law import Floats, Ints, Loss, drawn, uniform
-from murmuration.mechanisms.grr import Grr
+from murmuration.law import Floats, Ints, drawn, uniform
+from murmuration.mechanisms.hadamard import OneBit
 from murmuration.packed import BITS_PER_PASS
 from murmuration.randomness import Rng
 
@@ -22,7 +21,7 @@ MOST_ROWS = 1 << 22
 
 
 @dataclass(frozen=True)
-class BassilySmith(FrequencyMechanism, SymbolMechanism):
+class BassilySmith(OneBit):
     """Pick a row of a random m x k sign matrix, send its entry at the item's column, with noise.
 
     m = log(k+1) log(2/beta) eps^2 n / log(2k/beta), for n people and confidence 1-beta. Columns
@@ -63,21 +62,6 @@ class BassilySmith(FrequencyMechanism, SymbolMechanism):
         return 2 * self.rows
 
     @property
-    def response(self) -> Grr:
-        """Randomised response on the bit."""
-        return Grr(epsilon=self.epsilon, k=2)
-
-    @property
-    def p(self) -> Fraction:
-        """The bit is the truth."""
-        return self.response.p
-
-    @property
-    def q(self) -> Fraction:
-        """Two columns agree in half of the rows, on average over matrices."""
-        return Fraction(1, 2)
-
-    @property
     def work(self) -> int:
         """An entry of the matrix for each item, when the tally is read."""
         return self.k
@@ -111,10 +95,6 @@ class BassilySmith(FrequencyMechanism, SymbolMechanism):
             entries = signs(self.seed, used[:, None], items[None, :])
             support[items] = zero @ (1 - entries) + one @ entries
         return support
-
-    def loss(self) -> Loss:
-        """That of the response: the row does not depend on the item."""
-        return self.response.loss()
 
     def law_bytes(self) -> bytes:
         """The response's weights and the matrix."""

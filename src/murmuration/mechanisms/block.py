@@ -16,7 +16,7 @@ from murmuration.errors import EmptyError, FormatError, ParameterError, ReportEr
 from murmuration.estimate import About, Estimate, TupleEstimate
 from murmuration.law import WHOLE, Floats, Grid, Ints, Loss, drawn, exp_below, log_above, uniform
 from murmuration.numeric import ENOUGH, checked_values
-from murmuration.packed import checked_rows, unpack_rows
+from murmuration.packed import RowReports, checked_rows
 from murmuration.randomness import Rng, require_rng
 from murmuration.tuples import TupleMechanism
 
@@ -26,7 +26,7 @@ PEOPLE_PER_PASS = 1 << 15
 
 
 @dataclass(frozen=True)
-class Block(TupleMechanism):
+class Block(TupleMechanism, RowReports):
     """Compare a random block of coordinates with random thresholds; answer all signs at once.
 
     Answers that agree with at least `agreements` of the signs are e^eps times as likely as
@@ -166,14 +166,6 @@ class Block(TupleMechanism):
         start = np.ascontiguousarray(rows[:, :2]).view("<u2")[:, 0].astype(np.int64)
         answer = np.ascontiguousarray(rows[:, -2:]).view("<u2")[:, 0].astype(np.int64)
         return start, rows[:, 2:-2].astype(np.int64), answer
-
-    def pack(self, reports: ArrayLike) -> bytes:
-        """Serialise the rows one after the other."""
-        return self.checked_reports(reports).tobytes()
-
-    def unpack(self, data: bytes) -> Reports:
-        """Read what `pack` wrote."""
-        return self.checked_reports(unpack_rows(data, self.report_bytes))
 
     def tally(self, reports: ArrayLike) -> Tally:
         """Count answers by coordinate, threshold and sign."""

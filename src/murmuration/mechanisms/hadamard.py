@@ -21,8 +21,31 @@ from murmuration.mechanisms.grr import Grr
 from murmuration.randomness import Rng, Words
 
 
+class OneBit(FrequencyMechanism, SymbolMechanism):
+    """A report that supports half of the items, by one bit of randomised response."""
+
+    @property
+    def response(self) -> Grr:
+        """Randomised response on the bit: where all the privacy is."""
+        return Grr(epsilon=self.epsilon, k=2)
+
+    @property
+    def p(self) -> Fraction:
+        """The bit is the truth."""
+        return self.response.p
+
+    @property
+    def q(self) -> Fraction:
+        """Two items agree in half of all cases."""
+        return Fraction(1, 2)
+
+    def loss(self) -> Loss:
+        """That of the response: the rest does not depend on the item."""
+        return self.response.loss()
+
+
 @dataclass(frozen=True)
-class Hadamard(FrequencyMechanism, SymbolMechanism):
+class Hadamard(OneBit):
     """Pick a row of a K x K Hadamard matrix, send its entry at the item's column, lie as usual.
 
     The columns are orthogonal, so other items cancel: p = E/(E+1), q = 1/2, n Var = B^2 - f. The
@@ -46,21 +69,6 @@ class Hadamard(FrequencyMechanism, SymbolMechanism):
     def symbols(self) -> int:
         """Row and bit: 2 * row + bit."""
         return 2 * self.rows
-
-    @property
-    def response(self) -> Grr:
-        """Randomised response on the bit."""
-        return Grr(epsilon=self.epsilon, k=2)
-
-    @property
-    def p(self) -> Fraction:
-        """The bit is the truth."""
-        return self.response.p
-
-    @property
-    def q(self) -> Fraction:
-        """Two columns agree in half of the rows."""
-        return Fraction(1, 2)
 
     def channel(self) -> Floats:
         """Every row is as likely; its bit is the item's entry with probability p."""
@@ -88,10 +96,6 @@ class Hadamard(FrequencyMechanism, SymbolMechanism):
         """C_v = (n + sum of +-1 in v's column) / 2, all items at once by the fast transform."""
         zero, one = tally.counts.reshape(-1, 2).T
         return (tally.n + walsh_hadamard(zero - one)[: self.k]) // 2
-
-    def loss(self) -> Loss:
-        """That of the response."""
-        return self.response.loss()
 
     def law_bytes(self) -> bytes:
         """The response's weights and the rows."""

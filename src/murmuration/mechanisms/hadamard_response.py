@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
-from murmuration.contract import Reports, SymbolMechanism, Tally
+from murmuration.contract import Reports, Tally
 from murmuration.frequency import (
-    FrequencyMechanism,
     parity,
     power_of_two,
     require_small_channel,
     walsh_hadamard,
 )
-from murmuration.law import WORD_BITS, Floats, Ints, Loss, drawn
-from murmuration.mechanisms.grr import Grr
+from murmuration.law import WORD_BITS, Floats, Ints, drawn
+from murmuration.mechanisms.hadamard import OneBit
 from murmuration.randomness import Rng
 
 
 @dataclass(frozen=True)
-class HadamardResponse(FrequencyMechanism, SymbolMechanism):
+class HadamardResponse(OneBit):
     """Send y in 0 .. K-1; half of all y agree with the item and are e^eps times as likely.
 
     y agrees with item v when y and v+1 share an even number of bits; two items agree on half of
@@ -40,21 +38,6 @@ class HadamardResponse(FrequencyMechanism, SymbolMechanism):
     def symbols(self) -> int:
         """The smallest power of two above k: column 0 is no good, all its entries agree."""
         return power_of_two(self.k + 1)
-
-    @property
-    def response(self) -> Grr:
-        """Randomised response on whether to agree."""
-        return Grr(epsilon=self.epsilon, k=2)
-
-    @property
-    def p(self) -> Fraction:
-        """The row agrees."""
-        return self.response.p
-
-    @property
-    def q(self) -> Fraction:
-        """Half of the agreeing rows agree with another item, and half of the others."""
-        return Fraction(1, 2)
 
     def channel(self) -> Floats:
         """P spread over the half of all y that agree, 1-p over the other half."""
@@ -74,10 +57,6 @@ class HadamardResponse(FrequencyMechanism, SymbolMechanism):
     def support(self, tally: Tally) -> Ints:
         """C_v = (n + sum of +-1 in v's column) / 2, all items at once by the fast transform."""
         return (tally.n + walsh_hadamard(tally.counts)[1 : self.k + 1]) // 2
-
-    def loss(self) -> Loss:
-        """That of the response: both halves have as many y."""
-        return self.response.loss()
 
     def law_bytes(self) -> bytes:
         """The response's weights and the alphabet."""

@@ -17,13 +17,13 @@ from murmuration.estimate import About, Estimate, FrequencyEstimate, TupleEstima
 from murmuration.law import Floats, Ints, Loss, log_above
 from murmuration.mechanisms.bassily_smith import BassilySmith
 from murmuration.mechanisms.duchi_multi import DuchiMulti
-from murmuration.packed import checked_rows, unpack_rows
+from murmuration.packed import RowReports, checked_rows, unpack_rows
 from murmuration.randomness import Rng, require_rng
 from murmuration.tuples import TupleMechanism
 
 
 @dataclass(frozen=True)
-class HybridComposition(TupleMechanism):
+class HybridComposition(TupleMechanism, RowReports):
     """Numbers by `duchi-multi` with d_n eps/d, every item by `bassily-smith` with eps/d.
 
     What one would do without Harmony; here to be compared with it.
@@ -86,13 +86,9 @@ class HybridComposition(TupleMechanism):
         """The parts', one after the other."""
         return sum(part.counters for part in self.parts)
 
-    def pack(self, reports: ArrayLike) -> bytes:
-        """Serialise the rows one after the other."""
-        return checked_rows(reports, self.report_bytes, self.name).tobytes()
-
-    def unpack(self, data: bytes) -> Reports:
-        """Read what `pack` wrote, and let every part check its own."""
-        rows = unpack_rows(data, self.report_bytes)
+    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
+        """Let every part check its own bytes."""
+        rows = checked_rows(reports, self.report_bytes, self.name)
         self._pieces(rows)
         return rows
 
@@ -106,7 +102,7 @@ class HybridComposition(TupleMechanism):
 
     def tally(self, reports: ArrayLike) -> Tally:
         """Count every part by its own mechanism."""
-        rows = checked_rows(reports, self.report_bytes, self.name)
+        rows = self.checked_reports(reports)
         pieces = self._pieces(rows)
         tallies = [part.tally(piece) for part, piece in zip(self.parts, pieces, strict=True)]
         return Tally(self, np.concatenate([tally.counts for tally in tallies]), len(rows))

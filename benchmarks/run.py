@@ -71,7 +71,7 @@ def main() -> None:
     rows = [measure(name, values) for name in numeric_names()]
     peers = [{"peer": peer.name, "secure": peer.secure, "device": rate(peer)} for peer in PEERS]
     frequency = run_frequency.results()
-    console = Console()
+    console = Console(width=110)  # wide tables, whatever the terminal
     console.print(_own(rows), _theirs(rows, peers), *run_frequency.tables(frequency))
     found = {"people": PEOPLE, "mechanisms": rows, "peers": peers, "frequency": frequency}
     OUT.parent.mkdir(exist_ok=True)

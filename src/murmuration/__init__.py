@@ -6,6 +6,7 @@
 True
 """
 
+from murmuration import allocate, audit, plan, postprocess
 from murmuration.auto import mechanism
 from murmuration.contract import Mechanism, Tally, Task
 from murmuration.distribution import Distribution
@@ -27,8 +28,12 @@ __all__ = [
     "Tally",
     "Task",
     "TupleEstimate",
+    "allocate",
+    "audit",
     "mechanism",
     "mechanisms",
+    "plan",
+    "postprocess",
     "seeded_rng",
     "system_rng",
 ]

@@ -57,6 +57,8 @@ ATTRIBUTES = (
 PHONES = ("android", "ios", "other", "none")
 PHONE_SHARES = (0.62, 0.31, 0.05, 0.02)
 TUPLE_EPSILON = 2.0
+REPLICATES = 40
+"""Resampled crowds behind the band of the distribution plot."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def _shape(attribute: Attribute, values: Floats) -> Any:
     """Collect with the square wave at epsilon 1 and read the whole distribution."""
     wave = numeric_mechanism("square-wave", epsilon=1.0)
     tally = wave.tally(wave.privatize(attribute.rescale(values), system_rng()))
-    return wave.distribution(tally).scaled(attribute.low, attribute.high)
+    return wave.distribution(tally, replicates=REPLICATES).scaled(attribute.low, attribute.high)
 
 
 def _as_dict(answer: Answer) -> dict[str, Any]:
@@ -224,6 +226,14 @@ def _draw_shapes(values: dict[Attribute, Floats], shapes: dict[Attribute, Any]) 
         shape = shapes[attribute]
         truth, _ = np.histogram(values[attribute], shape.edges)
         axes.stairs(truth / truth.sum(), shape.edges, fill=True, alpha=0.3, label="truth")
+        low, high = shape.band(0.95)
+        reach = {
+            "fill": True,
+            "color": "C3",
+            "alpha": 0.3,
+            "label": "95% of resamples (not the blur)",
+        }
+        axes.stairs(high, shape.edges, baseline=low, **reach)
         axes.stairs(shape.histogram, shape.edges, color="C3", label="square wave, EMS, epsilon 1")
         axes.set(title=attribute.name, xlabel=attribute.unit, ylabel="share of people")
         axes.legend(fontsize=8)

@@ -126,6 +126,9 @@ def test_tuples() -> None:
     assert all(row["covered"] > 0.85 and row["loss"] <= 2 for row in rows)
     text = murmur("tuples", "--categorical", "", "--numeric", "4", "--people", "2000").stdout
     assert "block" in text
+    done = murmur("tuples", "--people", "2000", "--epsilon", "20")
+    assert "left out: sampled" in done.stderr
+    assert "harmony" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -142,6 +145,11 @@ def test_tuples() -> None:
         (["compare", "--epsilon", "one"], "numbers with commas"),
         (["compare", "--low", "1"], "go with a file"),
         (["tuples", "--categorical", "two"], "sizes such as"),
+        (["tuples", "--categorical", "1"], "sizes such as"),
+        (["tuples", "--epsilon", "0"], "epsilon must be"),
+        (["tuples", "--categorical", "", "--numeric", "0"], "no mechanism takes"),
+        (["mechanisms", "--epsilon", "0"], "epsilon must be"),
+        (["audit", "grr", "--epsilon", "1", "--set", "k=4", "--set", "k=5"], "k twice"),
         (["tuples", "--mechanism", "magic"], "no tuple mechanism"),
         (["tuples", "--mechanism", "block"], "numbers only"),
         (["compare", "--plot", "/proc/x/y.png"], "cannot write to"),

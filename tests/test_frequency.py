@@ -393,7 +393,13 @@ def test_labels_at_the_edge() -> None:
     with pytest.raises(InputError) as refused:
         phones.items(["ios", "my secret phone"])
     assert "secret" not in str(refused.value)
-    for wrong in ((), ("a",), ("a", "a")):
+    with pytest.raises(MismatchError, match="3 items"):
+        phones.read(make("grr", 1.0, 5).estimate(make("grr", 1.0, 5).tally([0])))
+    assert "items" in str(make("grr", 1.0, 24).estimate(make("grr", 1.0, 24).tally([0])))
+    for level in (0, -0.5, 1, 1.5):
+        with pytest.raises(ParameterError, match="confidence level"):
+            m.estimate(m.tally([0])).simultaneous(level)
+    for wrong in ((), ("a",), ("a", "a"), (["a"], ["b"])):
         with pytest.raises(ParameterError):
             Labels(wrong)
 

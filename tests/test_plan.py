@@ -284,3 +284,11 @@ def test_equal_curves_share_a_line() -> None:
         "a, b: duchi",
         r"\$c: grr",
     ]
+
+
+def test_several_numbers_at_large_epsilon_are_better_asked_together() -> None:
+    pair = [Attribute("a"), Attribute("b")]
+    assert "block" in plan(pair, 5.0, 1000).advice
+    assert plan(pair, 0.5, 1000).advice == ""
+    both = [Attribute("a", k=2), Attribute("b", k=3)]
+    assert "too little" in plan(both, 0.001, 3000).advice

@@ -315,3 +315,11 @@ def test_bayes_refuses() -> None:
         bayes(dataclasses.replace(m, epsilon=2.0), tally)
     with pytest.raises(ParameterError, match="items"):
         bayes(mechanism("duchi", epsilon=1.0), tally)
+
+
+def test_only_a_histogram_can_be_projected() -> None:
+    m = mechanism("harmony", epsilon=1.0, d=2)
+    found = m.estimate(m.tally(m.privatize(np.zeros((50, 2)), seeded_rng(1))))
+    assert str(found).startswith("0: ")
+    with pytest.raises(ParameterError, match="one attribute"):
+        project_simplex(found)

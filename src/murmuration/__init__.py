@@ -12,6 +12,7 @@ from murmuration.contract import Mechanism, Tally, Task
 from murmuration.distribution import Distribution
 from murmuration.errors import MurmurationError
 from murmuration.estimate import Estimate, FrequencyEstimate, TupleEstimate
+from murmuration.frequency import Labels
 from murmuration.law import Loss
 from murmuration.mechanisms import mechanisms
 from murmuration.randomness import seeded_rng, system_rng
@@ -22,6 +23,7 @@ __all__ = [
     "Distribution",
     "Estimate",
     "FrequencyEstimate",
+    "Labels",
     "Loss",
     "Mechanism",
     "MurmurationError",

@@ -185,6 +185,8 @@ class Advice:
             "split": ("split epsilon over all attributes", "asking each person one of them"),
         }
         do, instead = ways[self.better]
+        if math.isinf(self.split):
+            return f"{do}: {instead} leaves too little for each"
         errors = f"n·MSE {self.split:.4g} split, {self.sampled:.4g} sampled"
         return f"{do}: {self.gain:.3g} times less squared error than {instead} ({errors})"
 

@@ -129,7 +129,14 @@ class FrequencyEstimate:
 
         Bonferroni: each at 1 - (1-level)/k.
         """
+        normal_quantile(level)  # refuses what is no level
         return self.interval(1 - (1 - level) / len(self.value))
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{share:.4f}" for share in self.value[:8])
+        more = f", ... ({len(self.value)} items)" if len(self.value) > 8 else ""
+        done = f", {' then '.join(self.steps)}" if self.steps else ""
+        return f"[{shown}{more}] ({self.about}, n={self.n:,}{done})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +170,9 @@ class TupleEstimate:
         errors = [part.stderr for part in self.parts]
         numeric = all(isinstance(part, Estimate) for part in self.parts)
         return np.array(errors) if numeric else errors
+
+    def __str__(self) -> str:
+        return "\n".join(f"{place}: {part}" for place, part in enumerate(self.parts))
 
     def interval(self, level: float = 0.95) -> list[Any]:
         """Return each attribute's interval (or intervals)."""

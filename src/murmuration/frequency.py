@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from murmuration.contract import Mechanism, Reports, Tally, Task, require_same
-from murmuration.errors import EmptyError, InputError, ParameterError
+from murmuration.errors import EmptyError, InputError, MismatchError, ParameterError
 from murmuration.estimate import About, FrequencyEstimate
 from murmuration.law import Floats, Ints
 from murmuration.numeric import ENOUGH, checked_values
@@ -173,13 +173,14 @@ class Labels:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
-        if len(self.names) < 2 or len(set(self.names)) != len(self.names):
-            raise ParameterError("labels are two or more, all different")
+        words = all(isinstance(name, str) for name in self.names)
+        if not words or len(self.names) < 2 or len(set(self.names)) != len(self.names):
+            raise ParameterError("labels are two or more words, all different")
 
     def items(self, values: Iterable[str]) -> Ints:
         """Return the items' numbers; a label that is not one of ours is not repeated."""
         numbers = {name: number for number, name in enumerate(self.names)}
-        found = np.array([numbers.get(value, -1) for value in values], dtype=np.int64)
+        found = np.array([numbers.get(str(value), -1) for value in values], dtype=np.int64)
         if len(bad := np.flatnonzero(found < 0)):
             raise InputError(
                 f"{len(bad)} values are none of the {len(self.names)} labels (first at position "
@@ -191,6 +192,8 @@ class Labels:
         self, estimate: FrequencyEstimate, level: float = 0.95
     ) -> dict[str, tuple[float, ...]]:
         """Return label -> (share, low, high)."""
+        if not isinstance(estimate, FrequencyEstimate) or len(estimate.value) != len(self.names):
+            raise MismatchError(f"these labels are for shares of {len(self.names)} items")
         low, high = estimate.interval(level)
         columns = (estimate.value.tolist(), low.tolist(), high.tolist())
         return dict(zip(self.names, zip(*columns, strict=True), strict=True))

@@ -1,7 +1,8 @@
 """Before a collection: which mechanism for which attribute, and what will come of it.
 
 For one attribute everybody is asked. For several, each person is asked one of them, drawn by a
-public coin, with all of epsilon: for any usual epsilon that beats splitting it (see `allocate`).
+public coin, with all of epsilon: up to epsilon 3 or so that beats splitting it (see `allocate`),
+and `advice` says when it does not.
 When a share pi of the people is asked, the error about all people is
 
     n MSE = (noise + (1 - pi) spread) / pi:
@@ -343,11 +344,23 @@ def _row(campaign: Plan, attribute: Attribute, share: float) -> Row:
 
 
 def _advice(attributes: Sequence[Attribute], epsilon: float) -> str:
-    """Split or sample, in words, for several categorical attributes."""
+    """Split or sample, in words, where all attributes are of one kind."""
     sizes = [one.k for one in attributes if one.k is not None]
+    if len(attributes) > 1 and not sizes:
+        return _numeric_advice(len(attributes), epsilon)
     if len(sizes) < max(2, len(attributes)):
         return ""
     return str(allocate.advise(sizes, epsilon))
+
+
+def _numeric_advice(d: int, epsilon: float) -> str:
+    """Say whether answering about several numbers at once would be better than about one."""
+    one = choose_numeric(epsilon, 1 / d).n_mse
+    together = mechanism("block", epsilon=epsilon, d=d)
+    gain = one / together.worst_variance()
+    if gain < 1.02:
+        return ""
+    return f"all numbers in one report by block would have {gain:.3g} times less squared error"
 
 
 def _checked_attributes(attributes: Sequence[Attribute]) -> list[Attribute]:

@@ -54,6 +54,8 @@ def project_simplex(estimate: FrequencyEstimate) -> FrequencyEstimate:
     >>> tidy.value.tolist(), tidy.steps
     ([0.625, 0.375, 0.0], ('project_simplex',))
     """
+    if not isinstance(estimate, FrequencyEstimate):
+        raise ParameterError("only the shares of one attribute are a histogram: project those")
     return _processed(estimate, _nearest_on_simplex(estimate.value), "project_simplex")
 
 

@@ -10,10 +10,10 @@ from rich.table import Table
 from murmuration.audit.empirical import Evidence, attack, wire
 from murmuration.audit.exact import Audit
 from murmuration.audit.exact import audit as exact_audit
+from murmuration.auto import mechanism
 from murmuration.cli.output import console, emit_json
 from murmuration.contract import Mechanism, Task
 from murmuration.errors import ParameterError
-from murmuration.mechanisms import mechanism
 from murmuration.randomness import system_rng
 
 
@@ -33,7 +33,9 @@ def audit(
     verdict = exact_audit(chosen)
     evidence = None
     if empirical and chosen.answers is Task.VECTOR:
-        raise ParameterError("--empirical attacks one attribute at a time: audit what is inside")
+        raise ParameterError(
+            "--empirical attacks one attribute: audit the mechanisms that the tuple uses"
+        )
     if empirical and verdict.loss.holds:  # a broken law is not sent, and needs no attack
         evidence = attack(wire(chosen, system_rng()), *verdict.loss.inputs)
     if as_json:
@@ -47,8 +49,8 @@ def audit(
 def parse_settings(settings: list[str]) -> dict[str, Any]:
     """Read K=V pairs; numbers become numbers.
 
-    >>> parse_settings(["t=sub", "thresholds=32", "kappa=1.5"])
-    {'t': 'sub', 'thresholds': 32, 'kappa': 1.5}
+    >>> parse_settings(["t=sub", "kappa=1.5", "domains=0,0,12"])
+    {'t': 'sub', 'kappa': 1.5, 'domains': (0, 0, 12)}
     """
     parsed: dict[str, Any] = {}
     for setting in settings:
@@ -57,7 +59,9 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
             raise ParameterError(f"--set takes NAME=VALUE, such as t=sub; got {setting!r}")
         if key == "epsilon":
             raise ParameterError("epsilon is given by --epsilon, not by --set")
-        parsed[key] = _number(text)
+        if key in parsed:
+            raise ParameterError(f"--set gives {key} twice")
+        parsed[key] = tuple(map(_number, text.split(","))) if "," in text else _number(text)
     return parsed
 
 
@@ -104,8 +108,7 @@ def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None
     table.add_row("promised", f"epsilon {loss.claimed!r}")
     table.add_row("exact loss", f"{loss.epsilon!r}  = ln({ratio})")
     table.add_row("reached by", f"x = {high:g} against x = {low:g}, report {loss.output}")
-    if verdict.words_tried:
-        table.add_row("sampler", f"{_agreement(verdict)} of {verdict.words_tried:,} words tried")
+    table.add_row("sampler", _agreement(verdict))
     if evidence:
         table.add_row(
             "on the wire",
@@ -119,6 +122,9 @@ def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None
 
 
 def _agreement(verdict: Audit) -> str:
+    if not verdict.words_tried:
+        return "held against its law, report by report, by the tests"
+    tried = f"{verdict.words_tried:,} words tried"
     if verdict.disagreements:
-        return f"DISAGREES with the law on {verdict.disagreements:,}"
-    return "agrees with the law on all"
+        return f"DISAGREES with the law on {verdict.disagreements:,} of {tried}"
+    return f"agrees with the law on all of {tried}"

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from murmuration.cli.output import console, emit_json, errors
+from murmuration.contract import checked_epsilon
 from murmuration.errors import ParameterError
 from murmuration.frequency import FrequencyMechanism
 from murmuration.mechanisms import mechanism
@@ -25,19 +26,21 @@ def mechanisms(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the mechanisms with report size, worst-case error and exact loss."""
+    checked_epsilon(epsilon)
     rows = []
     for name in registry():
         try:
             rows.append(_describe(name, epsilon, k, d))
         except ParameterError as problem:
-            errors.print(f"left out: {problem}", highlight=False, markup=False, soft_wrap=True)
+            left = f"left out: {name}: {problem}"
+            errors.print(left, highlight=False, markup=False, soft_wrap=True)
     if as_json:
         emit_json(rows)
         return
     table = Table(title=f"mechanisms at epsilon {epsilon:g}, {k} items, tuples of {d}")
     table.add_column("name", no_wrap=True)
     table.add_column("for", no_wrap=True)
-    for heading in ("bytes", "worst n·MSE", "exact loss"):
+    for heading in ("bytes", "n·MSE", "exact loss"):
         table.add_column(heading, justify="right", no_wrap=True)
     wide = console.width >= WIDE
     if wide:
@@ -47,11 +50,16 @@ def mechanisms(
             row["name"],
             row["answers"],
             str(row["bytes"]),
-            f"{row['worst_variance']:.4g}",
-            f"{row['loss']:.6f}",
+            f"{row['n_mse']:.4g}",
+            f"{row['loss']:.6f}" if row["kept"] else f"[bold red]{row['loss']:.6f} ![/]",
             *([row["summary"]] if wide else []),
         )
     console.print(table)
+    console.print(
+        "n·MSE: of a mean in the worst case, of a frequency on average over the items; "
+        "!: the loss exceeds epsilon.",
+        style="dim",
+    )
 
 
 def _describe(name: str, epsilon: float, k: int, d: int) -> dict[str, Any]:
@@ -59,6 +67,7 @@ def _describe(name: str, epsilon: float, k: int, d: int) -> dict[str, Any]:
     items = {"k": k} if issubclass(kind, FrequencyMechanism) else {}
     numbers = {"d": d} if issubclass(kind, TupleMechanism) else {}
     chosen = mechanism(name, epsilon=epsilon, **items, **numbers)
+    worst = chosen.worst_variance()
     return {
         "name": name,
         "answers": chosen.answers.value,
@@ -67,6 +76,8 @@ def _describe(name: str, epsilon: float, k: int, d: int) -> dict[str, Any]:
         "parameters": chosen.parameters,
         "counters": chosen.counters,
         "bytes": chosen.report_bytes,
-        "worst_variance": chosen.worst_variance(),
+        "n_mse": chosen.total_variance() / k if isinstance(chosen, FrequencyMechanism) else worst,
+        "worst_variance": worst,
         "loss": chosen.loss().epsilon,
+        "kept": chosen.loss().holds,
     }

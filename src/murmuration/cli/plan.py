@@ -157,7 +157,7 @@ def _notes(found: Plan) -> list[str]:
     several = "Each person is asked one attribute, with all of epsilon (how often: --sampling)."
     return [
         *([several] if len(found.rows) > 1 else []),
-        *([f"One epsilon: {found.advice}."] if found.advice else []),
+        *([f"Advice: {found.advice}."] if found.advice else []),
         "std error: worst case, of a mean in [-1, 1] (times half the range in its own units) or of "
         "one item's frequency, root mean square. "
         f"{found.malicious:.0%} liars: how far they can move it. shuffled: epsilon at delta "
@@ -172,7 +172,8 @@ def _curves(found: Plan) -> list[tuple[str, Row]]:
         groups.setdefault((row.choice.mechanism.name, row.stderr), []).append(row)
     curves = []
     for (chosen, _), rows in groups.items():
-        names = ", ".join(row.attribute.name for row in rows)
+        names = ", ".join(row.attribute.name for row in rows[:3])
+        names += f" and {len(rows) - 3} more" if len(rows) > 3 else ""
         curves.append((f"{names}: {chosen}".replace("$", r"\$"), rows[0]))
     return curves
 
@@ -190,8 +191,13 @@ def draw(found: Plan) -> Any:
     axes.axhline(found.wanted, color="black", lw=1, ls="--")
     axes.annotate("wanted", (people[0], found.wanted), xytext=(2, 3), textcoords="offset points")
     axes.axvline(found.people, color="grey", lw=1, ls=":")
-    axes.set(xscale="log", yscale="log", xlabel="people", ylabel="standard error")
-    axes.set_title(f"epsilon {found.epsilon:g}; marks: the planned {found.people:,} people")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="people",
+        ylabel="standard error of a mean, or of a frequency (rms)",
+    )
+    axes.set_title(f"epsilon {found.epsilon:g}; marks: as planned, n = {found.people:,}")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9)
     return figure

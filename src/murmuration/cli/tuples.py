@@ -9,12 +9,13 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from murmuration import protocol
-from murmuration.cli.output import console, emit_json, progress_bar
-from murmuration.contract import Mechanism
-from murmuration.errors import ParameterError
+from murmuration.cli.output import console, emit_json, errors, progress_bar
+from murmuration.contract import Mechanism, Tally, checked_epsilon
+from murmuration.errors import MurmurationError, ParameterError
 from murmuration.estimate import TupleEstimate
 from murmuration.mechanisms import mechanism, mechanisms
 from murmuration.randomness import SystemRng
@@ -59,27 +60,44 @@ def tuples(
     The default shape is that of the Harmony paper's Brazilian census: 6 numbers, 12 categories.
     """
     domains = (0,) * numeric + parse_sizes(categorical)
+    epsilon = checked_epsilon(epsilon)
     contestants = _contestants(domains, epsilon, people, chosen)
     columns = simulate(domains, people, seed)
     outcomes = []
     with progress_bar() as bar:
         task = bar.add_task("collecting", total=len(contestants) * math.ceil(people / STEP))
         for contestant in contestants:
-            tally = contestant.empty()
-            for start in range(0, people, STEP):
-                part = [column[start : start + STEP] for column in columns]
-                upload = protocol.device(contestant, part, SystemRng())
-                tally += protocol.collector(contestant, [upload])
-                bar.advance(task)
-            found = contestant.estimate(tally)
+            try:
+                found = contestant.estimate(_collect(contestant, columns, people, bar, task))
+            except MurmurationError as problem:  # one that does not fit does not stop the others
+                _leave_out(contestant.name, problem)
+                continue
             if isinstance(found, TupleEstimate):
                 outcomes.append(_outcome(contestant, found, columns, domains))
+    if not outcomes:
+        raise ParameterError("no mechanism takes these attributes at this epsilon")
     if as_json:
         emit_json([asdict(outcome) for outcome in outcomes])
     else:
         _print(
             outcomes, f"{numeric} numbers, {len(domains) - numeric} categories, {people:,} people"
         )
+
+
+def _collect(
+    contestant: Mechanism, columns: Columns, people: int, bar: Progress, task: TaskID
+) -> Tally:
+    """Run devices and collector, a part of the people at a time."""
+    tally = contestant.empty()
+    for start in range(0, people, STEP):
+        part = [column[start : start + STEP] for column in columns]
+        tally += protocol.collector(contestant, [protocol.device(contestant, part, SystemRng())])
+        bar.advance(task)
+    return tally
+
+
+def _leave_out(name: str, problem: MurmurationError) -> None:
+    errors.print(f"left out: {name}: {problem}", highlight=False, markup=False, soft_wrap=True)
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
@@ -89,9 +107,12 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     (2, 12)
     """
     try:
-        return tuple(int(part) for part in text.split(",")) if text.strip() else ()
+        sizes = tuple(int(part) for part in text.split(",")) if text.strip() else ()
     except ValueError:
-        raise ParameterError(f"--categorical takes sizes such as 2,5,12; got {text!r}") from None
+        sizes = (0,)
+    if any(size < 2 for size in sizes):
+        raise ParameterError(f"--categorical takes sizes such as 2,5,12; got {text!r}")
+    return sizes
 
 
 def simulate(domains: tuple[int, ...], people: int, seed: int) -> Columns:
@@ -114,16 +135,17 @@ def _contestants(
     kinds = {n: kind for n, kind in mechanisms().items() if issubclass(kind, TupleMechanism)}
     if unknown := sorted(set(chosen or ()) - set(kinds)):
         raise ParameterError(
-            f"no tuple mechanism is called {unknown[0]!r}; there are {list(kinds)}"
+            f"no tuple mechanism is called {unknown[0]!r}; there are {', '.join(kinds)}"
         )
     found = []
     for name in chosen or [name for name, kind in kinds.items() if kind.keeps_promise]:
         extra = {"people": people} if "people" in kinds[name].__dataclass_fields__ else {}
         try:
             found.append(mechanism(name, epsilon=epsilon, domains=domains, **extra))
-        except ParameterError:  # takes numbers only
+        except ParameterError as problem:
             if chosen:
                 raise
+            _leave_out(name, problem)
     return found
 
 
@@ -131,30 +153,30 @@ def _outcome(
     contestant: Mechanism, found: TupleEstimate, columns: Columns, domains: tuple[int, ...]
 ) -> Outcome:
     """Compare all estimates with the truth."""
-    errors: dict[bool, list[float]] = {False: [], True: []}
+    misses: dict[bool, list[float]] = {False: [], True: []}
     covered: list[bool] = []
     for part, column, k in zip(found.parts, columns, domains, strict=True):
         counts = np.bincount(column.astype(np.int64), minlength=k) if k else None
         truth = column.astype(np.float64).mean() if counts is None else counts / len(column)
         low, high = part.interval()
-        errors[bool(k)] += np.atleast_1d(part.value - truth).tolist()
+        misses[bool(k)] += np.atleast_1d(part.value - truth).tolist()
         covered += np.atleast_1d((low <= truth) & (truth <= high)).tolist()
     return Outcome(
         contestant.name,
         contestant.epsilon,
         contestant.loss().epsilon,
         contestant.report_bytes,
-        *_summary(errors[False]),
-        *_summary(errors[True]),
+        *_summary(misses[False]),
+        *_summary(misses[True]),
         float(np.mean(covered)),
     )
 
 
-def _summary(errors: list[float]) -> tuple[float, float]:
+def _summary(misses: list[float]) -> tuple[float, float]:
     """Return the root mean square and the largest error; nothing has neither."""
-    if not errors:
+    if not misses:
         return math.nan, math.nan
-    return float(np.sqrt(np.mean(np.square(errors)))), float(np.abs(errors).max())
+    return float(np.sqrt(np.mean(np.square(misses)))), float(np.abs(misses).max())
 
 
 def _print(outcomes: list[Outcome], title: str) -> None:

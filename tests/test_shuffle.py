@@ -10,7 +10,7 @@ import pytest
 from murmuration.errors import ParameterError
 from murmuration.shuffle import central_epsilon
 
-# Section 9 of the mechanism sheet, worked out independently: (n, epsilon) -> central epsilon.
+# Worked out independently: (n, epsilon) -> central epsilon.
 TABLE = {
     (10**4, 0.5): "0.0204",
     (10**4, 1): "0.0530",

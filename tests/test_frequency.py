@@ -32,7 +32,7 @@ from murmuration.law import WHOLE
 from murmuration.mechanisms import bassily_smith, olh
 from murmuration.mechanisms.oue import Oue
 from murmuration.mechanisms.subset import Subset
-from murmuration.randomness import ScriptedRng
+from murmuration.randomness import Rng, ScriptedRng
 
 NAMES = sorted(SUMMED)
 
@@ -364,21 +364,29 @@ def test_more_reports_than_planned_do_not_hide_the_leak() -> None:
     assert hits / runs > 0.9 - 4.5 * math.sqrt(0.09 / runs)
 
 
-def test_projective_takes_as_many_words_whatever_it_draws() -> None:
-    class Counting(type(seeded_rng(1))):
-        used = 0
+class CountingRng(Rng):
+    """A seeded stream behind a given first word, which is the coin that protects the item."""
 
-        def words(self, n):
-            self.used += n
-            return super().words(n)
+    def __init__(self, seed: int, first: int) -> None:
+        self.rest, self.first, self.used = seeded_rng(seed), first, 0
 
-    m = make("projective", 1.0, 3)
-    used = set()
-    for seed in range(300):
-        rng = Counting(seed)
-        m.privatize([2], rng)
-        used.add(rng.used)
-    assert used == {2}
+    def words(self, n: int):
+        drawn = self.rest.words(n).copy()
+        if n and not self.used:
+            drawn[0] = self.first
+        self.used += n
+        return drawn
+
+
+@pytest.mark.parametrize("name", ["subset", "projective"])
+@pytest.mark.parametrize("k", [3, 16, 100])
+def test_the_number_of_words_does_not_tell_the_coin(name: str, k: int) -> None:
+    m = make(name, 1.0, k)
+    for seed in range(200):
+        coins = [CountingRng(seed, first) for first in (0, 2**64 - 1)]
+        for rng in coins:
+            m.privatize([k - 1], rng)
+        assert coins[0].used == coins[1].used
 
 
 def test_labels_at_the_edge() -> None:

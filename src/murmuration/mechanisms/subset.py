@@ -20,6 +20,10 @@ from murmuration.randomness import Rng
 
 Rows = NDArray[np.uint8]
 
+PLACES = np.array(
+    [([bit for bit in range(8) if octet >> bit & 1] + [0] * 8)[:8] for octet in range(256)]
+)
+"""Where the set bits of a byte are, first to last."""
 SAFETY = 1.0
 """Sets start this many standard deviations too small: fewer draw again, but more is filled up."""
 
@@ -80,27 +84,33 @@ class Subset(PackedMechanism):
         return max(1, 16 * BITS_PER_PASS // self.k)
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
-        """Decide on the own item, then draw the rest of the set among all others, uniformly.
+        """Draw w of the other items, uniformly; to hold the own one, put it in another's place.
 
-        Nothing after the first line treats one other item differently from another, so every
-        set of the wanted size is exactly as likely as any other. The own item counts as a member
-        until the last line, so that it is never drawn.
+        Nothing treats one other item differently from another, so every set is exactly as likely
+        as any other of its kind. Whether the own item is held decides nothing until the end:
+        everybody draws as many words, and who is replaced is worked out for everybody.
         """
         holds = drawn(rng.words(len(items))) < self.holds
-        size = self.w + 1 - holds
-        rows = self._too_few(items, size, rng)
-        self._fill(rows, size - set_sizes(rows), rng)
-        rows[np.arange(len(items)), items >> 3] ^= np.where(holds, 0, bit_of(items))
+        rows = self._too_few(items, rng)
+        self._fill(rows, self.w + 1 - set_sizes(rows), rng)
+        people, own = np.arange(len(items)), bit_of(items)
+        rows[people, items >> 3] ^= own
+        other = member(rows, uniform(rng, len(items), self.w))
+        rows[people, other >> 3] ^= np.where(holds, bit_of(other), 0)
+        rows[people, items >> 3] ^= np.where(holds, own, 0)
         return rows
 
-    def _too_few(self, items: Ints, size: Ints, rng: Rng) -> Rows:
-        """Start from independent bits; whoever has more than wanted draws all of them again."""
+    def _too_few(self, items: Ints, rng: Rng) -> Rows:
+        """Start from independent bits; whoever has more than wanted draws all of them again.
+
+        The own item counts as a member all along, so that it is never drawn.
+        """
         rows = self._coins(items, rng)
-        todo = np.flatnonzero(set_sizes(rows) > size)
+        todo = np.flatnonzero(set_sizes(rows) > self.w + 1)
         while len(todo):
             again = self._coins(items[todo], rng)
             rows[todo] = again
-            todo = todo[set_sizes(again) > size[todo]]
+            todo = todo[set_sizes(again) > self.w + 1]
         return rows
 
     def _coins(self, items: Ints, rng: Rng) -> Rows:
@@ -183,6 +193,20 @@ def set_sizes(rows: NDArray[np.uint8]) -> Ints:
 def bit_of(items: Ints) -> Rows:
     """Return the bit of each item in its byte."""
     return np.left_shift(np.uint8(1), (items & 7).astype(np.uint8))
+
+
+def member(rows: Rows, rank: Ints) -> Ints:
+    """Return each row's set bit number `rank`, counted from 0.
+
+    >>> member(np.array([[0b1010, 0b100]], dtype=np.uint8), np.array([2])).tolist()
+    [10]
+    """
+    small = np.min_scalar_type(8 * rows.shape[1])  # small numbers add up faster
+    upto = np.cumsum(np.bitwise_count(rows), axis=1, dtype=small)
+    octet = (upto > rank[:, None].astype(small)).argmax(axis=1)
+    people = np.arange(len(rows))
+    before = upto[people, octet].astype(np.int64) - np.bitwise_count(rows[people, octet])
+    return np.asarray(8 * octet + PLACES[rows[people, octet], rank - before])
 
 
 def add_members(rows: Rows, people: Ints, items: Ints) -> Bits:

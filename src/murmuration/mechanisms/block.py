@@ -37,7 +37,7 @@ class Block(TupleMechanism, RowReports):
 
     the same for every x with kappa = size/d, the default; kappa = 1 is better for values known
     to be near 0. Size and agreements are those of least h/size: 1 (dithered on one coordinate)
-    up to epsilon 1, then larger; beyond 2 nothing else comes near.
+    up to epsilon 1, then larger.
 
     >>> block = Block(epsilon=4.0, d=10)
     >>> block.size, round(block.worst_variance(), 2)

@@ -13,7 +13,7 @@ from murmuration.numeric import Design, NumericMechanism, ramp
 class Duchi(NumericMechanism):
     """Say + with probability 1/2 + x/(2B), B = (e^eps+1)/(e^eps-1); read the answer as +-B.
 
-    Variance B^2 - x^2. Nothing is better when people are piled up at the two ends, and it is the
+    Variance B^2 - x^2. The one to take when people are piled up at the two ends, and it is the
     smallest report there is.
 
     >>> duchi = Duchi(epsilon=1.0)

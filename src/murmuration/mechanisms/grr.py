@@ -19,7 +19,7 @@ from murmuration.randomness import Rng
 class Grr(FrequencyMechanism, SymbolMechanism):
     """Say the own item with probability E/(E+k-1), each other one with 1/(E+k-1), E = e^eps.
 
-    n Var = (E+k-2)/(E-1)^2 for a rare item: the best there is when k < 3E+2, poor for many items.
+    n Var = (E+k-2)/(E-1)^2 for a rare item: better than oue when k < 3E+2, poor for many items.
 
     >>> grr = Grr(epsilon=1.0, k=4)
     >>> round(float(grr.p), 4), round(grr.total_variance(), 2)

@@ -32,9 +32,8 @@ SAFETY = 1.0
 class Subset(PackedMechanism):
     """Send w of the k items; sets that hold the own item are e^eps times as likely as others.
 
-    p = wE/(wE+k-w), q = (p(w-1) + (1-p)w)/(k-1), w near k/(E+1). No channel is better for any k
-    and eps (checked against a semidefinite program). The set travels as k bits, so its members
-    have no order that could tell.
+    p = wE/(wE+k-w), q = (p(w-1) + (1-p)w)/(k-1), w near k/(E+1). The least summed error
+    of all mechanisms here. The set travels as k bits, so its members have no order that could tell.
 
     >>> subset = Subset(epsilon=1.0, k=16)
     >>> subset.w, round(subset.total_variance(), 1)

@@ -77,3 +77,50 @@ CASES = [
     Case("square-wave", {}),
     Case("optimal", LIMIT, tolerance=0.005),
 ]
+
+PAPER = (-0.6, -0.2, 0.2, 0.6)
+
+
+@dataclass(frozen=True)
+class GradedCase:
+    """A graded mechanism on one layout, with the worst-case variance worked out elsewhere."""
+
+    name: str
+    epsilon: tuple[float, ...]
+    edges: tuple[float, ...] = PAPER
+    parameters: dict[str, Any] = field(default_factory=dict)
+    worst: float | None = None
+
+    def make(self) -> murmuration.Mechanism:
+        return murmuration.mechanism(
+            self.name, epsilon=self.epsilon, edges=self.edges, **self.parameters
+        )
+
+    def __str__(self) -> str:
+        budgets = ",".join(f"{budget:g}" for budget in self.epsilon)
+        named = [str(value) for value in self.parameters.values() if isinstance(value, str)]
+        other = "" if len(named) == len(self.parameters) else "matrix"
+        return "-".join(filter(None, [self.name, budgets, *named, other]))
+
+
+def fives(epsilon: float) -> tuple[float, ...]:
+    """The HierA paper's budgets, least private range first."""
+    return tuple(i * epsilon for i in (5, 4, 3, 2, 1))
+
+
+MIN = {"semantics": "min"}
+UNEVEN = (-0.9, 0.123)
+MATRIX = {"semantics": ((1.0, 0.6, 2.5), (0.6, 0.4, 0.9), (2.5, 0.9, 3.0))}
+LAYOUTS = [
+    (fives(0.1), PAPER, {}),
+    (fives(0.5), PAPER, {}),
+    (fives(1.0), PAPER, MIN),
+    ((0.5, 0.2, 0.1, 0.2, 0.5), PAPER, MIN),
+    ((1.0, 0.4, 3.0), UNEVEN, MATRIX),
+    ((0.3, 2.0, 0.7), UNEVEN, {}),
+]
+KEPT = [GradedCase(name, *layout) for name in ("graded-bit",) for layout in LAYOUTS]
+"""Graded mechanisms that keep their promise."""
+
+PUBLISHED = {"hiera", "graded-laplace", "dct"}
+"""Built as published: their audit must say what they cost (tests/test_graded.py)."""

@@ -48,7 +48,7 @@ def check_wire(mechanism: NumericMechanism) -> None:
     assert mechanism.report_bytes == max(1, math.ceil(math.log2(mechanism.symbols) / 8))
     assert (mechanism.unpack(data) == reports).all()
     evidence = attack(wire(mechanism, seeded_rng(4)), -1.0, 1.0, n=40_000)
-    assert evidence.epsilon <= mechanism.epsilon, evidence
+    assert evidence.epsilon <= mechanism.budget, evidence
 
 
 def check_each_person_alone(mechanism: NumericMechanism) -> None:

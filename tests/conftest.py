@@ -1,6 +1,8 @@
 """The same examples on every run: a red test is a change, not bad luck."""
 
+import atexit
 import os
+import shutil
 import tempfile
 
 from hypothesis import settings
@@ -10,3 +12,4 @@ settings.load_profile("fixed")
 
 # Tests must not depend on, or write to, the cache of whoever runs them.
 os.environ["MURMUR_CACHE"] = tempfile.mkdtemp(prefix="murmur-test-cache-")
+atexit.register(shutil.rmtree, os.environ["MURMUR_CACHE"], ignore_errors=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import murmuration
-from cases import CASES, SUMMED, TUPLES, Case
+from cases import CASES, KEPT, PUBLISHED, SUMMED, TUPLES, Case
 from checks import MECHANISM_CHECKS, check_coverage
 from murmuration import seeded_rng
 
@@ -14,7 +14,7 @@ EPSILONS = [0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 def test_every_mechanism_has_a_row() -> None:
-    named = {case.name for case in CASES} | set(SUMMED) | set(TUPLES)
+    named = {case.name for case in [*CASES, *KEPT]} | {*SUMMED, *TUPLES, *PUBLISHED}
     assert named == set(murmuration.mechanisms())
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from murmuration.contract import Mechanism
+from murmuration.contract import Mechanism, checked_epsilon
 from murmuration.errors import ParameterError
 from murmuration.mechanisms import mechanism as _named
 from murmuration.plan import choose_frequency, choose_numeric
 
 
-def mechanism(name: str, epsilon: float | None = None, **parameters: Any) -> Mechanism:
+def mechanism(
+    name: str, epsilon: float | Sequence[float] | None = None, **parameters: Any
+) -> Mechanism:
     """Return the mechanism of that name, or for "auto" the one that the planner recommends.
 
     With `k` that is for one of k items, without for a number; `people` (expected) may be given.
@@ -24,6 +27,7 @@ def mechanism(name: str, epsilon: float | None = None, **parameters: Any) -> Mec
         return _named(name, epsilon, **parameters)
     if epsilon is None:
         raise ParameterError("auto: epsilon is missing")
+    epsilon = checked_epsilon(epsilon)
     if unknown := set(parameters) - {"k", "people"}:
         raise ParameterError(f"auto takes epsilon, k and people; got {', '.join(sorted(unknown))}")
     if "k" in parameters:

@@ -72,6 +72,11 @@ class Mechanism(ABC):
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
 
     @property
+    def budget(self) -> float:
+        """The most that any two values may be told apart: epsilon, unless it is graded."""
+        return self.epsilon
+
+    @property
     @abstractmethod
     def report_bytes(self) -> int:
         """The size of a report on the wire: the same whole number of bytes for every value."""

@@ -7,6 +7,8 @@ client makes the same reports from the same words.
 - `Grid` rounds a real number in [-1, 1] at random to one of its two neighbours on a grid of
   2^g cells. The number becomes the integer X = (x+1)*2^51; adding a uniform dither below the
   cell size and cutting the low bits goes up with probability exactly (fraction of the cell).
+- `UnevenGrid` does the same between points at any places, and can hold two rows at one place:
+  what a value there is answered with from below, and from above.
 - `Table` draws a symbol from one row of integer weights: the number of cumulative weights that
   are <= the word. All rows of a table have the same power-of-two total.
 - `worst_ratio` is the exact privacy loss of a table, as a fraction; `Loss` carries it with the
@@ -15,7 +17,9 @@ client makes the same reports from the same words.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -30,6 +34,7 @@ from murmuration.randomness import Rng, Words
 
 WORD_BITS = 52
 WHOLE = 1 << WORD_BITS
+HALF = WHOLE >> 1
 
 _Array = TypeVar("_Array", bound=NDArray[np.generic])
 Ints = NDArray[np.int64]
@@ -122,13 +127,18 @@ class Grid:
 
     @property
     def step(self) -> float:
-        """The distance between neighbouring points."""
+        """The (largest) distance between neighbouring points."""
         return 2.0 / self.cells
 
     @cached_property
     def points(self) -> Floats:
         """The points, -1 first."""
         return np.linspace(-1.0, 1.0, self.cells + 1)
+
+    @property
+    def low_rows(self) -> Ints:
+        """The row at the lower end of each cell; the next row is at its upper end."""
+        return np.arange(self.cells)
 
     def round(self, values: Floats, words: Words) -> Ints:
         """Round each value to a neighbouring grid point, up with probability (its fraction).
@@ -147,6 +157,96 @@ class Grid:
     def interpolate(self, at_points: Floats, x: Floats) -> Floats:
         """Return the expectation of a function of the rounded value, given at the grid points."""
         return np.interp(x, self.points, at_points)
+
+
+@dataclass(frozen=True)
+class UnevenGrid:
+    """Points at any places of [-1, 1], given in fixed point; the law may jump at some of them.
+
+    `places` are the ends of the cells, from 0 to 2^52. At a place in `jumps` there are two rows:
+    the upper end of the cell below it and the lower end of the cell above. A value at a jump
+    belongs to the cell above.
+
+    >>> grid = UnevenGrid.at([-1.0, 0.5, 1.0], jumps=[0.5])
+    >>> grid.points.tolist()
+    [-1.0, 0.5, 0.5, 1.0]
+    >>> grid.round(np.array([-1.0, 0.5, 0.75]), np.array([0, 0, 2**63], "u8"))
+    array([0, 2, 3])
+    """
+
+    places: tuple[int, ...]
+    jumps: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        rising = all(a < b for a, b in itertools.pairwise(self.places))
+        if len(self.places) < 2 or not rising or (self.places[0], self.places[-1]) != (0, WHOLE):
+            raise ParameterError("a grid's places go up from -1 to 1")
+        if not set(self.jumps) <= set(self.places[1:-1]):
+            raise ParameterError("a grid jumps at its inner places only")
+
+    @classmethod
+    def at(cls, points: Sequence[float] | Floats, jumps: Sequence[float] = ()) -> UnevenGrid:
+        """Return the grid with these points, to the nearest 2^-51."""
+        places, breaks = (
+            tuple(fixed_point(np.array(p, dtype=np.float64)).tolist()) for p in (points, jumps)
+        )
+        return cls(places, breaks)
+
+    @cached_property
+    def _starts(self) -> Ints:
+        """Where each cell starts."""
+        return np.array(self.places[:-1], dtype=np.int64)
+
+    @cached_property
+    def _widths(self) -> Ints:
+        return np.array(self.places[1:], dtype=np.int64) - self._starts
+
+    @property
+    def step(self) -> float:
+        """The largest distance between neighbouring points."""
+        return float(self._widths.max()) / HALF
+
+    @cached_property
+    def low_rows(self) -> Ints:
+        """The row at the lower end of each cell; the next row is at its upper end."""
+        jumped = np.isin(self._starts, self.jumps)
+        return frozen(np.arange(len(self._starts)) + np.cumsum(jumped))
+
+    @cached_property
+    def points(self) -> Floats:
+        """The point of each row: a jump comes twice."""
+        rows = np.zeros(int(self.low_rows[-1]) + 2, dtype=np.int64)
+        rows[self.low_rows] = self._starts
+        rows[self.low_rows + 1] = self._starts + self._widths
+        return frozen(rows / HALF - 1.0)
+
+    def locate(self, values: Floats) -> tuple[Ints, Floats]:
+        """Return the cell of each value and how far up in it the value is, from 0 to 1."""
+        index = fixed_point(values)
+        inner = self._starts[1:]
+        if len(values) <= FEW:  # every place is looked at, whatever the value
+            cell = (index[:, None] >= inner).sum(axis=1)
+        else:
+            cell = np.searchsorted(inner, index, side="right")
+        # Integers up to 2^52 are exact as doubles and the division is correctly rounded, so a
+        # browser finds the same number.
+        return cell, (index - self._starts[cell]) / self._widths[cell]
+
+    def round(self, values: Floats, words: Words) -> Ints:
+        """Round each value to an end of its cell, up with probability (its fraction), to 2^-52."""
+        cell, fraction = self.locate(values)
+        up = drawn(words) + np.floor(fraction * WHOLE).astype(np.int64) >= WHOLE
+        return np.asarray(self.low_rows[cell] + up)
+
+    def interpolate(self, at_points: Floats, x: Floats) -> Floats:
+        """Return the expectation of a function of the rounded value, given at the rows."""
+        cell, fraction = self.locate(x.ravel())
+        low = self.low_rows[cell]
+        between = at_points[low] + fraction * (at_points[low + 1] - at_points[low])
+        return np.asarray(between.reshape(x.shape))
+
+
+AnyGrid = Grid | UnevenGrid
 
 
 def fixed_point(values: Floats) -> Ints:
@@ -288,12 +388,13 @@ class Table:
 
 def _largest_ratio(top: Ints, bottom: Ints) -> int:
     """Return the index of the largest top/bottom, compared without rounding; 0/0 never wins."""
-    best = 0
-    pairs = list(zip(top.tolist(), bottom.tolist(), strict=True))
-    for index, (high, low) in enumerate(pairs):
-        if high * pairs[best][1] > pairs[best][0] * low or (high and not pairs[best][0]):
-            best = index
-    return best
+    unbounded = np.flatnonzero((bottom == 0) & (top > 0))
+    if len(unbounded):
+        return int(unbounded[0])
+    ratios = np.divide(top, bottom, out=np.zeros(len(top)), where=bottom > 0)
+    # Weights are exact as doubles and a quotient is off by 2^-53 of itself: the largest is here.
+    near = np.flatnonzero(ratios >= ratios.max() * (1 - 1e-12)).tolist()
+    return max(near, key=lambda index: Fraction(int(top[index]), int(bottom[index]) or 1))
 
 
 # --- the verdict -------------------------------------------------------------------------------
@@ -318,6 +419,90 @@ class Loss:
         """Whether ratio <= e^claimed, decided in rational arithmetic."""
         return self.ratio is not None and within(self.ratio, self.claimed)
 
+    @property
+    def pairwise(self) -> Floats:
+        """The loss between the ranges of the domain; there is one range, unless graded."""
+        return np.array([[self.epsilon]])
+
+
+@dataclass(frozen=True)
+class PairwiseLoss(Loss):
+    """The exact loss between any two of several ranges of the domain, against its own budget.
+
+    `ratios[g][h]` is the largest ratio between a value in range g and one in range h, either way
+    (None: infinite); the diagonal is the loss inside a range. `epsilon` and `claimed` are the
+    largest entries. The promise holds when every entry keeps within its own budget.
+    """
+
+    ratios: tuple[tuple[Fraction | None, ...], ...]
+    budgets: tuple[tuple[float, ...], ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every ratio <= e^budget, decided in rational arithmetic."""
+        cells = zip(itertools.chain(*self.ratios), itertools.chain(*self.budgets), strict=True)
+        return all(ratio is not None and within(ratio, budget) for ratio, budget in cells)
+
+    @property
+    def pairwise(self) -> Floats:
+        """The matrix of losses, ln(ratio) rounded up."""
+        return np.array([[_log_or_infinite(ratio) for ratio in row] for row in self.ratios])
+
+    @property
+    def worst_pair(self) -> tuple[int, int]:
+        """The two ranges whose loss is the largest multiple of its budget."""
+        share = self.pairwise / np.array(self.budgets)
+        g, h = np.unravel_index(int(share.argmax()), share.shape)
+        return int(g), int(h)
+
+
+def _log_or_infinite(ratio: Fraction | None) -> float:
+    return math.inf if ratio is None else log_above(ratio)
+
+
+def pairwise_loss(
+    table: Table,
+    points: Floats,
+    ranges: Sequence[Ints],
+    budgets: tuple[tuple[float, ...], ...],
+) -> PairwiseLoss:
+    """Return the exact losses between ranges; `ranges` are the rows that each one's values mix.
+
+    A value mixes rows of its own range only, and a mixture is never easier to tell from another
+    than the rows are: for each pair of ranges the largest weight of one over the least of the
+    other, symbol by symbol, is the loss.
+    """
+    tops = [table.weights[rows].max(axis=0) for rows in ranges]
+    bottoms = [table.weights[rows].min(axis=0) for rows in ranges]
+    found = [[_ratio(top, bottom) for bottom in bottoms] for top in tops]
+    size = range(len(ranges))
+    ratios = tuple(tuple(_larger(found[g][h][0], found[h][g][0]) for h in size) for g in size)
+    g, h = max(
+        itertools.product(size, size), key=lambda pair: _sort_key(found[pair[0]][pair[1]][0])
+    )
+    ratio, symbol = found[g][h]
+    column = table.weights[:, symbol]
+    high, low = ranges[g][column[ranges[g]].argmax()], ranges[h][column[ranges[h]].argmin()]
+    reached = float(points[high]), float(points[low])
+    claimed = max(max(row) for row in budgets)
+    return PairwiseLoss(_log_or_infinite(ratio), claimed, ratio, reached, symbol, ratios, budgets)
+
+
+def _ratio(top: Ints, bottom: Ints) -> tuple[Fraction | None, int]:
+    """The largest top/bottom, exactly, and its symbol."""
+    symbol = _largest_ratio(top, bottom)
+    high, low = int(top[symbol]), int(bottom[symbol])
+    return (Fraction(high, low) if low else None), symbol
+
+
+def _larger(one: Fraction | None, other: Fraction | None) -> Fraction | None:
+    return None if one is None or other is None else max(one, other)
+
+
+def _sort_key(ratio: Fraction | None) -> tuple[bool, Fraction]:
+    """Order ratios with the infinite one last."""
+    return ratio is None, ratio or Fraction(0)
+
 
 def table_loss(table: Table, points: Floats, claimed: float) -> Loss:
     """Return the exact loss of a table whose rows answer for the given input points.
@@ -326,5 +511,5 @@ def table_loss(table: Table, points: Floats, claimed: float) -> Loss:
     another mixture than the rows themselves are: the points decide.
     """
     ratio, (high, low), symbol = table.worst_ratio()
-    epsilon = math.inf if ratio is None else log_above(ratio)
-    return Loss(epsilon, claimed, ratio, (float(points[high]), float(points[low])), symbol)
+    inputs = float(points[high]), float(points[low])
+    return Loss(_log_or_infinite(ratio), claimed, ratio, inputs, symbol)

@@ -27,11 +27,13 @@ from murmuration.errors import EmptyError, InputError, ParameterError
 from murmuration.estimate import About, Estimate
 from murmuration.law import (
     WHOLE,
+    AnyGrid,
     Floats,
     Grid,
     Ints,
     Loss,
     Table,
+    UnevenGrid,
     exp_below,
     frozen,
     table_loss,
@@ -49,14 +51,20 @@ CHUNK = 1 << 17
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Integer weights (a row per grid point, a column per symbol) and the symbols' values."""
+    """Integer weights (a row per grid point, a column per symbol) and the symbols' values.
+
+    The grid is even unless one is given.
+    """
 
     weights: Ints
     values: Floats
+    uneven: UnevenGrid | None = None
 
     def __post_init__(self) -> None:
         frozen(self.weights)
         frozen(self.values)
+        if len(self.weights) != len(self.grid.points):
+            raise ParameterError("a design has one row of weights for each point of its grid")
 
     @cached_property
     def table(self) -> Table:
@@ -64,9 +72,9 @@ class Design:
         return Table(self.weights)
 
     @cached_property
-    def grid(self) -> Grid:
+    def grid(self) -> AnyGrid:
         """The points that values are rounded to; one row of weights each."""
-        return Grid(len(self.weights) - 1)
+        return Grid(len(self.weights) - 1) if self.uneven is None else self.uneven
 
     @cached_property
     def second_moments(self) -> Floats:
@@ -116,7 +124,14 @@ class NumericMechanism(SymbolMechanism):
         weights, values = self.design.weights, self.design.values
         read_as = np.where(np.abs(values) < 1e-9, 0.0, values).astype("<f4")
         shape = struct.pack("<2q", *weights.shape)
-        return shape + weights.astype("<i8").tobytes() + read_as.tobytes()
+        return shape + weights.astype("<i8").tobytes() + read_as.tobytes() + self._places()
+
+    def _places(self) -> bytes:
+        """Return where an uneven grid's cells end and its law jumps; nothing for an even one."""
+        grid = self.design.grid
+        if isinstance(grid, Grid):
+            return b""
+        return np.array([*grid.places, *grid.jumps], dtype="<i8").tobytes()
 
     # --- device ---
 
@@ -147,9 +162,9 @@ class NumericMechanism(SymbolMechanism):
             raise EmptyError("no reports yet: nothing to estimate")
         mean = float(tally.counts @ self.design.values) / n
         spread = self._spread(tally.counts, n, mean)
-        noise = self._noise(tally.counts, n, spread)
+        noise = self._noise(tally.counts, n, spread, mean)
         variance = noise if subject is About.PARTICIPANTS else max(noise, spread)
-        return Estimate(mean, math.sqrt(variance / n), n, self.epsilon, subject)
+        return Estimate(mean, math.sqrt(variance / n), n, self.budget, subject)
 
     def _spread(self, counts: Ints, n: int, mean: float) -> float:
         """Sample variance of the per-report values: noise plus the spread of the people."""
@@ -157,12 +172,13 @@ class NumericMechanism(SymbolMechanism):
             return math.inf
         return float(counts @ (self.design.values - mean) ** 2) / (n - 1)
 
-    def _noise(self, counts: Ints, n: int, spread: float) -> float:
+    def _noise(self, counts: Ints, n: int, spread: float, mean: float) -> float:
         """Average noise variance of the people who took part: read off, kept within its bounds.
 
         Few reports cannot tell how noisy they are: below ENOUGH the worst case is assumed. Between
         grid points rounding adds up to step^2/4 to what the points show, and no one's noise is
-        below the least of the points'.
+        below the least of the points'. People in [-1, 1] spread by at most 1 - mean^2: the rest of
+        the spread is noise.
         """
         if n < ENOUGH:
             return self.worst_variance()
@@ -170,7 +186,8 @@ class NumericMechanism(SymbolMechanism):
         bounds = [spread, self.worst_variance()]
         if reading is not None:
             bounds.append(float(counts @ reading) / n + self.design.grid.step**2 / 4)
-        return max(min(bounds), float(self._point_variances.min()))
+        least = max(float(self._point_variances.min()), spread - max(0.0, 1 - mean**2))
+        return max(min(bounds), min(least, self.worst_variance()))
 
     def distribution(
         self, tally: Tally, method: str = "ems", bins: int = 64, replicates: int = 0
@@ -183,19 +200,21 @@ class NumericMechanism(SymbolMechanism):
         n = require_same(self, tally).n
         if n == 0:
             raise EmptyError("no reports yet: nothing to estimate")
+        if not isinstance(self.design.grid, Grid):
+            raise ParameterError(f"{self.name} is read for its mean only")
         if self.symbols < FEWEST_SYMBOLS:
             raise ParameterError(
                 f"{self.symbols} symbols cannot show a distribution; collect with square-wave, "
                 "dithered or optimal"
             )
         probabilities = self.design.table.probabilities
-        return distribution.fit(probabilities, tally.counts, method, self.epsilon, bins, replicates)
+        return distribution.fit(probabilities, tally.counts, method, self.budget, bins, replicates)
 
     # --- auditor and planner ---
 
     def loss(self) -> Loss:
         """Return the exact worst-case loss of the weights."""
-        return table_loss(self.design.table, self.design.grid.points, self.epsilon)
+        return table_loss(self.design.table, self.design.grid.points, self.budget)
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return Var(x) = E[value^2 | x] - x^2, rounding to the grid included, in x's shape."""
@@ -212,9 +231,11 @@ class NumericMechanism(SymbolMechanism):
         In a cell E[value^2|x] is a line, so Var is a parabola with its top at half the slope.
         """
         grid, moments = self.design.grid, self.design.second_moments
-        slopes = np.diff(moments) / grid.step
-        tops = np.clip(slopes / 2, grid.points[:-1], grid.points[1:])
-        return float(max(self._point_variances.max(), self.variance(tops).max()))
+        low = grid.low_rows
+        start, end = grid.points[low], grid.points[low + 1]
+        slopes = (moments[low + 1] - moments[low]) / (end - start)
+        tops = np.clip(slopes / 2, start, end)
+        return float((moments[low] + slopes * (tops - start) - tops**2).max())
 
 
 @lru_cache(maxsize=64)
@@ -298,14 +319,14 @@ def ramp(cells: int, epsilon: float, total: int = WHOLE) -> Design:
     return Design(np.stack([total - low, low], axis=1), np.array([-bound, bound]))
 
 
-def unbiased(weights: Ints, values: Floats) -> Design:
+def unbiased(weights: Ints, values: Floats, uneven: UnevenGrid | None = None) -> Design:
     """Return a design whose values are moved by the least-norm step that removes all bias.
 
     values + P^T (P P^T)^-1 (x - P values), with P the realised probabilities.
     """
-    design = Design(weights, values)
+    design = Design(weights, values, uneven)
     probabilities, points = design.table.probabilities, design.grid.points
     for _ in range(2):  # the second step removes the rounding error of the first
         step, *_ = np.linalg.lstsq(probabilities, points - probabilities @ values, rcond=1e-12)
         values = values + step
-    return Design(weights, values)
+    return Design(weights, values, uneven)

@@ -9,13 +9,14 @@ its word, as ours is), and on random values and words, next to a slow and obviou
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from murmuration.contract import Mechanism
-from murmuration.law import WORD_BITS, Floats, Ints, Loss
+from murmuration.law import HALF, WHOLE, WORD_BITS, AnyGrid, Floats, Grid, Ints, Loss
 from murmuration.numeric import NumericMechanism
 from murmuration.randomness import ScriptedRng, SeededRng, Words
 
@@ -63,28 +64,42 @@ def _random_words(mechanism: NumericMechanism, n: int = 4096) -> tuple[int, int]
     """Compare random values and words with the obvious sampler: exact fractions, then bisection."""
     values = np.random.default_rng(0).uniform(-1, 1, n)
     words = SeededRng(0).words(2 * n).reshape(n, 2)
-    table, cells = mechanism.design.table, mechanism.design.grid.cells
+    table, row_of = mechanism.design.table, _obvious_rounding(mechanism.design.grid)
     spare = 64 - table.total.bit_length() + 1
     ends = table.cumulative.tolist()
     wrong = 0
     for value, (first, second), symbol in zip(
         values.tolist(), words.tolist(), _sent(mechanism, values, words).tolist(), strict=True
     ):
-        place = Fraction((value + 3.0) - 2.0) * cells / 2
-        cell_bits = WORD_BITS - cells.bit_length() + 1
-        row = int(place + Fraction(first >> (64 - cell_bits), 1 << cell_bits))
+        row = row_of(Fraction((value + 3.0) - 2.0), first)
         wrong += bisect_right(ends[row], second >> spare) != symbol
     return n, wrong
 
 
+def _obvious_rounding(grid: AnyGrid) -> Callable[[Fraction, int], int]:
+    """Return the slow way from x+1 and a word to a row: exact fractions, cell by cell."""
+    if isinstance(grid, Grid):
+        cell_bits = WORD_BITS - grid.cells.bit_length() + 1
+        half = Fraction(grid.cells, 2)
+        return lambda x, word: int(x * half + Fraction(word >> (64 - cell_bits), 1 << cell_bits))
+    places, rows = grid.places, grid.low_rows.tolist()
+
+    def row_of(x: Fraction, word: int) -> int:
+        cell = bisect_right(places[1:-1], x * HALF)
+        fraction = (x * HALF - places[cell]) / (places[cell + 1] - places[cell])
+        return int(rows[cell]) + (fraction + Fraction(word >> (64 - WORD_BITS), WHOLE) >= 1)
+
+    return row_of
+
+
 def _boundary_words(mechanism: NumericMechanism) -> tuple[int, int]:
     """Return how many boundary words were tried and how many gave another symbol than the law."""
-    table, points = mechanism.design.table, mechanism.design.grid.points
+    table, grid = mechanism.design.table, mechanism.design.grid
     tried = wrong = 0
-    for row in range(len(points)):
+    for row in range(len(grid.points)):
         drawn, expected = _boundaries(table.weights[row])
         words = _as_words(drawn, table.total)
-        for value, rounding in _ways_to(row, points):
+        for value, rounding in _ways_to(row, grid):
             pairs = np.stack([np.full_like(words, rounding), words], axis=1)
             received = _sent(mechanism, np.full(len(words), value), pairs)
             wrong += int((received != expected).sum())
@@ -92,17 +107,21 @@ def _boundary_words(mechanism: NumericMechanism) -> tuple[int, int]:
     return tried, wrong
 
 
-def _ways_to(row: int, points: Floats) -> list[tuple[float, int]]:
+def _ways_to(row: int, grid: AnyGrid) -> list[tuple[float, int]]:
     """Return values and rounding words that must end in this row of the table.
 
     On a grid point the rounding word must not matter; halfway to a neighbour it must decide.
     """
     lowest, highest = 0, (1 << 64) - 1
-    ways = [(float(points[row]), lowest), (float(points[row]), highest)]
-    if row + 1 < len(points):
+    points, low_rows = grid.points, grid.low_rows.tolist()
+    ways: list[tuple[float, int]] = []
+    if row in low_rows:
+        ways += [(float(points[row]), lowest), (float(points[row]), highest)]
         ways.append((float(points[row] + points[row + 1]) / 2, lowest))
-    if row > 0:
+    if row - 1 in low_rows:
         ways.append((float(points[row] + points[row - 1]) / 2, highest))
+    if row == len(points) - 1:
+        ways += [(1.0, lowest), (1.0, highest)]
     return ways
 
 

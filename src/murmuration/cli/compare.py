@@ -17,6 +17,7 @@ from murmuration.cli.output import (
     console,
     emit_json,
     errors,
+    parse_epsilons,
     progress_bar,
     pyplot,
     save_plot,
@@ -67,18 +68,6 @@ def compare(
         _print(rows, title)
     if not no_plot:
         save_plot(draw(rows, title), plot)
-
-
-def parse_epsilons(text: str) -> list[float]:
-    """Read a comma-separated list of epsilons.
-
-    >>> parse_epsilons("0.5, 1")
-    [0.5, 1.0]
-    """
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ParameterError(f"--epsilon takes numbers with commas between; got {text!r}") from None
 
 
 def _values(

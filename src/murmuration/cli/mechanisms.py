@@ -11,6 +11,7 @@ from murmuration.cli.output import console, emit_json, errors
 from murmuration.contract import checked_epsilon
 from murmuration.errors import ParameterError
 from murmuration.frequency import FrequencyMechanism
+from murmuration.graded import GradedMechanism
 from murmuration.mechanisms import mechanism
 from murmuration.mechanisms import mechanisms as registry
 from murmuration.tuples import TupleMechanism
@@ -57,7 +58,7 @@ def mechanisms(
     console.print(table)
     console.print(
         "n·MSE: of a mean in the worst case, of a frequency on average over the items; "
-        "!: the loss exceeds epsilon.",
+        "!: the loss exceeds epsilon. graded: epsilon below 0, half of it above.",
         style="dim",
     )
 
@@ -66,7 +67,10 @@ def _describe(name: str, epsilon: float, k: int, d: int) -> dict[str, Any]:
     kind = registry()[name]
     items = {"k": k} if issubclass(kind, FrequencyMechanism) else {}
     numbers = {"d": d} if issubclass(kind, TupleMechanism) else {}
-    chosen = mechanism(name, epsilon=epsilon, **items, **numbers)
+    if issubclass(kind, GradedMechanism):
+        chosen = mechanism(name, epsilon=(epsilon, epsilon / 2), edges=(0.0,))
+    else:
+        chosen = mechanism(name, epsilon=epsilon, **items, **numbers)
     worst = chosen.worst_variance()
     return {
         "name": name,

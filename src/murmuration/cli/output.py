@@ -70,3 +70,15 @@ def save_plot(figure: Any, path: Path) -> None:
     """Save a figure and print where."""
     figure.savefig(path, dpi=130, bbox_inches="tight")
     errors.print(f"plot: {path.resolve()}", highlight=False, soft_wrap=True)
+
+
+def parse_epsilons(text: str) -> list[float]:
+    """Read a comma-separated list of epsilons.
+
+    >>> parse_epsilons("0.5, 1")
+    [0.5, 1.0]
+    """
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ParameterError(f"--epsilon takes numbers with commas between; got {text!r}") from None

@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from murmuration.contract import Mechanism
 from murmuration.errors import ParameterError
+from murmuration.graded import GradedMechanism
 from murmuration.numeric import NumericMechanism
 
 
@@ -34,7 +36,9 @@ def mechanisms() -> MappingProxyType[str, type[Mechanism]]:
     return MappingProxyType(dict(sorted(found.items())))
 
 
-def mechanism(name: str, epsilon: float | None = None, **parameters: Any) -> Mechanism:
+def mechanism(
+    name: str, epsilon: float | Sequence[float] | None = None, **parameters: Any
+) -> Mechanism:
     """Return the mechanism of that name with this epsilon and other parameters.
 
     >>> mechanism("duchi", epsilon=1.0)
@@ -56,12 +60,20 @@ def mechanism(name: str, epsilon: float | None = None, **parameters: Any) -> Mec
 
 
 def numeric_names() -> list[str]:
-    """Return the names of the mechanisms that take a number.
+    """Return the names of the mechanisms that take a number and keep one epsilon.
 
-    >>> "duchi" in numeric_names(), "grr" in numeric_names()
-    (True, False)
+    Not those whose budget depends on the value, nor those that break their promise as published.
+
+    >>> "duchi" in numeric_names(), "grr" in numeric_names(), "dct" in numeric_names()
+    (True, False, False)
     """
-    return [name for name, kind in mechanisms().items() if issubclass(kind, NumericMechanism)]
+    return [
+        name
+        for name, kind in mechanisms().items()
+        if issubclass(kind, NumericMechanism)
+        and not issubclass(kind, GradedMechanism)
+        and kind.keeps_promise
+    ]
 
 
 def numeric_mechanism(name: str, **parameters: Any) -> NumericMechanism:

@@ -38,18 +38,32 @@ class Laplace(NumericMechanism):
 
     def build(self) -> Design:
         """Row i is the noise shifted by i; the ends hold the tails."""
-        cells = 1 << max(0, math.ceil(math.log2(10 * self.epsilon)))
+        cells = cells_for(self.epsilon)
         reach = math.ceil(REACH * cells / self.epsilon)
-        noise, tails = _noise(cells, reach, self.epsilon)
-        distance = np.arange(-reach, cells + reach + 1) - np.arange(cells + 1)[:, None]
-        weights = noise[np.abs(distance)]
-        weights[:, 0] = tails[np.arange(cells + 1)]
-        weights[:, -1] = tails[cells - np.arange(cells + 1)]
         beyond = 1 / math.expm1(self.epsilon / cells)
         places = np.arange(-reach, cells + reach + 1, dtype=np.float64)
         places[0] -= beyond
         places[-1] += beyond
-        return unbiased(weights, places * 2 / cells - 1)
+        return unbiased(shifted_noise(cells, self.epsilon), places * 2 / cells - 1)
+
+
+def cells_for(epsilon: float) -> int:
+    """Return the grid's size: steps of at most a tenth of the noise's scale 2/epsilon."""
+    return 1 << max(0, math.ceil(math.log2(10 * epsilon)))
+
+
+def shifted_noise(cells: int, epsilon: float) -> Ints:
+    """Return the noise around each of the cells+1 grid points, with the tails on the end symbols.
+
+    The alphabet reaches 12 scales beyond the domain on either side.
+    """
+    reach = math.ceil(REACH * cells / epsilon)
+    noise, tails = _noise(cells, reach, epsilon)
+    distance = np.arange(-reach, cells + reach + 1) - np.arange(cells + 1)[:, None]
+    weights = noise[np.abs(distance)]
+    weights[:, 0] = tails[np.arange(cells + 1)]
+    weights[:, -1] = tails[cells - np.arange(cells + 1)]
+    return np.asarray(weights)
 
 
 def _noise(cells: int, reach: int, epsilon: float) -> tuple[Ints, Ints]:

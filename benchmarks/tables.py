@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from murmuration.mechanisms import optimal
@@ -39,7 +40,7 @@ def main() -> None:
         if path.exists():
             continue
         start = time.perf_counter()
-        solution = optimal.build(epsilon)
+        solution = optimal.build(epsilon).checked(partial(optimal.audited, epsilon=epsilon))
         path.write_bytes(solution.to_bytes())
         shape = solution.design.weights.shape
         print(f"{path} {shape} {time.perf_counter() - start:.0f} s", file=sys.stderr)

@@ -119,7 +119,9 @@ LAYOUTS = [
     ((1.0, 0.4, 3.0), UNEVEN, MATRIX),
     ((0.3, 2.0, 0.7), UNEVEN, {}),
 ]
-KEPT = [GradedCase(name, *layout) for name in ("graded-bit",) for layout in LAYOUTS]
+KEPT = [
+    GradedCase(name, *layout) for name in ("graded-bit", "graded-optimal") for layout in LAYOUTS
+]
 """Graded mechanisms that keep their promise."""
 
 PUBLISHED = {"hiera", "graded-laplace", "dct"}

@@ -271,6 +271,7 @@ def test_reuse_is_unbiased_and_only_adds_variance(mu: int) -> None:
     )
     added = sum(shares[i] * (c2[j] - c2[i]) for i in range(5) for j in range(i + 1, min(5, i + mu)))
     predicted = mechanism.variance(values).mean() + added / mu**2
+    assert mechanism.reused_variance(values, mu) == pytest.approx(predicted)
     assert abs(errors.mean()) < STANDARD_ERRORS * errors.std() / math.sqrt(runs)
     measured = n * (errors**2).mean()
     assert abs(measured - predicted) < STANDARD_ERRORS * predicted * math.sqrt(2 / runs)

@@ -24,7 +24,15 @@ import numpy as np
 
 from murmuration.contract import checked_epsilon
 from murmuration.errors import ParameterError
-from murmuration.law import HALF, Ints, PairwiseLoss, fixed_point, pairwise_loss
+from murmuration.law import (
+    HALF,
+    AnyGrid,
+    Floats,
+    Ints,
+    PairwiseLoss,
+    fixed_point,
+    pairwise_loss,
+)
 from murmuration.numeric import NumericMechanism
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -76,14 +84,22 @@ class GradedMechanism(NumericMechanism):
 
     def range_rows(self) -> list[Ints]:
         """Return for each range the rows that its values mix, those at both its ends included."""
-        grid = self.design.grid
-        low = grid.low_rows
-        edges = fixed_point(np.array(self.edges)) / HALF - 1.0
-        if not set(edges.tolist()) <= set(grid.points.tolist()):
-            raise ParameterError(f"{self.name}: a cell of the grid lies in two ranges")
-        middle = (grid.points[low] + grid.points[low + 1]) / 2
-        owner = np.searchsorted(edges[1:-1], middle, side="right")
-        return [np.unique([low[owner == g], low[owner == g] + 1]) for g in range(self.k)]
+        return range_rows(self.design.grid, self.edges)
+
+
+def range_rows(grid: AnyGrid, edges: Sequence[float]) -> list[Ints]:
+    """Return the rows that the values of each range mix; no cell may lie in two ranges."""
+    low, borders = grid.low_rows, edge_points(edges)
+    if not set(borders.tolist()) <= set(grid.points.tolist()):
+        raise ParameterError("a cell of the grid lies in two ranges")
+    middle = (grid.points[low] + grid.points[low + 1]) / 2
+    owner = np.searchsorted(borders[1:-1], middle, side="right")
+    return [np.unique([low[owner == g], low[owner == g] + 1]) for g in range(len(edges) - 1)]
+
+
+def edge_points(edges: Sequence[float]) -> Floats:
+    """Return the edges as the device knows them: in fixed point, to the nearest 2^-51."""
+    return np.asarray(fixed_point(np.array(edges, dtype=np.float64)) / HALF - 1.0)
 
 
 def checked_budgets(epsilon: Any) -> tuple[float, ...]:

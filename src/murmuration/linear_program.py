@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from scipy.optimize import linprog
 Floats = NDArray[np.float64]
 Report = Callable[[float], None]
 Flags = NDArray[np.bool_]
+Attempt = tuple[Literal["highs-ds", "highs-ipm"], bool]
 
 GAP = 2e-5
 COARSEST = 8
@@ -44,7 +45,7 @@ TINY_WEIGHT = 1e-13
 ROUNDING = 1e-9
 SOLVER_TOLERANCE = 1e-9
 # Presolve takes longer than it saves on these dense tables, so it waits for a failure.
-ATTEMPTS: tuple[tuple[Literal["highs-ds", "highs-ipm"], bool], ...] = (
+ATTEMPTS: tuple[Attempt, ...] = (
     ("highs-ds", False),
     ("highs-ds", True),
     ("highs-ipm", True),
@@ -95,7 +96,7 @@ class _Columns:
 
 
 @dataclass(frozen=True)
-class _Duals:
+class Duals:
     """Prices of the square, mean and sum rows for all inputs (unfolded)."""
 
     square: Floats
@@ -123,7 +124,7 @@ class _Master:
 
     weights: Floats
     objective: float
-    duals: _Duals
+    duals: Duals
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class _State:
 
     columns: _Columns
     weights: Floats
-    centre: _Duals | None
+    centre: Duals | None
     bound: float
 
 
@@ -173,7 +174,7 @@ def solve(
     return finished
 
 
-def _known(duals: _Duals | None) -> _Duals:
+def _known(duals: Duals | None) -> Duals:
     """The best duals; every solved master leaves some."""
     if duals is None:
         raise ArithmeticError("the linear program has no certificate")
@@ -285,7 +286,7 @@ def _refined(problem: _Problem, state: _State) -> _State:
     square, mean, total = (np.interp(new, old, row) for row in duals)
     scale = square.sum()
     square = square if problem.prior is None else problem.prior * scale
-    centre = _Duals(square / scale, mean / scale, total / scale)
+    centre = Duals(square / scale, mean / scale, total / scale)
     return _State(columns, weights, centre, _certify(problem, centre))
 
 
@@ -334,16 +335,16 @@ def _exchange(
     return _Columns(values, inside), np.concatenate([idle, added])
 
 
-def _trial_duals(current: _Duals, centre: _Duals | None, pulls: Sequence[float]) -> list[_Duals]:
+def _trial_duals(current: Duals, centre: Duals | None, pulls: Sequence[float]) -> list[Duals]:
     """The current duals, and those pulled towards the best so far, which swing about less."""
     if centre is None:
         return [current]
     return [current, *(_between(current, centre, pull) for pull in pulls)]
 
 
-def _between(start: _Duals, end: _Duals, share: float) -> _Duals:
+def _between(start: Duals, end: Duals, share: float) -> Duals:
     """Duals at the given share of the way from one to the other."""
-    return _Duals(
+    return Duals(
         start.square + share * (end.square - start.square),
         start.mean + share * (end.mean - start.mean),
         start.total + share * (end.total - start.total),
@@ -377,19 +378,18 @@ def _solve_master(problem: _Problem, columns: _Columns) -> _Master:
     equal = np.hstack([equal, np.zeros((len(equal), 1))])
     goal = np.concatenate([np.ones(len(inputs)), inputs])
     cost, upper, cap = _objective(problem, columns, squares)
-    for method, presolve in ATTEMPTS:
-        answer = linprog(
-            cost,
-            upper,
-            cap,
-            equal,
-            goal,
-            method=method,
-            options={"presolve": presolve, "primal_feasibility_tolerance": SOLVER_TOLERANCE},
-        )
+    answer = optimum(ATTEMPTS, cost, upper, cap, equal, goal)
+    duals = _unfold(problem, -answer.ineqlin.marginals, answer.eqlin.marginals)
+    return _Master(answer.x[:-1], answer.fun - _prior_square(problem), duals)
+
+
+def optimum(attempts: Sequence[Attempt], *program: Any) -> Any:
+    """What linprog answers for the program by the first attempt (method, presolve) that works."""
+    for method, presolve in attempts:
+        options = {"presolve": presolve, "primal_feasibility_tolerance": SOLVER_TOLERANCE}
+        answer = linprog(*program, method=method, options=options)
         if answer.x is not None and answer.fun is not None:
-            duals = _unfold(problem, -answer.ineqlin.marginals, answer.eqlin.marginals)
-            return _Master(answer.x[:-1], answer.fun - _prior_square(problem), duals)
+            return answer
     raise ArithmeticError(f"the linear program was not solved: {answer.message}")
 
 
@@ -411,7 +411,7 @@ def _prior_square(problem: _Problem) -> float:
     return 0.0 if problem.prior is None else float(problem.prior @ problem.inputs**2)
 
 
-def _unfold(problem: _Problem, square: Floats, equal: Floats) -> _Duals:
+def _unfold(problem: _Problem, square: Floats, equal: Floats) -> Duals:
     """Duals of the folded rows shared equally between each input and its mirror image.
 
     They price a column and its image alike, so what they certify holds without the fold too.
@@ -426,11 +426,11 @@ def _unfold(problem: _Problem, square: Floats, equal: Floats) -> _Duals:
     half = len(problem.near)
     mean, total = spread(equal[half:], problem.sign), spread(equal[:half], 1.0)
     if problem.prior is not None:
-        return _Duals(problem.prior, mean, total)
-    return _Duals(_cleaned(spread(square, 1.0)), mean, total)
+        return Duals(problem.prior, mean, total)
+    return Duals(_cleaned(spread(square, 1.0)), mean, total)
 
 
-def _roots(duals: _Duals) -> Floats:
+def _roots(duals: Duals) -> Floats:
     """All real roots of the f_i in ascending order, each by the formula without cancellation."""
     w, mu, lam = duals.square, duals.mean, duals.total
     inner = mu**2 + 4 * w * lam
@@ -441,7 +441,7 @@ def _roots(duals: _Duals) -> Floats:
     return np.sort(roots[np.isfinite(roots)])
 
 
-def _pieces(problem: _Problem, duals: _Duals) -> _Pieces:
+def _pieces(problem: _Problem, duals: Duals) -> _Pieces:
     """The lowest point of g on every piece between roots, hence g's exact minimum over all reals.
 
     On a piece the pattern is fixed and g = W a^2 - M a - L, lowest at M / 2W or at an end.
@@ -460,14 +460,14 @@ def _pieces(problem: _Problem, duals: _Duals) -> _Pieces:
     return _Pieces(_Columns(values, inside), costs, heights.mean(axis=1), interior)
 
 
-def _favoured(duals: _Duals, values: Floats) -> Flags:
+def _favoured(duals: Duals, values: Floats) -> Flags:
     """The cheapest pattern at each value: the inputs with f_i < 0."""
     a = values[:, None]
     favoured: Flags = duals.square * a**2 - duals.mean * a - duals.total < 0
     return favoured
 
 
-def _certify(problem: _Problem, duals: _Duals) -> float:
+def _certify(problem: _Problem, duals: Duals) -> float:
     """A lower bound on the objective of any channel, from any duals (w >= 0 with sum 1).
 
     Lowering every lam_i by c/m costs c of the dual value and raises the reduced cost of a
@@ -484,7 +484,7 @@ def _certify(problem: _Problem, duals: _Duals) -> float:
     return duals.value(problem.inputs) + min(0.0, float(pieces.costs.min()))
 
 
-def _missing(problem: _Problem, duals: _Duals) -> _Columns:
+def _missing(problem: _Problem, duals: Duals) -> _Columns:
     """The local minima of g below zero; folded, those with a value >= 0 stand for all."""
     pieces = _pieces(problem, duals)
     wanted = pieces.interior & (pieces.costs < 0)
@@ -556,7 +556,7 @@ def _bracket(columns: _Columns, levels: Floats) -> _Columns:
     return _Columns(values, np.tile(columns.inside, (2, 1)))
 
 
-def _missing_at(problem: _Problem, duals: _Duals, levels: Floats, slack: float) -> _Columns:
+def _missing_at(problem: _Problem, duals: Duals, levels: Floats, slack: float) -> _Columns:
     """The cheapest pattern at each level where it would lower the objective by over ``slack``."""
     inside = _favoured(duals, levels)
     heights, _ = _levels(problem, inside)

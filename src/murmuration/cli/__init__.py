@@ -10,10 +10,12 @@ from rich.markup import escape
 from murmuration import __version__
 from murmuration.cli.audit import audit
 from murmuration.cli.compare import compare
+from murmuration.cli.compare_graded import graded as compare_graded
 from murmuration.cli.demo import demo
 from murmuration.cli.mechanisms import mechanisms
 from murmuration.cli.output import errors
 from murmuration.cli.plan import plan
+from murmuration.cli.plan_graded import graded as plan_graded
 from murmuration.cli.tuples import tuples
 from murmuration.errors import MurmurationError
 
@@ -40,8 +42,15 @@ def _options(
     """Collect and analyse data under exact local differential privacy."""
 
 
-for command in (mechanisms, plan, audit, compare, demo, tuples):
+for command in (mechanisms, audit, demo, tuples):
     app.command()(command)
+
+for whole, parts in ((plan, [plan_graded]), (compare, [compare_graded])):
+    group = typer.Typer(invoke_without_command=True)
+    group.callback()(whole)
+    for part in parts:
+        group.command()(part)
+    app.add_typer(group, name=whole.__name__)
 
 
 def main() -> None:

@@ -30,6 +30,7 @@ from murmuration.randomness import seeded_rng
 
 
 def compare(
+    context: typer.Context,
     epsilon: Annotated[str, typer.Option(help="A list, such as 0.5,1,2,4.")] = "0.5,1,2,4",
     data: Annotated[
         str, typer.Option(help=f"A CSV file, or one of: {', '.join(CROWDS)}.")
@@ -49,11 +50,16 @@ def compare(
     no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Simulate collections with every numeric mechanism and compare error, theory and limit."""
+    """Simulate collections with every numeric mechanism and compare error, theory and limit.
+
+    `murmur compare graded` and `murmur compare levels` do the same for graded and personal privacy.
+    """
+    if context.invoked_subcommand:
+        return
     if not no_plot:
         checked_plot(plot)
     epsilons = parse_epsilons(epsilon)
-    values = _values(data, column, low, high, people, seed)
+    values = private_values(data, column, low, high, people, seed)
     jobs = len(epsilons) * len(contestants(mechanism))
     rows: list[Row] = []
     with progress_bar() as bar:
@@ -70,7 +76,7 @@ def compare(
         save_plot(draw(rows, title), plot)
 
 
-def _values(
+def private_values(
     data: str, column: str | None, low: float | None, high: float | None, people: int, seed: int
 ) -> Floats:
     """Return private values in [-1, 1] from a named crowd or a file's column."""

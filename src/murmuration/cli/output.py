@@ -78,7 +78,12 @@ def parse_epsilons(text: str) -> list[float]:
     >>> parse_epsilons("0.5, 1")
     [0.5, 1.0]
     """
+    return list(parse_numbers("--epsilon", text))
+
+
+def parse_numbers(option: str, text: str) -> tuple[float, ...]:
+    """Read the comma-separated numbers of an option; none are no numbers."""
     try:
-        return [float(part) for part in text.split(",")]
+        return tuple(float(part) for part in text.split(",")) if text.strip() else ()
     except ValueError:
-        raise ParameterError(f"--epsilon takes numbers with commas between; got {text!r}") from None
+        raise ParameterError(f"{option} takes numbers with commas between; got {text!r}") from None

@@ -17,8 +17,11 @@ from murmuration.plan import plan as work_out
 
 
 def plan(
-    epsilon: Annotated[float, typer.Option(help="The privacy of each person, in all.")],
-    people: Annotated[int, typer.Option(min=1, help="How many take part.")],
+    context: typer.Context,
+    epsilon: Annotated[
+        float | None, typer.Option(help="The privacy of each person, in all.")
+    ] = None,
+    people: Annotated[int | None, typer.Option(min=1, help="How many take part.")] = None,
     numeric: Annotated[
         list[str] | None, typer.Option(help="Name of a number; may be repeated.")
     ] = None,
@@ -33,7 +36,14 @@ def plan(
     no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Choose a mechanism for each attribute and predict error, cost and privacy."""
+    """Choose a mechanism for each attribute and predict error, cost and privacy.
+
+    `murmur plan graded` is for one number whose ranges have budgets of their own.
+    """
+    if context.invoked_subcommand:
+        return
+    if epsilon is None or people is None:
+        raise ParameterError("a plan needs --epsilon and --people")
     attributes = [Attribute(name) for name in numeric or []]
     attributes += [parse_categorical(text) for text in categorical or []]
     if not attributes:

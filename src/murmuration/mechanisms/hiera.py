@@ -113,7 +113,8 @@ class Hiera(GradedMechanism):
         # n1* - n2* = (n1 - n2)/c; n1* cut to [0, N] cuts the difference to [-N, N].
         sums = (plus - minus) / c
         sums = np.clip(sums, -n, n) if clip else sums
-        variance = base.stderr**2 + self._reuse_variance(tally, mu) / tally.n
+        sent = tally.counts.reshape(self.k, 2).sum(axis=1) / tally.n
+        variance = base.stderr**2 + self._reuse_variance(sent, mu) / tally.n
         return Estimate(
             float(sums.sum() / n.sum()), math.sqrt(variance), tally.n, self.budget, base.about
         )
@@ -131,9 +132,16 @@ class Hiera(GradedMechanism):
                 merged[j] += stay + (bits[i] - stay)[::-1]
         return merged[:, 1], merged[:, 0]
 
-    def _reuse_variance(self, tally: Tally, mu: int) -> float:
-        """What perturbing bits again adds to n Var."""
-        shares = tally.counts.reshape(self.k, 2).sum(axis=1)[self.order] / tally.n
+    def reused_variance(self, values: Floats, mu: int) -> float:
+        """Return n Var of the mean of these values when every bit is used mu times, unclipped."""
+        grades = self.design.table.probabilities.reshape(-1, self.k, 2).sum(axis=2)
+        between = self.design.grid.interpolate
+        sent = np.array([between(grades[:, d], values).mean() for d in range(self.k)])
+        return float(self.variance(values).mean()) + self._reuse_variance(sent, mu)
+
+    def _reuse_variance(self, sent: Floats, mu: int) -> float:
+        """What perturbing bits again adds to n Var, given how many send each grade."""
+        shares = sent[self.order]
         spread = 1 / self.slopes[self.order] ** 2
         added = [
             shares[i] * (spread[j] - spread[i])

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import math
-import os
-import sys
-import tempfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
-from pathlib import Path
 from typing import ClassVar
-from zipfile import BadZipFile
 
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress
 
 from murmuration import linear_program
 from murmuration.contract import Task
-from murmuration.errors import FormatError, ParameterError
-from murmuration.law import WHOLE, Floats, Ints, table_loss
+from murmuration.errors import ParameterError
+from murmuration.law import Floats, Loss, table_loss
 from murmuration.numeric import Design, NumericMechanism, unbiased
-
-MARGIN = 3e-6
-"""The table is solved for epsilon minus this, so that rounding to integers cannot exceed it."""
+from murmuration.solution import MARGIN, Solution, integer_weights, stored
 
 MAX_EPSILON = 10.0
 """Beyond this the linear program is too steep to be solved in floating point."""
@@ -75,44 +63,6 @@ class Optimal(NumericMechanism):
         return _solution(self.epsilon, self.prior).design
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """A finished table and the certified limit: no unbiased report has a smaller worst case."""
-
-    design: Design
-    limit: float
-
-    def to_bytes(self) -> bytes:
-        """Serialise as an .npz file of plain arrays."""
-        buffer = io.BytesIO()
-        arrays = {"weights": self.design.weights, "values": self.design.values}
-        np.savez_compressed(buffer, limit=np.float64(self.limit), **arrays)  # type: ignore[arg-type]
-        return buffer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes, epsilon: float) -> Solution:
-        """Read a table and audit it: a file is not trusted, its integers are checked."""
-        try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-                design = Design(arrays["weights"], arrays["values"])
-                solution = cls(design, float(arrays["limit"]))
-            solution._require_promise(epsilon)
-        except (OSError, EOFError, KeyError, ValueError, BadZipFile, zlib.error) as problem:
-            raise FormatError(f"not a valid table for epsilon {epsilon!r}: {problem}") from None
-        return solution
-
-    def _require_promise(self, epsilon: float) -> None:
-        design = self.design
-        if not table_loss(design.table, design.grid.points, epsilon).holds:
-            raise FormatError("its loss exceeds epsilon")
-        bias = design.table.probabilities @ design.values - design.grid.points
-        if not np.abs(bias).max() < 1e-9:
-            raise FormatError("it is biased")
-        variances = design.second_moments - design.grid.points**2
-        if not 0 < self.limit < variances.max():
-            raise FormatError("its limit is not below its worst variance")
-
-
 def limit(epsilon: float) -> float:
     """Return the certified limit: every unbiased epsilon-LDP report has a worst case above it.
 
@@ -127,17 +77,16 @@ def limit(epsilon: float) -> float:
 @lru_cache(maxsize=64)
 def _solution(epsilon: float, prior: tuple[float, ...] | None) -> Solution:
     """Return the table from the package, else from the cache, else built now."""
-    name = file_name(epsilon, prior)
-    shipped = resources.files("murmuration") / "tables" / name
-    if shipped.is_file():
-        return Solution.from_bytes(shipped.read_bytes(), epsilon)
-    cached = cache_folder() / name
-    try:
-        return Solution.from_bytes(cached.read_bytes(), epsilon)
-    except (OSError, FormatError):  # absent, or damaged: build it again
-        solution = _build_with_progress(epsilon, prior)
-        _keep(cached, solution.to_bytes())
-        return solution
+    return stored(
+        file_name(epsilon, prior),
+        lambda design: audited(design, epsilon),
+        lambda progress: build(epsilon, prior, progress),
+    )
+
+
+def audited(design: Design, epsilon: float) -> Loss:
+    """Return the exact loss of a table against epsilon."""
+    return table_loss(design.table, design.grid.points, epsilon)
 
 
 def file_name(epsilon: float, prior: tuple[float, ...] | None) -> str:
@@ -146,52 +95,17 @@ def file_name(epsilon: float, prior: tuple[float, ...] | None) -> str:
     return f"optimal-{epsilon!r}{digest}.npz"
 
 
-def cache_folder() -> Path:
-    """Return where tables are kept that the package does not carry."""
-    if named := os.environ.get("MURMUR_CACHE"):
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "murmuration"
-
-
-def _keep(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all; a read-only home is no reason to fail."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
-            draft.write(data)
-        Path(draft.name).replace(path)
-    except OSError:
-        return
-
-
-def _build_with_progress(epsilon: float, prior: tuple[float, ...] | None) -> Solution:
-    """Build a table with a progress bar on a terminal's standard error."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(f"optimal table for epsilon {epsilon:g}", total=1.0)
-        return build(epsilon, prior, lambda done: bar.update(task, completed=done))
-
-
 def build(
     epsilon: float,
     prior: tuple[float, ...] | None = None,
     progress: linear_program.Report | None = None,
 ) -> Solution:
-    """Solve the program, round to integers, remove the bias that rounding leaves, and audit."""
+    """Solve the program, round to integers and remove the bias that rounding leaves."""
     cells = linear_program.cells_for(epsilon)
     on_grid = None if prior is None else prior_on_grid(prior, cells)
     channel = linear_program.solve(epsilon, cells, on_grid, progress, min(MARGIN, epsilon / 1000))
     design = unbiased(integer_weights(channel.channel), channel.values)
-    solution = Solution(design, channel.limit)
-    solution._require_promise(epsilon)
-    return solution
-
-
-def integer_weights(channel: Floats) -> Ints:
-    """Round probabilities to weights with row sums of 2^52; the largest column takes the rest."""
-    weights = np.rint(channel * WHOLE).astype(np.int64)
-    weights[:, int(channel.min(axis=0).argmax())] += WHOLE - weights.sum(axis=1)
-    return weights
+    return Solution(design, channel.limit)
 
 
 def prior_on_grid(prior: Sequence[float], cells: int) -> Floats:

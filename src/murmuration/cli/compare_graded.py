@@ -1,0 +1,138 @@
+"""`murmur compare graded`: mechanisms for graded ranges, their errors and whose promise is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from murmuration.cli.compare import private_values
+from murmuration.cli.output import (
+    checked_plot,
+    console,
+    emit_json,
+    parse_epsilons,
+    parse_numbers,
+    progress_bar,
+    pyplot,
+    save_plot,
+)
+from murmuration.compare import CROWDS
+from murmuration.compare_graded import Layout, Row, contests
+from murmuration.compare_graded import compare as run_compare
+from murmuration.randomness import seeded_rng
+
+
+def graded(
+    epsilon: Annotated[str, typer.Option(help="A list, such as 0.1,0.5,1.")] = "0.1,0.2,0.5,1",
+    grades: Annotated[
+        str, typer.Option(help="The budget of each range, in units of epsilon.")
+    ] = "5,4,3,2,1",
+    edges: Annotated[
+        str, typer.Option(help="Where ranges meet, between -1 and 1.")
+    ] = "-0.6,-0.2,0.2,0.6",
+    semantics: Annotated[str, typer.Option(help="max or min: two different ranges.")] = "max",
+    data: Annotated[
+        str, typer.Option(help=f"A CSV file, or one of: {', '.join(CROWDS)}.")
+    ] = "uniform",
+    column: Annotated[str | None, typer.Option(help="The column of the CSV file.")] = None,
+    low: Annotated[float | None, typer.Option(help="Lower end of the range.")] = None,
+    high: Annotated[float | None, typer.Option(help="Upper end.")] = None,
+    people: Annotated[int, typer.Option(min=1, help="How many, of a named crowd.")] = 100_000,
+    runs: Annotated[int, typer.Option(min=2, help="Collections to simulate per line.")] = 150,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same table.")] = 1,
+    plot: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path(
+        "out/compare-graded.png"
+    ),
+    no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Simulate collections on graded ranges: error of the mean, exact loss, budget kept or not."""
+    if not no_plot:
+        checked_plot(plot)
+    layout = Layout(parse_numbers("--grades", grades), parse_numbers("--edges", edges), semantics)
+    epsilons = parse_epsilons(epsilon)
+    values = private_values(data, column, low, high, people, seed)
+    rows: list[Row] = []
+    with progress_bar() as bar:
+        task = bar.add_task("comparing", total=sum(len(contests(layout, e)) for e in epsilons))
+        for found in run_compare(values, layout, epsilons, runs, seeded_rng(seed)):
+            rows += found
+            bar.advance(task)
+    title = f"{data}{f' {column}' if column else ''}, {len(values):,} people, {runs} runs"
+    if as_json:
+        emit_json([dataclasses.asdict(row) for row in rows])
+    else:
+        _print(rows, title, semantics)
+    if not no_plot:
+        save_plot(draw(rows, title), plot)
+
+
+def _print(rows: list[Row], title: str, semantics: str) -> None:
+    table = Table(title=f"mean absolute error of the mean x 10,000: {title}")
+    table.add_column("eps", no_wrap=True)
+    table.add_column("mechanism", no_wrap=True)
+    for heading in ("error", "predicted", "loss", "promised"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for epsilon in dict.fromkeys(row.epsilon for row in rows):
+        for row in (row for row in rows if row.epsilon == epsilon):
+            loss = f"{row.loss:.4g}"
+            table.add_row(
+                f"{epsilon:g}",
+                row.label,
+                f"{row.error * 1e4:.0f} ± {row.stderr * 1e4:.0f}",
+                "-" if row.predicted is None else f"{row.predicted * 1e4:.0f}",
+                loss if row.kept else f"[bold red]{loss} ![/]",
+                f"{row.budget:.4g}",
+            )
+        table.add_section()
+    console.print(table)
+    console.print(
+        f"loss: the largest between any two values; !: some pair of ranges exceeds its own budget "
+        f"({semantics}). one budget: the smallest, the largest epsilon that keeps all of them.",
+        style="dim",
+    )
+
+
+def draw(rows: list[Row], title: str) -> Any:
+    """Return a figure: error against epsilon (left), against how often hiera uses a bit (right)."""
+    plt = pyplot()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5))
+    markers = "osD^v<>PX*"
+    plain = [row for row in rows if row.mu in (0, 1)]
+    for index, label in enumerate(dict.fromkeys(row.label for row in plain)):
+        mine = [row for row in plain if row.label == label]
+        left.errorbar(
+            [row.epsilon for row in mine],
+            [row.error for row in mine],
+            yerr=[row.stderr for row in mine],
+            label=label + ("" if all(row.kept for row in mine) else " (promise broken)"),
+            marker=markers[index % 10],
+            ls="-" if all(row.kept for row in mine) else "--",
+            ms=5,
+            color=f"C{index % 10}",
+        )
+    left.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="mean absolute error")
+    left.set_xticks(sorted({row.epsilon for row in rows}))
+    left.get_xaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
+    left.set_title(f"error against epsilon: {title}", fontsize=10)
+    for epsilon in dict.fromkeys(row.epsilon for row in rows):
+        mine = [row for row in rows if row.mu and row.predicted and row.epsilon == epsilon]
+        x = [row.mu for row in mine]
+        drawn = right.plot(x, [(row.predicted or 0) / (mine[0].predicted or 1) for row in mine])
+        share = [row.error / mine[0].error for row in mine]
+        right.plot(x, share, "o", color=drawn[0].get_color(), label=f"{epsilon:g}")
+    right.axhline(1, color="black", lw=1)
+    right.set(xlabel="mu: how often hiera uses a bit", ylabel="error / error with mu = 1")
+    right.set_xticks(sorted({row.mu for row in rows if row.mu}))
+    right.set_title("reuse only adds noise: lines predicted, marks measured", fontsize=10)
+    right.legend(title="epsilon", fontsize=9)
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+        axes.minorticks_off()
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=9)
+    return figure

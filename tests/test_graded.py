@@ -72,10 +72,12 @@ def test_coverage(case: GradedCase) -> None:
     checks.check_coverage(case.make(), tight=False)
 
 
-@pytest.mark.parametrize("case", KEPT, ids=str)
+# graded-optimal is solved in floating point: a campaign publishes its table.
+PORTABLE = [case for case in KEPT if case.name != "graded-optimal"]
+
+
+@pytest.mark.parametrize("case", PORTABLE, ids=str)
 def test_reports_are_what_they_always_were(case: GradedCase) -> None:
-    if case.name == "graded-optimal":
-        pytest.skip("its table is solved in floating point: a campaign publishes it")
     assert json.loads(json.dumps(vector(case))) == json.loads(golden_file(case).read_text())
 
 
@@ -571,8 +573,8 @@ def test_the_exact_matrix_is_the_maximum_over_all_rows() -> None:
 
 
 def write_missing() -> None:
-    for case in KEPT:
-        if case.name != "graded-optimal" and not golden_file(case).exists():
+    for case in PORTABLE:
+        if not golden_file(case).exists():
             golden_file(case).write_text(json.dumps(vector(case), indent=1) + "\n")
 
 

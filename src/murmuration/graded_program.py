@@ -44,9 +44,12 @@ from murmuration.linear_program import (
 GAP = 1e-3
 # Good enough once a round gains next to nothing: the bound lags behind the objective.
 LOOSE_GAP = 4e-3
+# A table this large takes ten seconds a round, which must gain at least this share.
+LARGE = 10_000
+LARGE_GAIN = 0.02
 MARGIN = 3e-6
 ROUNDING_SHARE = 0.003
-MOST_CELLS = 128
+MOST_CELLS = 64
 MOST_ROUNDS = 40
 PRICING_ROUNDS = 12
 FIRST_VALUES = 65
@@ -146,7 +149,9 @@ def solve(
     """The best unbiased channel on ``points`` under the budgets r[g][h] between ranges.
 
     The channel keeps every budget minus ``margin`` (3e-6, or a thousandth of the smallest budget),
-    which leaves room to round it to integers; the bound is for the budgets themselves.
+    which leaves room to round it to integers; the bound is for the budgets themselves. Worst and
+    bound are within 0.4 %, except where all budgets are so large (5 and more) that closing the
+    gap would take minutes: there the bound may be 10 % lower, and the channel 2 % from the best.
     """
     borders, pairs, grid = _checked(edges, budgets, points)
     smallest = float(pairs.min())
@@ -172,7 +177,8 @@ def grid_for(edges: Numbers, budgets: Table) -> Floats:
     """The edges and evenly spaced points inside each range, at least one.
 
     A value between points at distance d adds at most d^2/4 to the variance. That is kept below
-    0.3 % of the least possible worst variance, unless it would take more than 128 cells or so.
+    0.3 % of the least possible worst variance, unless it would take more than 64 cells or so:
+    if all budgets are above 5 it can be several percent.
     """
     borders, pairs, _ = _checked(edges, budgets, edges)
     widest = math.sqrt(4 * ROUNDING_SHARE * two_point_bound(borders, pairs))
@@ -295,11 +301,17 @@ def _generate(problem: _Problem, floor: float, progress: Report | None) -> tuple
             bound, proof = lower, master.duals
         gap = 1 - max(bound, floor) / master.objective
         _tell(progress, gap)
-        if gap < GAP or (gap < LOOSE_GAP and before - master.objective < slack):
+        if gap < GAP or _settled(master, gap, before - master.objective):
             break
         before = master.objective
         master = _solve_master(problem, _exchange(master.used, hull, slack))
     return master, proof
+
+
+def _settled(master: _Master, gap: float, gain: float) -> bool:
+    """Whether a further round is not worth its time, to judge by what the last one gained."""
+    enough = LARGE_GAIN if master.table.size > LARGE else GAP / 4
+    return gain < enough * master.objective and (gap < LOOSE_GAP or master.table.size > LARGE)
 
 
 def _tell(progress: Report | None, gap: float) -> None:

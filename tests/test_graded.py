@@ -340,6 +340,25 @@ def test_the_factor_is_checked() -> None:
             hiera(0.5, factor=bad)
 
 
+@pytest.mark.parametrize("name", ["graded-bit", "graded-optimal"])
+def test_half_of_hieras_error_inside_the_budgets(name: str) -> None:
+    """n = 1e5, five grades, budgets 5e..e, e = .1: on each of the three crowds."""
+    mechanism, published = murmuration.mechanism(name, epsilon=fives(0.1), edges=PAPER), hiera(0.1)
+    assert mechanism.loss().holds
+    rng, n, runs = np.random.default_rng(17), 100_000, 150
+    for crowd in CROWDS.values():
+        values = crowd(rng, n)
+        ours, theirs = (
+            np.mean(
+                [abs(m.estimate(t).value - values.mean()) for t in simulated(m, values, runs, 71)]
+            )
+            for m in (mechanism, published)
+        )
+        assert ours <= 0.5 * theirs
+        expected = math.sqrt(2 / math.pi * mechanism.variance(values).mean() / n)
+        assert abs(ours - expected) < STANDARD_ERRORS * 0.756 * expected / math.sqrt(runs)
+
+
 # --- the likelihood reading --------------------------------------------------------------------
 
 

@@ -62,6 +62,8 @@ class Estimate:
     n: int
     epsilon: float
     about: About
+    note: str = ""
+    """What the reader should know about how this was made; empty when there is nothing to say."""
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the normal interval that covers the true mean with probability `level`."""
@@ -79,7 +81,8 @@ class Estimate:
 
     def __str__(self) -> str:
         low, high = self.interval()
-        return f"{self.value:.6g} [{low:.6g}, {high:.6g}] (95%, {self.about}, n={self.n:,})"
+        said = f"; {self.note}" if self.note else ""
+        return f"{self.value:.6g} [{low:.6g}, {high:.6g}] (95%, {self.about}, n={self.n:,}{said})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +113,8 @@ class FrequencyEstimate:
     """The unbiased estimate behind a processed one; None when this one is unbiased itself."""
     noise: float | None = None
     """The standard error of an item that nobody has."""
+    note: str = ""
+    """What the reader should know about how this was made; empty when there is nothing to say."""
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends of an interval for each item, each right with probability `level`.
@@ -136,7 +141,8 @@ class FrequencyEstimate:
         shown = ", ".join(f"{share:.4f}" for share in self.value[:8])
         more = f", ... ({len(self.value)} items)" if len(self.value) > 8 else ""
         done = f", {' then '.join(self.steps)}" if self.steps else ""
-        return f"[{shown}{more}] ({self.about}, n={self.n:,}{done})"
+        said = f"; {self.note}" if self.note else ""
+        return f"[{shown}{more}] ({self.about}, n={self.n:,}{done}{said})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ average of the f_t with weights that add up to 1:
     total         the plain sum of all reports, w_t = n_t/n: right whoever picks which level
     optimal       OC of the MPLDP paper, w_t ~ n_t/V_t: the least noise
     generalised   w_t ~ n_t/(V_t + S), the least error, and guarded: it looks whether the levels
-                  agree, and goes back to the plain sum as they do not
+                  agree, and goes back to the plain sum if they do not
     perturbed     OP of the paper: an oracle that needs the true histogram, for experiments only
 
 All but the plain sum rest on one assumption: that the choice of a level does not depend on the
@@ -110,8 +110,8 @@ def generalised(
         r(u) = p-2 up to the u that levels that agree exceed once in 1/`level` times, and
         r(u) = 2(p-2) x/(1+x), x = (u_0/u)^((p-2)/2), beyond that u_0.
 
-    If nobody's level depends on the value, GLS is independent of D, and Stein's identity gives
-    the expected squared error of all items together. It is that of the plain sum less
+    The errors of GLS and of D are uncorrelated (else a mixture would beat GLS), so Stein's
+    identity gives the expected squared error of all items together: that of the plain sum less
     E[r(2(p-2) - r)/u + 4 r'] lambda at least, whatever the bias of GLS may be. Up to u_0 that is
     what Green and Strawderman (1991) gain; beyond, r falls as fast as it can without a loss, so
     that the bias left in single items vanishes too. Going over to the plain sum at once when a
@@ -468,7 +468,7 @@ def _reach(u: float, usual: float, most: float) -> float:
     """
     if u <= usual:
         return most
-    share = (usual / u) ** (most / 2)
+    share = float((usual / u) ** (most / 2))
     return 2 * most * share / (1 + share)
 
 

@@ -1,0 +1,155 @@
+"""`murmur compare levels`: ways to combine the privacy levels that people choose."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from murmuration.cli.compare import parse_epsilons
+from murmuration.cli.output import (
+    checked_plot,
+    console,
+    emit_json,
+    progress_bar,
+    pyplot,
+    save_plot,
+)
+from murmuration.compare_levels import COLLECTIONS, CROWDS, Row, Setting, compare_levels
+from murmuration.errors import ParameterError
+from murmuration.levels import Levels
+from murmuration.randomness import seeded_rng
+
+
+def levels(
+    epsilon: Annotated[str, typer.Option(help="A list, such as 1,3,6.")] = "1,3,6",
+    shift: Annotated[
+        str,
+        typer.Option(
+            help="Percentage points by which people with a frequent item pick the most open level "
+            "more often; a list, tried at the last epsilon."
+        ),
+    ] = "0,2,5,10,20",
+    offered: Annotated[
+        str, typer.Option("--levels", help="The levels and their parts of epsilon.")
+    ] = "high=1/3,medium=1/2,low=1",
+    data: Annotated[str, typer.Option(help=f"One of: {', '.join(CROWDS)}.")] = "flat",
+    people: Annotated[int, typer.Option(min=1, help="How many simulated people.")] = 10_000,
+    runs: Annotated[int, typer.Option(min=2, help="Collections to simulate per line.")] = 20,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="Also OP, which needs the true histogram.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same table.")] = 1,
+    plot: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path(
+        "out/compare-levels.png"
+    ),
+    no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Simulate collections in which people choose their privacy level, and compare the errors.
+
+    Five attributes of 5 to 25 items, as in the MPLDP paper; NSE is the squared error of all
+    counts, divided by the number of people.
+    """
+    if not no_plot:
+        checked_plot(plot)
+    setting = Setting(people, data, levels=Levels.parse(offered), seed=seed)
+    rows = _simulate(setting, parse_epsilons(epsilon), parse_shifts(shift), runs, oracle)
+    title = f"{data}, {people:,} people, {runs} runs"
+    if as_json:
+        emit_json([dataclasses.asdict(row) for row in rows])
+    else:
+        _print(rows, title)
+    if not no_plot:
+        save_plot(draw(rows, title), plot)
+
+
+def parse_shifts(text: str) -> list[float]:
+    """Read a comma-separated list of percentage points; 0 is always among them.
+
+    >>> parse_shifts("5,10")
+    [0.0, 5.0, 10.0]
+    """
+    try:
+        return sorted({0.0, *(float(part) for part in text.split(","))})
+    except ValueError:
+        raise ParameterError(f"--shift takes numbers with commas between; got {text!r}") from None
+
+
+def _simulate(
+    setting: Setting, epsilons: list[float], shifts: list[float], runs: int, oracle: bool
+) -> list[Row]:
+    """Run all epsilons without a shift, then the other shifts at the last epsilon."""
+    parts = [(epsilons, shifts[:1]), (epsilons[-1:], shifts[1:])]
+    lines = sum(len(collection.readers) for collection in COLLECTIONS) + oracle
+    rows: list[Row] = []
+    with progress_bar() as bar:
+        jobs = lines * sum(len(some) * len(moved) for some, moved in parts)
+        task = bar.add_task("comparing", total=jobs)
+        rng = seeded_rng(setting.seed)
+        for some, moved in parts:
+            for row in compare_levels(setting, some, runs, rng, moved, oracle):
+                rows.append(row)
+                bar.advance(task)
+    return rows
+
+
+def _print(rows: list[Row], title: str) -> None:
+    table = Table(title=f"NSE of all histograms: {title}")
+    for heading in ("epsilon", "shift", "method"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("NSE", "of BRR"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for place in dict.fromkeys((row.epsilon, row.shift) for row in rows):
+        mine = [row for row in rows if (row.epsilon, row.shift) == place]
+        for row in mine:
+            table.add_row(
+                f"{row.epsilon:g}",
+                f"{row.shift:g}",
+                row.method,
+                f"{row.nse:.4g} ± {row.stderr:.1g}",
+                f"{row.nse / mine[0].nse:.3f}",
+            )
+        table.add_section()
+    console.print(table)
+    console.print(
+        "BRR: plain sum; OC: least noise, trusts that levels do not depend on the data; GLS: least "
+        "error, guarded. shift: how much they depend, in percentage points.",
+        style="dim",
+    )
+
+
+def draw(rows: list[Row], title: str) -> Any:
+    """Return a figure: error against epsilon (left) and against the shift (right)."""
+    plt = pyplot()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5))
+    markers, last = "osD^v<>PX*", rows[-1].epsilon
+    for index, method in enumerate(dict.fromkeys(row.method for row in rows)):
+        style = {"color": f"C{index % 10}", "marker": markers[index % 10], "ms": 5, "lw": 1}
+        mine = [row for row in rows if row.method == method]
+        still = [row for row in mine if row.shift == 0]
+        moved = [row for row in mine if row.epsilon == last]
+        _curve(left, [row.epsilon for row in still], still, label=method, **style)
+        _curve(right, [row.shift for row in moved], moved, **style)
+    for axes in (left, right):
+        axes.set(yscale="log", ylabel="NSE = squared error of counts / n")
+        axes.grid(alpha=0.3)
+    left.set(xscale="log", xlabel="epsilon")
+    left.set_xticks(sorted({row.epsilon for row in rows}))
+    left.get_xaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
+    left.get_xaxis().set_minor_locator(plt.NullLocator())
+    right.set(xlabel="shift of the level choice for head items, percentage points")
+    left.set_title(f"levels that do not depend on the data\n{title}", fontsize=10)
+    right.set_title(f"levels that do, at epsilon {last:g}\n{title}", fontsize=10)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=9)
+    return figure
+
+
+def _curve(axes: Any, x: list[float], rows: list[Row], **style: Any) -> None:
+    """Draw means with their standard errors."""
+    bars = [row.stderr for row in rows]
+    axes.errorbar(x, [row.nse for row in rows], yerr=bars, **style)

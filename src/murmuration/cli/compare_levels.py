@@ -110,7 +110,7 @@ def _print(rows: list[Row], title: str) -> None:
                 f"{row.epsilon:g}",
                 f"{row.shift:g}",
                 row.method,
-                f"{row.nse:.4g} ± {row.stderr:.1g}",
+                f"{_plain(row.nse)} ± {_plain(row.stderr)}",
                 f"{row.nse / mine[0].nse:.3f}",
             )
         table.add_section()
@@ -120,6 +120,15 @@ def _print(rows: list[Row], title: str) -> None:
         "error, guarded. shift: how much they depend, in percentage points.",
         style="dim",
     )
+
+
+def _plain(number: float) -> str:
+    """Write three digits or the whole number, never an exponent for thousands.
+
+    >>> _plain(36170.4), _plain(2.6489)
+    ('36,170', '2.65')
+    """
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def draw(rows: list[Row], title: str) -> Any:

@@ -31,7 +31,7 @@ STUDIED = ("BRR", "OC", "GLS", "subset + GLS")
 def paper_table(runs: int, data: str) -> None:
     """Print the NSE of every method for 1,000 and for 10,000 people."""
     print(f"NSE, {data} data, n = 1,000 | 10,000, mean of {runs} runs (standard error)\n")
-    print(f"{'epsilon':8}" + "".join(f"{method:>34}" for method in METHODS))
+    print(f"{'epsilon':8}" + "".join(f"{method:>40}" for method in METHODS))
     settings = [Setting(people=people, data=data) for people in (1_000, 10_000)]
     for epsilon in EPSILONS:
         found = [
@@ -39,7 +39,7 @@ def paper_table(runs: int, data: str) -> None:
             for setting in settings
         ]
         cells = (" | ".join(_cell(rows, method) for rows in found) for method in METHODS)
-        print(f"{epsilon:<8g}" + "".join(f"{cell:>34}" for cell in cells), flush=True)
+        print(f"{epsilon:<8g}" + "".join(f"{cell:>40}" for cell in cells), flush=True)
     print()
 
 

@@ -199,7 +199,8 @@ def measure(
     survey = Survey(
         epsilon, setting.sizes, setting.levels, collection.mechanism, how=collection.how
     )
-    columns, draw = setting.columns(), np.random.default_rng(setting.seed)
+    # Levels from a stream of their own: with the values' one they would depend on the values.
+    columns, draw = setting.columns(), np.random.default_rng([setting.seed, 1])
     errors = np.array(
         [_run(setting, survey, collection, columns, shift, draw, rng) for _ in range(runs)]
     )

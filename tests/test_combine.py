@@ -1,0 +1,470 @@
+"""Many privacy levels into one estimate: weights, error, intervals, and the guard."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from murmuration import combine, mechanism, seeded_rng
+from murmuration.compare_levels import COLLECTIONS, Setting, measure
+from murmuration.contract import Tally
+from murmuration.errors import EmptyError, MismatchError, ParameterError
+from murmuration.levels import Survey
+from murmuration.postprocess import base_cut
+
+FACTORS = (1 / 3, 1 / 2, 1.0)
+STANDARD_ERRORS = 4.5
+
+
+def at_levels(name, epsilon, **size):
+    return [mechanism(name, epsilon=epsilon * factor, **size) for factor in FACTORS]
+
+
+def crowd(data, k, n):
+    if data == "flat":
+        return np.arange(n) * k // n
+    shares = np.arange(1, k + 1) ** -1.2
+    return np.random.default_rng(3).choice(k, n, p=shares / shares.sum())
+
+
+def choose(head, points, draw):
+    """Pick levels; of the head, so many points more pick the last level instead of the first."""
+    uniform = draw.random(len(head))
+    places = np.minimum((3 * uniform).astype(int), 2)
+    return np.where(head & (uniform < points / 100), 2, places)
+
+
+@cache
+def channel(m):
+    table = m.channel()
+    return table / table.sum(axis=1, keepdims=True)
+
+
+def count(m, items, draw):
+    """Draw a level's tally by its law, without its reports: bits are independent, symbols not."""
+    own = np.bincount(items, minlength=m.k)
+    n = int(own.sum())
+    if m.name == "sue":
+        bits = draw.binomial(own, float(m.p)) + draw.binomial(n - own, float(m.q))
+        return Tally(m, bits, n)
+    if m.name == "grr":
+        rows = [draw.multinomial(c, row) for c, row in zip(own, channel(m), strict=True)]
+        return Tally(m, np.sum(rows, axis=0), n)
+    return m.tally(m.privatize(items, seeded_rng(int(draw.integers(1 << 40)))))
+
+
+def collect(levels, items, points, draw):
+    picked = choose(items < max(1, levels[0].k // 5), points, draw)
+    return [count(m, items[picked == level], draw) for level, m in enumerate(levels)]
+
+
+def collect_numbers(levels, values, points, draw):
+    picked = choose(values > 0, points, draw)
+    rng = seeded_rng(int(draw.integers(1 << 40)))
+    return [m.tally(m.privatize(values[picked == level], rng)) for level, m in enumerate(levels)]
+
+
+# --- weights -----------------------------------------------------------------------------------
+
+
+def test_optimal_weights_are_those_of_theorem_2() -> None:
+    n, epsilon, k = np.array([500, 1500, 4000]), 1.8, 6
+    levels = at_levels("sue", epsilon, k=k)
+    tallies = [Tally(m, np.full(k, c // 3), int(c)) for m, c in zip(levels, n, strict=True)]
+    s = np.exp(epsilon * np.array(FACTORS) / 2)
+    d = n * (s - 1) ** 2 / s
+    found = combine.optimal(tallies)
+    assert_allclose(found.weights, d / d.sum(), rtol=1e-7)
+    # Equation (11): MSE of the counts is k n^2 / sum D; ours is of shares, one item nobody has.
+    assert found.estimate.noise**2 == pytest.approx(1 / d.sum(), rel=1e-7)
+
+
+def test_plain_sum_of_equal_levels_is_the_estimate_of_all_their_people() -> None:
+    for m in (mechanism("subset", epsilon=1.0, k=7), mechanism("sue", epsilon=3.0, k=7)):
+        items, draw = crowd("zipf", 7, 9000), np.random.default_rng(1)
+        parts = [count(m, items[start::3], draw) for start in range(3)]
+        for about in ("participants", "population"):
+            together = m.estimate(Tally.merge(parts), about)
+            for method in (combine.total, combine.optimal, combine.generalised):
+                found = method(parts, about)
+                assert_allclose(found.weights, 1 / 3)
+                assert_allclose(found.estimate.value, together.value, atol=1e-12)
+                assert_allclose(found.estimate.stderr, together.stderr, rtol=0.02)
+                assert found.estimate.noise == pytest.approx(together.noise)
+
+
+def test_generalised_weights_are_optimal_for_noise_and_sampling() -> None:
+    """No other weights have a smaller error, about the participants or the population."""
+    tallies = collect(
+        at_levels("grr", 6.0, k=4), crowd("flat", 4, 6000), 0, np.random.default_rng(2)
+    )
+    pure = combine.generalised(tallies, guard=False)
+    levels = combine._Levels.read(tallies)
+    s, n = levels.spread.mean(), levels.people
+    v = n * levels.noise_if_alike.mean(axis=1)
+
+    def error(w, participants):
+        return (w**2 * (v + s) / n).sum() - participants * s / n.sum()
+
+    others = np.random.default_rng(3).dirichlet(np.ones(3), 2000)
+    for participants in (0, 1):
+        best = error(np.array(pure.weights), participants)
+        assert all(best <= error(w, participants) * (1 + 1e-12) for w in others)
+    # Written out in full, the participants' error is the same as by S/n less.
+    apart = np.array(pure.weights) - n / n.sum()
+    direct = (np.array(pure.weights) ** 2 * v / n).sum() + s * (apart**2 / n).sum()
+    assert direct == pytest.approx(error(np.array(pure.weights), 1))
+    assert np.argmax(combine.optimal(tallies).weights) == 2
+    assert combine.optimal(tallies).weights[2] > pure.weights[2] > n[2] / n.sum()
+
+
+def test_levels_that_nobody_chose_have_no_weight() -> None:
+    levels = at_levels("subset", 2.0, k=5)
+    only = levels[1].tally(levels[1].privatize(crowd("flat", 5, 3000), seeded_rng(1)))
+    tallies = [levels[0].empty(), only, levels[2].empty()]
+    for method in (combine.total, combine.optimal, combine.generalised):
+        found = method(tallies)
+        assert found.weights == (0.0, 1.0, 0.0)
+        assert found.p_value == 1
+        assert not found.fell_back
+        assert found.estimate.epsilon == levels[1].epsilon
+        assert_allclose(found.estimate.value, levels[1].estimate(only).value)
+        assert_allclose(found.estimate.stderr, levels[1].estimate(only).stderr)
+
+
+def test_few_reports_get_the_worst_case() -> None:
+    levels = at_levels("grr", 3.0, k=3)
+    tallies = [m.tally(np.zeros(40, dtype=np.uint8)) for m in levels]
+    found = combine.total(tallies).estimate
+    worst = np.sqrt(np.mean([m.worst_variance() for m in levels]) / 120)
+    assert_allclose(found.stderr, worst)
+    numbers = [m.tally(np.zeros(40, dtype=np.uint8)) for m in at_levels("duchi", 3.0)]
+    ours, theirs = (
+        combine.total(numbers, about).estimate.stderr for about in ("participants", "population")
+    )
+    assert theirs**2 == pytest.approx(ours**2 + 1 / 120)
+
+
+# --- error -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("method", "points"), [("total", 15), ("optimal", 0), ("generalised", 0)])
+@pytest.mark.parametrize("name", ["sue", "grr", "subset"])
+def test_unbiased(name, method, points) -> None:
+    """The plain sum whoever picks what, the others when levels do not depend on the data."""
+    runs, k, items = 120, 5, crowd("zipf", 5, 1500)
+    draw, levels = np.random.default_rng(4), at_levels(name, 3.0, k=k)
+    options = {"guard": False} if method == "generalised" else {}
+    found = np.array(
+        [
+            getattr(combine, method)(collect(levels, items, points, draw), **options).estimate.value
+            for _ in range(runs)
+        ]
+    )
+    errors = found - np.bincount(items, minlength=k) / len(items)
+    assert (
+        np.abs(errors.mean(axis=0)) < STANDARD_ERRORS * errors.std(axis=0) / math.sqrt(runs)
+    ).all()
+
+
+def squared_errors(levels, items, points, runs, seed=6):
+    """Summed squared errors of the plain sum, the pure GLS and the guarded one, run by run."""
+    draw = np.random.default_rng(seed)
+    truth = np.bincount(items, minlength=levels[0].k) / len(items)
+    errors = np.empty((runs, 3))
+    for run in range(runs):
+        tallies = collect(levels, items, points, draw)
+        found = (
+            combine.total(tallies),
+            combine.generalised(tallies, guard=False),
+            combine.generalised(tallies),
+        )
+        errors[run] = [((one.estimate.value - truth) ** 2).sum() for one in found]
+    return errors
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "epsilon", "data", "points"),
+    [
+        *(("sue", 5, 3.0, "zipf", points) for points in (0, 2, 5, 10, 20)),
+        *(("grr", 5, 2.0, "flat", points) for points in (0, 5, 20)),
+        *(("sue", 25, 4.0, "zipf", points) for points in (0, 10, 20)),
+    ],
+)
+def test_never_worse_than_the_plain_sum(name, k, epsilon, data, points) -> None:
+    """At every strength of dependence, some of which make the pure GLS ten times worse."""
+    runs = 200
+    plain, pure, guarded = squared_errors(
+        at_levels(name, epsilon, k=k), crowd(data, k, 10_000), points, runs
+    ).T
+    excess = guarded - plain
+    assert excess.mean() <= 2 * excess.std() / math.sqrt(runs)
+    if points == 0:
+        gained, possible = plain.mean() - guarded.mean(), plain.mean() - pure.mean()
+        assert gained > (0.85 if k == 25 else 0.55) * possible
+    if points == 20 and k == 5:
+        assert pure.mean() > 2 * plain.mean()
+
+
+def expected_oc(setting, epsilon):
+    """OC's expected NSE by Theorem 2 and the participants' sampling error, for equal levels."""
+    survey, nse = Survey(epsilon, setting.sizes, mechanism="sue"), 0.0
+    for attribute, items in zip(survey.attributes, setting.columns(), strict=True):
+        precision = np.array([1 / float(m.variance(0.0)) for m in attribute.at_levels])
+        weights, shares = precision / precision.sum(), np.bincount(items) / len(items)
+        nse += 3 * attribute.k / precision.sum()
+        nse += 3 * ((weights - 1 / 3) ** 2).sum() * (shares * (1 - shares)).sum()
+    return nse
+
+
+@pytest.mark.parametrize("data", ["flat", "zipf"])
+def test_deployable_beats_oc_in_the_papers_setting(data) -> None:
+    """Five attributes, 10,000 people, epsilon 1: at most 0.4 of OC's squared error."""
+    setting, rng = Setting(data=data), seeded_rng(8)
+    oc = expected_oc(setting, 1.0)
+    runs = (8, 60, 8)
+    unary, subset, sampled = (
+        {row.method: row for row in measure(setting, collection, 1.0, 0.0, times, rng)}
+        for collection, times in zip(COLLECTIONS, runs, strict=True)
+    )
+    assert abs(unary["OC"].nse - oc) < STANDARD_ERRORS * unary["OC"].stderr
+    assert subset["subset + GLS + simplex"].nse <= 0.4 * oc
+    assert sampled["sample 1 + subset"].nse <= 0.2 * oc
+
+
+# --- intervals ---------------------------------------------------------------------------------
+
+
+def slack(level, runs):
+    return 4 * math.sqrt(level * (1 - level) / runs)
+
+
+@pytest.mark.parametrize("about", ["participants", "population"])
+@pytest.mark.parametrize("name", ["sue", "grr"])
+def test_intervals_cover(name, about) -> None:
+    """Pure GLS and OC as often as they say; guarded at least that; the sum whoever picks what."""
+    level, runs, k, n = 0.9, 200, 4, 6000
+    population = np.array([0.6, 0.25, 0.1, 0.05])
+    draw, levels = np.random.default_rng(9), at_levels(name, 3.0, k=k)
+    fixed = draw.choice(k, n, p=population)
+    hits = dict.fromkeys(("optimal", "pure", "guarded", "dependent"), 0.0)
+    fell_back = 0
+    for _ in range(runs):
+        items = fixed if about == "participants" else draw.choice(k, n, p=population)
+        truth = np.bincount(items, minlength=k) / n if about == "participants" else population
+        fair, unfair = (collect(levels, items, points, draw) for points in (0, 30))
+        found = {
+            "optimal": combine.optimal(fair, about),
+            "pure": combine.generalised(fair, about, guard=False),
+            "guarded": combine.generalised(fair, about),
+            "dependent": combine.generalised(unfair, about),
+        }
+        fell_back += found["dependent"].fell_back
+        for case, one in found.items():
+            low, high = one.estimate.interval(level)
+            hits[case] += ((low <= truth) & (truth <= high)).mean() / runs
+    assert fell_back == runs
+    for case, share in hits.items():
+        assert share > level - slack(level, runs), case
+        assert share < level + (1 if case == "guarded" else slack(level, runs)), case
+
+
+@pytest.mark.parametrize("about", ["participants", "population"])
+def test_intervals_of_numbers_cover(about) -> None:
+    level, runs, n = 0.9, 200, 6000
+    draw, levels = np.random.default_rng(10), at_levels("optimal", 6.0)
+    fixed = 2 * draw.beta(2, 3, n) - 1
+    cases = ("optimal", "pure", "guarded", "dependent")
+    hits, fell_back = dict.fromkeys(cases, 0.0), 0
+    for _ in range(runs):
+        values = fixed if about == "participants" else 2 * draw.beta(2, 3, n) - 1
+        truth = fixed.mean() if about == "participants" else 2 * 2 / 5 - 1
+        fair, unfair = (collect_numbers(levels, values, points, draw) for points in (0, 33))
+        found = (
+            combine.optimal(fair, about),
+            combine.generalised(fair, about, guard=False),
+            combine.generalised(fair, about),
+            combine.generalised(unfair, about),
+        )
+        fell_back += found[3].fell_back
+        for case, one in zip(cases, found, strict=True):
+            low, high = one.estimate.interval(level)
+            hits[case] += (low <= truth <= high) / runs
+    assert fell_back > 0.9 * runs
+    for case, share in hits.items():
+        assert share > level - slack(level, runs), case
+    assert hits["pure"] < level + slack(level, runs)
+
+
+# --- the guard ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "epsilon", "data", "runs"),
+    [
+        ("sue", 8, 1.5, "zipf", 1200),
+        ("grr", 5, 3.0, "zipf", 1200),
+        ("subset", 8, 2.0, "flat", 500),
+    ],
+)
+def test_guard_rejects_one_fair_collection_in_a_hundred(name, k, epsilon, data, runs) -> None:
+    draw, levels, items = (
+        np.random.default_rng(11),
+        at_levels(name, epsilon, k=k),
+        crowd(data, k, 3000),
+    )
+    found = np.array([combine.total(collect(levels, items, 0, draw)).p_value for _ in range(runs)])
+    for level in (0.01, 0.05):
+        bound = STANDARD_ERRORS * math.sqrt(level * (1 - level) / runs)
+        assert abs((found < level).mean() - level) < bound
+
+
+def test_guard_of_numbers_has_the_right_size_and_power() -> None:
+    draw, levels, runs = np.random.default_rng(12), at_levels("optimal", 4.0), 1200
+    values = 2 * draw.beta(2, 3, 3300) - 1
+    found = np.array(
+        [combine.total(collect_numbers(levels, values, 0, draw)).p_value for _ in range(runs)]
+    )
+    for level in (0.01, 0.05):
+        bound = STANDARD_ERRORS * math.sqrt(level * (1 - level) / runs)
+        assert abs((found < level).mean() - level) < bound
+    many = 2 * draw.beta(2, 3, 60_000) - 1
+    assert combine.generalised(collect_numbers(levels, many, 20, draw)).fell_back
+
+
+@pytest.mark.parametrize("name", ["sue", "grr"])
+def test_guard_sees_levels_that_depend_on_the_data(name) -> None:
+    draw, levels, items = (
+        np.random.default_rng(13),
+        at_levels(name, 3.0, k=10),
+        crowd("zipf", 10, 100_000),
+    )
+    for _ in range(20):
+        found = combine.generalised(collect(levels, items, 10, draw))
+        assert found.fell_back
+        assert "depends on the data" in found.note
+        assert found.note in str(found.estimate)
+        plain = np.array(combine.total(collect(levels, items, 10, draw)).weights)
+        assert np.abs(np.array(found.weights) - plain).max() < 0.02
+    assert not combine.generalised(collect(levels, items, 0, draw)).note
+
+
+def test_guarded_weights_lie_between_the_sum_and_gls() -> None:
+    draw, levels, items = (
+        np.random.default_rng(14),
+        at_levels("grr", 2.0, k=6),
+        crowd("zipf", 6, 8000),
+    )
+    for points in (0, 5, 10, 30):
+        tallies = collect(levels, items, points, draw)
+        sums, pure, ours = (
+            np.array(one.weights)
+            for one in (
+                combine.total(tallies),
+                combine.generalised(tallies, guard=False),
+                combine.generalised(tallies),
+            )
+        )
+        for weights in (sums, pure, ours):
+            assert weights.sum() == pytest.approx(1)
+        kept = (ours - sums) / (pure - sums)
+        assert kept.max() == pytest.approx(kept.min())
+        assert -1e-12 < kept[0] <= 1 + 1e-12
+
+
+def test_base_cut_works_on_a_combination() -> None:
+    items = np.zeros(9000, dtype=int)
+    tallies = collect(at_levels("subset", 2.0, k=40), items, 0, np.random.default_rng(15))
+    kept = base_cut(combine.generalised(tallies).estimate).value
+    assert kept[0] > 0.8
+    assert (kept[1:] == 0).mean() > 0.9
+
+
+# --- the oracle --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_oracle_never_raises_the_largest_error(seed) -> None:
+    items, draw = crowd("flat", 10, 2000), np.random.default_rng(seed)
+    tallies = collect(at_levels("sue", 1.0, k=10), items, 0, draw)
+    truth = np.bincount(items, minlength=10)
+    found = combine.perturbed(tallies, truth, iterations=30)
+    errors = np.array(found.errors)
+    assert len(errors) == 31
+    assert (np.diff(errors) <= 1e-12).all()
+    assert errors[-1] < errors[0]
+    gap = np.abs(found.estimate.value - truth / truth.sum()).max()
+    assert gap == pytest.approx(errors[-1])
+    assert isinstance(found, combine.Oracle)
+    assert "no collector has" in found.note
+    assert np.isinf(found.estimate.stderr).all()
+
+
+def test_oracle_starts_from_least_squares_which_is_not_oc() -> None:
+    """The paper says that the two agree; they do not, since one of them knows the answer."""
+    items, draw = crowd("flat", 10, 2000), np.random.default_rng(2)
+    tallies = collect(at_levels("sue", 1.0, k=10), items, 0, draw)
+    truth = np.bincount(items, minlength=10) / len(items)
+    found = np.array([tally.mechanism.estimate(tally).value for tally in tallies])
+    fitted, *_ = np.linalg.lstsq(found.T, truth, rcond=None)
+    first = combine.perturbed(tallies, truth, iterations=0)
+    assert_allclose(first.weights, fitted)
+    assert sum(first.weights) < 0.9
+    oc = combine.optimal(tallies)
+    errors = [((one.estimate.value - truth) ** 2).sum() for one in (first, oc)]
+    assert errors[0] < 0.6 * errors[1]
+
+
+def test_oracle_with_more_levels_than_directions() -> None:
+    """Equal levels and levels that answer the same leave the fit without a unique solution."""
+    m = mechanism("grr", epsilon=1.0, k=3)
+    one = m.tally(m.privatize(crowd("zipf", 3, 500), seeded_rng(1)))
+    found = combine.perturbed([one, one, m.empty()], [5, 3, 2])
+    assert found.weights[0] == pytest.approx(found.weights[1])
+    assert found.weights[2] == 0
+    assert np.isfinite(found.errors).all()
+
+
+# --- mistakes ----------------------------------------------------------------------------------
+
+
+def test_mistakes_are_named() -> None:
+    grr, other, duchi = (
+        mechanism("grr", epsilon=1.0, k=3),
+        mechanism("grr", epsilon=1.0, k=4),
+        mechanism("duchi", epsilon=1.0),
+    )
+    harmony = mechanism("harmony", epsilon=1.0, d=2)
+    some = grr.tally([0, 1, 2])
+    for method in (combine.total, combine.optimal, combine.generalised):
+        with pytest.raises(EmptyError, match="no levels"):
+            method([])
+        with pytest.raises(EmptyError, match="at any level"):
+            method([grr.empty(), grr.empty()])
+        with pytest.raises(MismatchError, match="same k items"):
+            method([some, other.empty()])
+        with pytest.raises(MismatchError, match="same k items"):
+            method([some, duchi.empty()])
+        with pytest.raises(MismatchError, match="one by one"):
+            method([harmony.empty()])
+        with pytest.raises(MismatchError, match="list of tallies"):
+            method(some)
+        with pytest.raises(MismatchError, match="list of tallies"):
+            method([1])
+        with pytest.raises(ParameterError, match="an estimate is about"):
+            method([some], about="everyone")
+    for level in (0, 1, -1, math.nan):
+        with pytest.raises(ParameterError, match="level of a test"):
+            combine.generalised([some], level=level)
+    for truth in ([1, 2], [[1, 2, 3]], [-1, 1, 1], [0, 0, 0], [math.nan, 1, 1]):
+        with pytest.raises(ParameterError, match="true histogram"):
+            combine.perturbed([some], truth)
+    for iterations in (-1, 1.5, True):
+        with pytest.raises(ParameterError, match="iterations"):
+            combine.perturbed([some], [1, 1, 1], iterations)
+    with pytest.raises(ParameterError, match="no meaning for a number"):
+        combine.perturbed([duchi.tally([0, 1])], [1])

@@ -17,6 +17,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -120,9 +121,14 @@ class FrequencyMechanism(Mechanism):
         shares = np.asarray(x, dtype=np.float64)
         if not ((shares >= 0) & (shares <= 1)).all():
             raise InputError("a frequency is between 0 and 1")
-        gap = float((self.p - self.q) ** 2)
-        own, other = (float(r * (1 - r)) / gap for r in (self.p, self.q))
+        own, other = self._own_and_other
         return np.asarray(shares * own + (1 - shares) * other)
+
+    @cached_property
+    def _own_and_other(self) -> tuple[float, float]:
+        """r(1-r)/(p-q)^2 for r = p and r = q; kept, as exact fractions take their time."""
+        gap = float((self.p - self.q) ** 2)
+        return float(self.p * (1 - self.p)) / gap, float(self.q * (1 - self.q)) / gap
 
     def worst_variance(self) -> float:
         """Return the largest n Var of one item, over all its true frequencies."""

@@ -300,6 +300,21 @@ def test_intervals_of_numbers_cover(about) -> None:
     assert hits["pure"] < level + slack(level, runs)
 
 
+@pytest.mark.parametrize("points", [5, 10, 15])
+def test_intervals_cover_when_levels_depend_too_little_to_be_seen(points) -> None:
+    """On average over items; even for the one item that decides, not far below."""
+    level, runs, k = 0.9, 200, 25
+    items, levels = crowd("zipf", k, 10_000), at_levels("sue", 4.0, k=k)
+    truth, draw, hits = np.bincount(items, minlength=k) / len(items), np.random.default_rng(16), 0.0
+    for _ in range(runs):
+        low, high = combine.generalised(collect(levels, items, points, draw)).estimate.interval(
+            level
+        )
+        hits = hits + ((low <= truth) & (truth <= high)) / runs
+    assert hits.mean() > level
+    assert hits[0] > 0.82 - slack(0.82, runs)
+
+
 # --- the guard ---------------------------------------------------------------------------------
 
 

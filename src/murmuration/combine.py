@@ -116,15 +116,18 @@ def generalised(
     what Green and Strawderman (1991) gain; beyond, r falls as fast as it can without a loss, so
     that the bias left in single items vanishes too. Going over to the plain sum at once when a
     test rejects (the simpler guard) was measured up to 3% worse than the plain sum, this one never.
-    Of what GLS gains over the sum, levels that agree keep two thirds at k = 5, 95% at k = 25.
+    Of what GLS gains over the sum, levels that agree keep nearly two thirds at k = 5, 95% at k = 25.
 
     With 2 or 3 items, and for a number, nothing can promise that: the plain sum is admissible.
     There p-2 is replaced by 1: two thirds of the gain for a number, at most a quarter is lost.
 
     `fell_back` is set, and the note says so, when Cochran's test rejects at `level`: then the
     choice of level depends on the data, and the standard errors are those of the plain sum. Else
-    they are between those of GLS and of the sum, by Stein's estimate of the risk: they count the
-    bias that may be left. `guard=False` is the pure GLS, for levels that are drawn by lot.
+    they are between those of GLS and of the sum, by Stein's estimate of the risk, and more for
+    items that differ most: they count the bias that may be left. On average over items intervals
+    cover at least as often as they say; for one item among 25 that alone decides who picks which
+    level, 84% were measured for 90%, before the dependence is strong enough for the test.
+    `guard=False` is the pure GLS, for levels that are drawn by lot.
 
     >>> from murmuration import mechanism, seeded_rng
     >>> levels = [mechanism("subset", epsilon=epsilon, k=8) for epsilon in (0.5, 2.0)]
@@ -143,11 +146,10 @@ def generalised(
     levels = _Levels.read(tallies)
     if not guard:
         return levels.combination(levels.least_error, about)
-    kept, unsure = levels.lean(level)
+    kept, gained = levels.lean(level)
     weights = levels.plain + kept * (levels.least_error - levels.plain)
-    if levels.p_value < level:
-        return levels.combination(weights, about, 1.0, FELL_BACK)
-    return levels.combination(weights, about, unsure)
+    note = FELL_BACK if levels.p_value < level else ""
+    return levels.combination(weights, about, levels.guarded(kept, 0 if note else gained), note)
 
 
 def perturbed(tallies: Sequence[Tally], truth: ArrayLike, iterations: int = 10) -> Oracle:
@@ -345,18 +347,17 @@ class _Levels:
         return float(chdtrc(freedom, q * free / max(self.items, 1))) if freedom else 1.0
 
     def lean(self, level: float) -> tuple[float, float]:
-        """Return a, how much of D = GLS - sum to add, and how much of its variance is in doubt."""
+        """Return a, how much of D = GLS - sum to add, and what part of its variance that gains."""
         apart = self.least_error - self.plain
         variance = float((apart**2 @ self.errors_if_alike).sum())
         distance = float(np.square(apart @ self.values).sum())
         if variance == 0 or distance == 0:
-            return 1.0, 0.0
+            return 1.0, 1.0
         largest = min(self._largest_eigenvalue(apart), variance)
         p, u = variance / largest, distance / largest
         usual = float(chdtri(p, level))
         kept = min(1.0, _reach(u, usual, max(p - 2, 1.0)) / u)
-        gained = kept * max(p - 2, 0.0) / p if u < usual else 0.0
-        return kept, 1 - gained
+        return kept, kept * max(p - 2, 0.0) / p if u < usual else 0.0
 
     def _largest_eigenvalue(self, apart: Floats) -> float:
         """Bound the largest variance of GLS - sum in any direction.
@@ -373,12 +374,12 @@ class _Levels:
     # --- the result ---
 
     def combination(
-        self, weights: Floats, about: str, unsure: float = 0.0, note: str = ""
+        self, weights: Floats, about: str, squares: Floats | None = None, note: str = ""
     ) -> Combination:
-        """Return the estimate with these weights."""
+        """Return the estimate with these weights; `squares` replace their own squared errors."""
         subject = About.parse(about)
         n = int(self.people.sum())
-        squares = self._squared_errors(weights, unsure)
+        squares = self.squared_errors(weights) if squares is None else squares
         if subject is About.POPULATION:
             squares = squares + self.spread / n
         value, stderr = weights @ self.values, np.sqrt(squares)
@@ -395,17 +396,21 @@ class _Levels:
             )
         return Combination(estimate, self.for_all(weights), self.p_value, bool(note), note)
 
-    def _squared_errors(self, weights: Floats, unsure: float) -> Floats:
-        """About the participants: noise, and sampling as far as the weights are not n_t/n.
-
-        Leaning estimates lie between GLS and the sum, and so do their errors.
-        """
-        if unsure:
-            ends = (self._squared_errors(w, 0.0) for w in (self.least_error, self.plain))
-            best, plain = ends
-            return np.asarray((1 - unsure) * best + unsure * plain)
+    def squared_errors(self, weights: Floats) -> Floats:
+        """About the participants: noise, and sampling as far as the weights are not n_t/n."""
         apart = (weights - self.plain) ** 2 / self.people
         return np.asarray(weights**2 @ self.noise + self.spread * apart.sum())
+
+    def guarded(self, kept: float, gained: float) -> Floats:
+        """Squared errors of sum + kept D: between those of the sum and of GLS, by what is gained.
+
+        That is right for all items together. One item may have much of the bias: D^2 less its
+        variance estimates the square of it, and that comes on top where it is above 0.
+        """
+        best, plain = (self.squared_errors(w) for w in (self.least_error, self.plain))
+        apart = self.least_error - self.plain
+        bias = np.maximum((apart @ self.values) ** 2 - apart**2 @ self.errors_if_alike, 0.0)
+        return np.asarray(gained * best + (1 - gained) * plain + kept**2 * bias)
 
     def for_all(self, weights: Floats) -> tuple[float, ...]:
         """Return the weights of all levels that were offered, 0 where nobody is."""

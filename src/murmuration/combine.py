@@ -116,7 +116,8 @@ def generalised(
     what Green and Strawderman (1991) gain; beyond, r falls as fast as it can without a loss, so
     that the bias left in single items vanishes too. Going over to the plain sum at once when a
     test rejects (the simpler guard) was measured up to 3% worse than the plain sum, this one never.
-    Of what GLS gains over the sum, levels that agree keep nearly two thirds at k = 5, 95% at k = 25.
+    Of what GLS gains over the sum, levels that agree keep nearly two thirds at k = 5 and 95% at
+    k = 25.
 
     With 2 or 3 items, and for a number, nothing can promise that: the plain sum is admissible.
     There p-2 is replaced by 1: two thirds of the gain for a number, at most a quarter is lost.
@@ -162,8 +163,9 @@ def perturbed(tallies: Sequence[Tally], truth: ArrayLike, iterations: int = 10) 
 
         |delta| <= (d_i - d_j)/|G_ij| for all other j,   |delta| <= d_i/G_ii
 
-    leaves no error larger than d_i; the largest such delta is taken. Errors are against the truth
-    throughout, as in the theorem; the printed Algorithm 3 measures them against the moved target.
+    leaves no error larger than d_i; the largest such delta is taken. This is what the proof of
+    the theorem shows. As printed, the theorem divides by G_jj, and then the largest error rises in
+    one run of six; the printed Algorithm 3 measures errors against the moved target, and diverges.
 
     The weights need not add up to 1. A fit to the truth has no standard error: it is infinite
     here, so that no interval is ever read off it. `errors` holds the largest error, step by step.

@@ -236,6 +236,14 @@ def test_deployable_beats_oc_in_the_papers_setting(data) -> None:
     assert sampled["sample 1 + subset"].nse <= 0.2 * oc
 
 
+def test_the_simulated_levels_do_not_depend_on_the_values() -> None:
+    """OC's error, which any dependence raises, is what Theorem 2 expects: in the first run too."""
+    setting = Setting(data="zipf")
+    rows = measure(setting, COLLECTIONS[0], 6.0, 0.0, 3, seeded_rng(8))
+    assert rows[1].method == "OC"
+    assert rows[1].nse < 1.5 * expected_oc(setting, 6.0)  # 75 shares, 3 runs: 1.5 is 5 sd away
+
+
 # --- intervals ---------------------------------------------------------------------------------
 
 
@@ -432,6 +440,13 @@ def test_oracle_starts_from_least_squares_which_is_not_oc() -> None:
     oc = combine.optimal(tallies)
     errors = [((one.estimate.value - truth) ** 2).sum() for one in (first, oc)]
     assert errors[0] < 0.6 * errors[1]
+
+
+def test_oracle_takes_the_largest_step_that_is_safe() -> None:
+    off = np.array([0.4, 1.0, 0.1])
+    assert combine._largest_step(off, 1, np.array([0.01, 0.5, 0.01])) == 2.0  # to no error at all
+    assert combine._largest_step(off, 1, np.array([-0.6, 0.5, 0.9])) == pytest.approx(1.0)
+    assert combine._largest_step(off, 1, np.array([0.3, 0.0, 0.3])) == 0.0
 
 
 def test_oracle_with_more_levels_than_directions() -> None:

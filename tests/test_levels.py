@@ -350,6 +350,25 @@ def test_sampling_asks_everybody_once_with_all_of_the_level() -> None:
     assert sum(map(Fraction, Survey(2.0, (4, 6)).budgets)) <= 2
 
 
+def test_those_asked_are_a_sample_of_all_participants() -> None:
+    """Their own spread counts, but for the part that they are of all: S (1/n_j - 1/n)."""
+    survey, columns = (
+        Survey(6.0, (4, 0), how="sample"),
+        [np.arange(9000) % 4, np.linspace(-1, 1, 9000)],
+    )
+    tallies = survey.tally(survey.privatize(columns, picked(9000), seeded_rng(1)))
+    for place, (own, found) in enumerate(zip(tallies, survey.estimate(tallies), strict=True)):
+        asked = sum(tally.n for tally in own)
+        inner, outer = (
+            np.square(survey.attributes[place].estimate(own, about=about).estimate.stderr)
+            for about in ("participants", "population")
+        )
+        expected = inner + (outer - inner) * (1 - asked / 9000)
+        assert_allclose(np.square(found.estimate.stderr), expected)
+        assert (expected > 1.05 * inner).all()
+        assert_allclose((outer - inner) * asked, 3 / 16 if place == 0 else 1 / 3, rtol=0.15)
+
+
 def test_mistakes_are_named() -> None:
     for arguments, message in (
         ({"epsilon": 0.0}, "epsilon must be"),

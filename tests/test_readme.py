@@ -25,4 +25,4 @@ def test_every_command_is_named() -> None:
     commands = Path(README.parent / "src/murmuration/cli").glob("*.py")
     for command in commands:
         if command.stem not in ("__init__", "output"):
-            assert f"murmur {command.stem}" in text
+            assert f"murmur {command.stem.replace('_', ' ')}" in text

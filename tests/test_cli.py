@@ -207,3 +207,103 @@ def test_large_epsilon_leaves_out_what_cannot_be_built() -> None:
     assert "duchi" in {row["name"] for row in json.loads(done.stdout)}
     options = ["--runs", "5", "--mechanism", "duchi", "--no-plot"]
     assert " - " in murmur("compare", "--epsilon", "15", *options).stdout
+
+
+PAPER_LAYOUT = ("--set", "edges=-0.6,-0.2,0.2,0.6")
+
+
+def test_audit_of_a_graded_layout(tmp_path) -> None:
+    budgets = ("--epsilon", "0.5,0.4,0.3,0.2,0.1")
+    picture = tmp_path / "loss.png"
+    done = murmur("audit", "hiera", *budgets, *PAPER_LAYOUT, "--plot", str(picture), code=1)
+    assert "BROKEN" in done.stdout
+    assert "0.8988 !" in done.stdout
+    assert picture.stat().st_size > 10_000
+    verdict = json.loads(murmur("audit", "graded-bit", *budgets, *PAPER_LAYOUT, "--json").stdout)
+    assert verdict["passed"] is True
+    assert verdict["accept_loss"] is None
+    losses, allowed = np.array(verdict["pairwise"]), np.array(verdict["budgets"])
+    assert losses.shape == (5, 5)
+    assert (losses <= allowed).all()
+    matrix = ("--epsilon", "1,0.5", "--set", "edges=0.3", "--set", "semantics=1,0.7;0.7,0.5")
+    assert "kept" in murmur("audit", "graded-bit", *matrix).stdout
+
+
+def test_a_loss_is_accepted_only_in_the_audits_own_words() -> None:
+    broken = ("audit", "dct", "--epsilon", "1")
+    words = json.loads(murmur(*broken, "--json", code=1).stdout)["accept_loss"]
+    assert words == "an infinite loss where 1.0 is promised"
+    murmur(*broken, code=1)
+    assert "accepted" in murmur(*broken, "--accept-loss", words).stdout
+    assert "accept_loss says" in murmur(*broken, "--accept-loss", "yes", code=2).stderr
+
+
+def test_audit_of_levels() -> None:
+    levels = ("--levels", "high=1/3,medium=1/2,low=1")
+    text = murmur("audit", "subset", "--epsilon", "1", "--set", "k=10", *levels).stdout
+    assert text.count("kept") == 3
+    found = json.loads(murmur("audit", "duchi", "--epsilon", "2", *levels, "--json").stdout)
+    assert found["medium"]["claimed"] == 1.0
+    assert all(level["passed"] for level in found.values())
+    murmur("audit", "dct", "--epsilon", "1", *levels, code=1)
+    for mistake in (["--empirical"], ["--set", "d=3"], ["--set", "k=1"]):
+        murmur("audit", "subset", "--epsilon", "1", "--set", "k=4", *levels, *mistake, code=2)
+    murmur("audit", "hiera", "--epsilon", "1", *levels, code=2)
+    murmur("audit", "duchi", "--epsilon", "1,2", *levels, code=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("audit", "hiera", "--epsilon", "1,0.5"), "edges"),
+        (("audit", "duchi", "--epsilon", "1,0.5"), "one epsilon"),
+        (("audit", "duchi", "--epsilon", "1", "--plot", "x.png"), "graded"),
+        (("audit", "graded-bit", "--epsilon", "1,2", "--set", "edges=7"), "edges go"),
+        (("audit", "graded-bit", "--epsilon", "1,two", "--set", "edges=0"), "numbers"),
+        (("compare", "graded", "--grades", "5,-1", "--edges", "0"), "above 0"),
+        (("compare", "graded", "--grades", "5,x"), "--grades takes numbers"),
+        (("compare", "graded", "--semantics", "most", "--no-plot"), "semantics"),
+        (("plan", "graded", "--epsilon", "1,2", "--edges", "0,1", "--people", "9"), "edges"),
+        (("plan", "--epsilon", "1"), "--people"),
+        (("compare", "levels", "--levels", "high"), "high=1/3"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_mistakes_about_grades_and_levels_are_one_clear_line(arguments, word) -> None:
+    assert word in murmur(*arguments, code=2).stderr.replace("\n", " ")
+
+
+def test_compare_graded(tmp_path) -> None:
+    few = ("--epsilon", "0.5", "--people", "2000", "--runs", "4")
+    picture = tmp_path / "graded.png"
+    text = murmur("compare", "graded", *few, "--plot", str(picture)).stdout
+    assert "graded-optimal" in text
+    assert picture.stat().st_size > 10_000
+    rows = json.loads(murmur("compare", "graded", *few, "--no-plot", "--json").stdout)
+    kept = {row["label"] for row in rows if row["kept"]}
+    assert {"graded-bit", "graded-optimal", "hiera, calibrated", "optimal, one budget"} == kept - {
+        "duchi, one budget"
+    }
+    assert [row["mu"] for row in rows if row["mu"]] == [1, 2, 3, 4, 5]
+
+
+def test_compare_levels(tmp_path) -> None:
+    few = ("--epsilon", "2", "--people", "500", "--runs", "3")
+    picture = tmp_path / "levels.png"
+    text = murmur("compare", "levels", *few, "--plot", str(picture)).stdout
+    assert "OC" in text
+    assert picture.stat().st_size > 10_000
+    assert json.loads(murmur("compare", "levels", *few, "--no-plot", "--json").stdout)
+
+
+def test_plan_graded() -> None:
+    common = ("--edges", "-0.6,-0.2,0.2,0.6", "--people", "1000")
+    pays = murmur("plan", "graded", "--epsilon", "0.5,0.4,0.3,0.2,0.1", *common).stdout
+    assert "grading pays" in pays
+    tails = ("--epsilon", "0.1,0.4,0.5,0.4,0.1")
+    nothing = json.loads(murmur("plan", "graded", *tails, *common, "--json").stdout)
+    assert nothing["advice"].startswith("grading buys nothing")
+    assert "two ends of the domain" in nothing["advice"]
+    assert nothing["limit"] < min(option["worst_variance"] for option in nothing["options"])
+    large = murmur("plan", "graded", "--epsilon", "9,8", "--edges", "0", "--people", "10").stdout
+    assert "graded-optimal" not in large

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,17 +15,14 @@ from murmuration.cli.plan import draw
 from murmuration.cli.plan import plan as command
 from murmuration.errors import ParameterError
 from murmuration.frequency import FrequencyMechanism
+from murmuration.mechanisms import numeric_names
 from murmuration.mechanisms.optimal import limit
-from murmuration.numeric import NumericMechanism
 from murmuration.plan import Attribute, choose_frequency, choose_numeric, influence, plan
 from test_cli import murmur
 
 FREQUENCY = [n for n, kind in mechanisms().items() if issubclass(kind, FrequencyMechanism)]
-MEAN = [
-    name
-    for name, kind in mechanisms().items()
-    if issubclass(kind, NumericMechanism) and kind.answers == "mean"
-]
+MEAN = [name for name in numeric_names() if mechanisms()[name].answers == "mean"]
+ALONE = SimpleNamespace(invoked_subcommand=None)
 EPSILONS = [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0]
 SIZES = [2, 3, 4, 5, 7, 8, 10, 16, 24, 32, 62, 100, 128, 500, 1024, 2048, 4096]
 
@@ -268,7 +266,7 @@ def test_command_as_json() -> None:
 )
 def test_command_mistakes_are_named(options, message, capsys) -> None:
     with pytest.raises(ParameterError, match=message):
-        command(1.0, 10, **{"no_plot": True, **options})
+        command(ALONE, 1.0, 10, **{"no_plot": True, **options})
     assert capsys.readouterr().out == ""
 
 

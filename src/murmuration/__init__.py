@@ -6,7 +6,7 @@
 True
 """
 
-from murmuration import allocate, audit, plan, postprocess
+from murmuration import allocate, audit, combine, levels, plan, postprocess
 from murmuration.auto import mechanism
 from murmuration.contract import Mechanism, Tally, Task
 from murmuration.distribution import Distribution
@@ -32,6 +32,8 @@ __all__ = [
     "TupleEstimate",
     "allocate",
     "audit",
+    "combine",
+    "levels",
     "mechanism",
     "mechanisms",
     "plan",

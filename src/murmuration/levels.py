@@ -27,6 +27,7 @@ from murmuration.contract import Mechanism, Tally, checked_epsilon
 from murmuration.errors import EmptyError, InputError, MismatchError, ParameterError, ReportError
 from murmuration.estimate import About, Estimate
 from murmuration.frequency import FrequencyMechanism, checked_items
+from murmuration.graded import GradedMechanism
 from murmuration.law import Ints, Loss, log_above, uniform
 from murmuration.mechanisms import mechanism, mechanisms
 from murmuration.numeric import NumericMechanism, checked_values
@@ -171,7 +172,8 @@ class Leveled:
             chosen = "optimal" if self.k is None else "projective" if many else "subset"
             object.__setattr__(self, "mechanism", chosen)
         kind = NumericMechanism if self.k is None else FrequencyMechanism
-        if not issubclass(mechanisms().get(self.mechanism, object), kind):
+        chosen_kind = mechanisms().get(self.mechanism, object)
+        if not issubclass(chosen_kind, kind) or issubclass(chosen_kind, GradedMechanism):
             asked = "a number" if self.k is None else "items"
             raise ParameterError(f"{self.mechanism!r} is not a mechanism for {asked}")
         _ = self.at_levels  # an epsilon that is too small for a level is refused here

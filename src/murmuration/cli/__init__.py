@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import typer
 from rich.markup import escape
@@ -11,6 +12,7 @@ from murmuration import __version__
 from murmuration.cli.audit import audit
 from murmuration.cli.compare import compare
 from murmuration.cli.compare_graded import graded as compare_graded
+from murmuration.cli.compare_levels import levels as compare_levels
 from murmuration.cli.demo import demo
 from murmuration.cli.mechanisms import mechanisms
 from murmuration.cli.output import errors
@@ -45,12 +47,17 @@ def _options(
 for command in (mechanisms, audit, demo, tuples):
     app.command()(command)
 
-for whole, parts in ((plan, [plan_graded]), (compare, [compare_graded])):
+Command = Callable[..., None]
+GROUPS: tuple[tuple[str, Command, list[Command]], ...] = (
+    ("plan", plan, [plan_graded]),
+    ("compare", compare, [compare_graded, compare_levels]),
+)
+for name, whole, parts in GROUPS:
     group = typer.Typer(invoke_without_command=True)
     group.callback()(whole)
     for part in parts:
         group.command()(part)
-    app.add_typer(group, name=whole.__name__)
+    app.add_typer(group, name=name)
 
 
 def main() -> None:

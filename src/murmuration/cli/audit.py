@@ -27,6 +27,7 @@ from murmuration.contract import Mechanism, Task
 from murmuration.errors import ParameterError
 from murmuration.graded import GradedMechanism
 from murmuration.law import Loss, PairwiseLoss, within
+from murmuration.levels import Leveled, Levels
 from murmuration.mechanisms import mechanisms
 from murmuration.randomness import system_rng
 
@@ -45,12 +46,21 @@ def audit(
     accept_loss: Annotated[
         str | None, typer.Option(help="The sentence by which a campaign file accepts a loss.")
     ] = None,
+    levels: Annotated[
+        str | None,
+        typer.Option(help="Audit personal levels, as high=1/3,medium=1/2,low=1.", metavar="N=F,.."),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Save the loss matrix of a graded mechanism as a heat map.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Verify a mechanism exactly; exit code 1 when its loss exceeds its budget."""
+    if levels is not None:
+        if empirical or plot is not None or accept_loss is not None:
+            raise ParameterError("--levels goes with --epsilon, --set k=.. and --json only")
+        _audit_levels(name, epsilon, parse_settings(setting or []), levels, as_json)
+        return
     chosen = mechanism(name, epsilon=_budget(name, epsilon), **parse_settings(setting or []))
     if plot is not None:
         _require_graded(chosen, plot)
@@ -73,6 +83,38 @@ def audit(
         console.print("accepted in the campaign file's own words")
     failed = verdict.disagreements > 0 or (accept_loss is None and not verdict.loss.holds)
     if failed or (evidence and evidence.epsilon > chosen.budget):
+        raise typer.Exit(1)
+
+
+def _audit_levels(
+    name: str, epsilon: str, settings: dict[str, Any], levels: str, as_json: bool
+) -> None:
+    """Audit each level by itself: the level is public, so it alone decides what a person loses."""
+    if unknown := set(settings) - {"k"}:
+        raise ParameterError(f"levels take k only; got {', '.join(sorted(unknown))}")
+    budget = parse_epsilons(epsilon)
+    if len(budget) != 1:
+        raise ParameterError("levels are parts of one epsilon")
+    asked = Leveled(budget[0], Levels.parse(levels), settings.get("k"), name)
+    losses = dict(zip(asked.levels.names, asked.losses(), strict=True))
+    if as_json:
+        emit_json(
+            {
+                level: {"claimed": loss.claimed, "loss": loss.epsilon, "passed": loss.holds}
+                for level, loss in losses.items()
+            }
+        )
+    else:
+        table = Table("level", "promised", "exact loss", "", title=f"{name}, a level each")
+        for level, loss in losses.items():
+            kept = "[bold green]kept[/]" if loss.holds else "[bold red]BROKEN[/]"
+            table.add_row(level, repr(loss.claimed), repr(loss.epsilon), kept)
+        console.print(table)
+        console.print(
+            "The level travels in the open: it is not protected, and must not depend on the value.",
+            style="dim",
+        )
+    if not all(loss.holds for loss in losses.values()):
         raise typer.Exit(1)
 
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from murmuration.cli.compare import parse_epsilons
 from murmuration.cli.output import (
     checked_plot,
     console,
     emit_json,
+    parse_epsilons,
     progress_bar,
     pyplot,
     save_plot,

@@ -34,7 +34,7 @@ class Dct(NumericMechanism):
 
     >>> dct = Dct(epsilon=1.0)
     >>> dct.loss().epsilon, round(dct.worst_variance(), 4)
-    (inf, 0.0134)
+    (inf, 0.0133)
     """
 
     name: ClassVar[str] = "dct"

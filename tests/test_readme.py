@@ -12,12 +12,13 @@ README = Path(__file__).parent.parent / "README.md"
 
 def test_the_examples_run() -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.S)
-    assert len(blocks) == 2
+    assert len(blocks) == 4
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(blocks)], capture_output=True, text=True, check=True
     )
     assert "95%" in done.stdout
     assert "'ios'" in done.stdout
+    assert "project_simplex" in done.stdout
 
 
 def test_every_command_is_named() -> None:

@@ -13,7 +13,7 @@ from murmuration.distribution import Distribution
 from murmuration.errors import MurmurationError
 from murmuration.estimate import Estimate, FrequencyEstimate, TupleEstimate
 from murmuration.frequency import Labels
-from murmuration.law import Loss
+from murmuration.loss import Loss
 from murmuration.mechanisms import mechanisms
 from murmuration.randomness import seeded_rng, system_rng
 

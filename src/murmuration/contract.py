@@ -31,7 +31,8 @@ from murmuration.errors import (
     ReportError,
 )
 from murmuration.estimate import AnyEstimate
-from murmuration.law import Floats, Ints, Loss
+from murmuration.law import Floats, Ints
+from murmuration.loss import Loss
 from murmuration.randomness import Rng
 
 Reports = NDArray[np.unsignedinteger]

@@ -24,15 +24,8 @@ import numpy as np
 
 from murmuration.contract import checked_epsilon
 from murmuration.errors import ParameterError
-from murmuration.law import (
-    HALF,
-    AnyGrid,
-    Floats,
-    Ints,
-    PairwiseLoss,
-    fixed_point,
-    pairwise_loss,
-)
+from murmuration.law import HALF, AnyGrid, Floats, Ints, fixed_point
+from murmuration.loss import PairwiseLoss, pairwise_loss
 from murmuration.numeric import NumericMechanism
 
 Matrix = tuple[tuple[float, ...], ...]

@@ -28,7 +28,8 @@ from murmuration.errors import EmptyError, InputError, MismatchError, ParameterE
 from murmuration.estimate import About, Estimate
 from murmuration.frequency import FrequencyMechanism, checked_items
 from murmuration.graded import GradedMechanism
-from murmuration.law import Ints, Loss, log_above, uniform
+from murmuration.law import Ints, log_above, uniform
+from murmuration.loss import Loss
 from murmuration.mechanisms import mechanism, mechanisms
 from murmuration.numeric import NumericMechanism, checked_values
 from murmuration.packed import checked_rows, unpack_rows

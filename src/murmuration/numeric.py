@@ -25,19 +25,8 @@ from murmuration.contract import Reports, SymbolMechanism, Tally, require_same
 from murmuration.distribution import Distribution
 from murmuration.errors import EmptyError, InputError, ParameterError
 from murmuration.estimate import About, Estimate
-from murmuration.law import (
-    WHOLE,
-    AnyGrid,
-    Floats,
-    Grid,
-    Ints,
-    Loss,
-    Table,
-    UnevenGrid,
-    exp_below,
-    frozen,
-    table_loss,
-)
+from murmuration.law import WHOLE, AnyGrid, Floats, Grid, Ints, Table, UnevenGrid, exp_below, frozen
+from murmuration.loss import Loss, table_loss
 from murmuration.randomness import Rng, Words, require_rng
 
 WORDS_PER_PERSON = 2

@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from murmuration.errors import FormatError
-from murmuration.law import WHOLE, Floats, Ints, Loss, UnevenGrid
+from murmuration.law import WHOLE, Floats, Ints, UnevenGrid
+from murmuration.loss import Loss
 from murmuration.numeric import Design
 
 MARGIN = 3e-6

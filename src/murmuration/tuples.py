@@ -25,7 +25,8 @@ from murmuration.contract import Mechanism, Reports, Tally, Task, require_same
 from murmuration.errors import EmptyError, FormatError, InputError, ParameterError, ReportError
 from murmuration.estimate import About, Estimate, FrequencyEstimate, TupleEstimate
 from murmuration.frequency import checked_items
-from murmuration.law import WHOLE, Floats, Ints, Loss, drawn, log_above, uniform
+from murmuration.law import WHOLE, Floats, Ints, drawn, log_above, uniform
+from murmuration.loss import Loss
 from murmuration.numeric import ENOUGH, NumericMechanism, checked_values
 from murmuration.packed import RowReports, checked_rows, unpack_rows
 from murmuration.randomness import Rng, require_rng

@@ -11,7 +11,7 @@ import math
 
 from murmuration.contract import Mechanism
 from murmuration.errors import PromiseError
-from murmuration.law import Loss, PairwiseLoss
+from murmuration.loss import Loss, PairwiseLoss
 
 
 def admit(mechanism: Mechanism, accept_loss: str | None = None) -> Loss:

@@ -16,7 +16,8 @@ from fractions import Fraction
 import numpy as np
 
 from murmuration.contract import Mechanism
-from murmuration.law import HALF, WHOLE, WORD_BITS, AnyGrid, Floats, Grid, Ints, Loss
+from murmuration.law import HALF, WHOLE, WORD_BITS, AnyGrid, Floats, Grid, Ints
+from murmuration.loss import Loss
 from murmuration.numeric import NumericMechanism
 from murmuration.randomness import ScriptedRng, SeededRng, Words
 

@@ -26,8 +26,9 @@ from murmuration.cli.output import (
 from murmuration.contract import Mechanism, Task
 from murmuration.errors import ParameterError
 from murmuration.graded import GradedMechanism
-from murmuration.law import Loss, PairwiseLoss, within
+from murmuration.law import within
 from murmuration.levels import Leveled, Levels
+from murmuration.loss import Loss, PairwiseLoss
 from murmuration.mechanisms import mechanisms
 from murmuration.randomness import system_rng
 

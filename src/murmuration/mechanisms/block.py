@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from murmuration.contract import Reports, Tally, require_same
 from murmuration.errors import EmptyError, FormatError, ParameterError, ReportError
 from murmuration.estimate import About, Estimate, TupleEstimate
-from murmuration.law import WHOLE, Floats, Grid, Ints, Loss, drawn, exp_below, log_above, uniform
+from murmuration.law import WHOLE, Floats, Grid, Ints, drawn, exp_below, log_above, uniform
+from murmuration.loss import Loss
 from murmuration.numeric import ENOUGH, checked_values
 from murmuration.packed import RowReports, checked_rows
 from murmuration.randomness import Rng, require_rng

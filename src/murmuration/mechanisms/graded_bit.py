@@ -12,7 +12,8 @@ import numpy as np
 
 from murmuration.contract import Task
 from murmuration.graded import GradedMechanism
-from murmuration.law import HALF, WHOLE, UnevenGrid, exp_below, pairwise_loss
+from murmuration.law import HALF, WHOLE, UnevenGrid, exp_below
+from murmuration.loss import pairwise_loss
 from murmuration.numeric import Design, unbiased
 
 

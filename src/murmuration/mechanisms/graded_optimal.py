@@ -11,8 +11,9 @@ from murmuration import graded_program
 from murmuration.contract import Task
 from murmuration.errors import ParameterError
 from murmuration.graded import GradedMechanism, Matrix, edge_points, range_rows
-from murmuration.law import Loss, UnevenGrid, pairwise_loss
+from murmuration.law import UnevenGrid
 from murmuration.linear_program import Report
+from murmuration.loss import Loss, pairwise_loss
 from murmuration.numeric import Design, unbiased
 from murmuration.solution import Solution, integer_weights, stored
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from murmuration.contract import Reports, SymbolMechanism
 from murmuration.frequency import FrequencyMechanism, require_small_channel
-from murmuration.law import WHOLE, Floats, Ints, Loss, drawn, exp_below, log_above
+from murmuration.law import WHOLE, Floats, Ints, drawn, exp_below, log_above
+from murmuration.loss import Loss
 from murmuration.randomness import Rng
 
 

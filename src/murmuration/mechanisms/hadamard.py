@@ -16,7 +16,8 @@ from murmuration.frequency import (
     require_small_channel,
     walsh_hadamard,
 )
-from murmuration.law import WORD_BITS, Floats, Ints, Loss, drawn
+from murmuration.law import WORD_BITS, Floats, Ints, drawn
+from murmuration.loss import Loss
 from murmuration.mechanisms.grr import Grr
 from murmuration.randomness import Rng, Words
 

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from murmuration.contract import Mechanism, Reports, Tally, require_same
 from murmuration.errors import EmptyError, ParameterError
 from murmuration.estimate import About, Estimate, FrequencyEstimate, TupleEstimate
-from murmuration.law import Floats, Ints, Loss, log_above
+from murmuration.law import Floats, Ints, log_above
+from murmuration.loss import Loss
 from murmuration.mechanisms.bassily_smith import BassilySmith
 from murmuration.mechanisms.duchi_multi import DuchiMulti
 from murmuration.packed import RowReports, checked_rows, unpack_rows

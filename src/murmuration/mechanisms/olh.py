@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from murmuration.contract import Reports, Tally
 from murmuration.errors import ReportError
 from murmuration.frequency import FrequencyMechanism
-from murmuration.law import Ints, Loss, uniform
+from murmuration.law import Ints, uniform
+from murmuration.loss import Loss
 from murmuration.mechanisms.grr import Grr
 from murmuration.packed import unpack_rows
 from murmuration.randomness import Rng

@@ -14,7 +14,8 @@ import numpy as np
 from murmuration import linear_program
 from murmuration.contract import Task
 from murmuration.errors import ParameterError
-from murmuration.law import Floats, Loss, table_loss
+from murmuration.law import Floats
+from murmuration.loss import Loss, table_loss
 from murmuration.numeric import Design, NumericMechanism, unbiased
 from murmuration.solution import MARGIN, Solution, integer_weights, stored
 

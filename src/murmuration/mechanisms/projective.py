@@ -13,7 +13,8 @@ import numpy as np
 from murmuration.contract import Reports, SymbolMechanism, Tally
 from murmuration.errors import ParameterError
 from murmuration.frequency import FrequencyMechanism, require_small_channel
-from murmuration.law import WHOLE, Floats, Ints, Loss, drawn, exp_below, log_above, uniform
+from murmuration.law import WHOLE, Floats, Ints, drawn, exp_below, log_above, uniform
+from murmuration.loss import Loss
 from murmuration.randomness import Rng
 
 MOST_VECTORS = 1 << 26

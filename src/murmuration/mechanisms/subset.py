@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from murmuration.contract import Reports
 from murmuration.errors import FormatError, ReportError
 from murmuration.frequency import PackedMechanism
-from murmuration.law import WHOLE, Ints, Loss, drawn, exp_below, log_above, uniform
+from murmuration.law import WHOLE, Ints, drawn, exp_below, log_above, uniform
+from murmuration.loss import Loss
 from murmuration.packed import BITS_PER_PASS, Bits
 from murmuration.randomness import Rng
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from murmuration.contract import Reports
 from murmuration.frequency import PackedMechanism
-from murmuration.law import Ints, Loss, exp_below, log_above
+from murmuration.law import Ints, exp_below, log_above
+from murmuration.loss import Loss
 from murmuration.packed import pack_bits
 from murmuration.randomness import Rng
 

@@ -14,7 +14,7 @@ import checks
 import murmuration
 from cases import KEPT, PAPER, GradedCase, fives
 from checks import STANDARD_ERRORS
-from murmuration import seeded_rng
+from murmuration import seeded_rng, system_rng
 from murmuration.audit import admission
 from murmuration.audit.exact import audit
 from murmuration.contract import Tally
@@ -427,7 +427,7 @@ def test_published_graded_mechanisms_are_unbiased_with_their_variance(name: str)
     checks.check_variance(mechanism)
     checks.check_coverage(mechanism, tight=False)
     checks.check_each_person_alone(mechanism)
-    checks.check_refusals(mechanism)
+    checks.check_refusals(mechanism.accepting_its_loss())
 
 
 def published_dct(values: np.ndarray, epsilon: float, alpha: float, rng) -> np.ndarray:
@@ -466,8 +466,9 @@ def test_dcts_loss_is_infinite(epsilon: float, alpha: float) -> None:
 
 def test_dct_keeps_the_rest_of_the_contract() -> None:
     dct = Dct(1.0)
-    for check in (checks.check_unbiased, checks.check_variance, checks.check_refusals):
+    for check in (checks.check_unbiased, checks.check_variance):
         check(dct)
+    checks.check_refusals(dct.accepting_its_loss())
     checks.check_coverage(dct)
     for bad in (0, -1, "five", True, 1e9):
         with pytest.raises(ParameterError, match="alpha"):
@@ -475,6 +476,10 @@ def test_dct_keeps_the_rest_of_the_contract() -> None:
 
 
 # --- who may collect ---------------------------------------------------------------------------
+
+
+def somebody(mechanism) -> list:
+    return [[0.5, 0.5, 0.5, 0.5]] if mechanism.answers == "vector" else [0.5]
 
 
 @pytest.mark.parametrize(
@@ -495,7 +500,13 @@ def test_a_broken_promise_is_refused_with_its_numbers(mechanism) -> None:
     words = admission.in_words(loss)
     assert f'accept_loss = "{words}"' in str(refused.value)
     assert ("infinite" in words) == (loss.ratio is None)
-    assert admission.admit(mechanism, words) == loss
+    with pytest.raises(PromiseError, match="nothing was sent"):
+        mechanism.privatize(somebody(mechanism), system_rng())
+    allowed = admission.admit(mechanism, words)
+    assert allowed == mechanism
+    assert len(allowed.privatize(somebody(mechanism), system_rng())) == 1
+    with pytest.raises(PromiseError, match="nothing was sent"):
+        mechanism.privatize(somebody(mechanism), system_rng())  # the other one was accepted
     for wrong in ("", "yes", words.replace("loss", "cost"), str(loss.epsilon)):
         with pytest.raises(PromiseError, match="accept_loss says"):
             admission.admit(mechanism, wrong)
@@ -503,8 +514,10 @@ def test_a_broken_promise_is_refused_with_its_numbers(mechanism) -> None:
 
 def test_what_keeps_its_promise_is_admitted_without_words() -> None:
     for case in KEPT:
-        assert admission.admit(case.make()).holds
-    assert admission.admit(hiera(0.1, factor="calibrated")).holds
+        mechanism = case.make()
+        assert admission.admit(mechanism) is mechanism
+    kept = admission.admit(hiera(0.1, factor="calibrated"))
+    assert len(kept.privatize([0.5], system_rng())) == 1
 
 
 # --- planted bugs ------------------------------------------------------------------------------

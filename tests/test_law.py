@@ -16,7 +16,6 @@ from murmuration.errors import ParameterError
 from murmuration.law import (
     WHOLE,
     Grid,
-    Loss,
     Table,
     exp_below,
     exp_bounds,
@@ -24,6 +23,7 @@ from murmuration.law import (
     log_above,
     within,
 )
+from murmuration.loss import Loss
 from murmuration.mechanisms.piecewise import Piecewise
 from murmuration.numeric import Design
 from murmuration.randomness import ScriptedRng, seeded_rng

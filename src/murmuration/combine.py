@@ -121,14 +121,17 @@ def generalised(
     k = 25.
 
     With 2 or 3 items, and for a number, nothing can promise that: the plain sum is admissible.
-    There p-2 is replaced by 1: two thirds of the gain for a number, at most a quarter is lost.
+    There p-2 is replaced by 1: levels that agree keep two thirds of the gain; where levels differ
+    by about what noise alone would make them, the squared error is up to 1.5 times the plain sum's.
 
     `fell_back` is set, and the note says so, when Cochran's test rejects at `level`: then the
     choice of level depends on the data, and the standard errors are those of the plain sum. Else
     they are between those of GLS and of the sum, by Stein's estimate of the risk, and more for
-    items that differ most: they count the bias that may be left. On average over items intervals
-    cover at least as often as they say; for one item among 25 that alone decides who picks which
-    level, 84% were measured for 90%, before the dependence is strong enough for the test.
+    items that differ most. They still rest on the assumption: a dependence that is too weak for
+    the test can leave a bias that they do not cover. Measured at 90%, in the worst cases found: 80%
+    for a number or two items; for the item among 25 that alone decides who picks which level 83%
+    with levels 1/3, 1/2, 1, and 57% with epsilons as far apart as 0.3 and 4. `total` assumes
+    nothing: take its intervals where the choice of level may well depend on the value.
     `guard=False` is the pure GLS, for levels that are drawn by lot.
 
     >>> from murmuration import mechanism, seeded_rng
@@ -199,7 +202,8 @@ def _checked_truth(truth: ArrayLike, levels: _Levels) -> Floats:
     """Return the true histogram as shares, or say what is wrong with it."""
     if not levels.items:
         raise ParameterError("perturbed fits histograms: it has no meaning for a number")
-    counts = np.asarray(truth, dtype=np.float64)
+    counts = np.asarray(truth)
+    counts = counts.astype(np.float64) if counts.dtype.kind in "fiu" else np.zeros(0)
     fits = counts.shape == (levels.items,) and np.isfinite(counts).all()
     if not fits or counts.min() < 0 or counts.sum() <= 0:
         raise ParameterError(f"truth is the true histogram: {levels.items} counts, not all 0")
@@ -427,7 +431,8 @@ class _Levels:
 
 def _require_one_attribute(tallies: Sequence[Tally]) -> None:
     """Refuse what cannot be levels of one attribute."""
-    if isinstance(tallies, Tally) or not all(isinstance(tally, Tally) for tally in tallies):
+    listed = isinstance(tallies, Sequence) and all(isinstance(tally, Tally) for tally in tallies)
+    if not listed:
         raise MismatchError("levels are combined from a list of tallies, one for each level")
     if not len(tallies):
         raise EmptyError("there are no levels to combine")

@@ -7,6 +7,7 @@ generator, and does no I/O. The device calls `privatize`, the collector `tally`,
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import json
@@ -148,12 +149,32 @@ class Mechanism(ABC):
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """Return the counters, or say why n people cannot have produced them."""
 
-    def require_promise(self) -> None:
-        """Refuse to send anything by a law whose exact loss exceeds epsilon."""
-        if self.keeps_promise and not self._promise_kept:
+    def require_promise(self, rng: Rng) -> None:
+        """Refuse to send anything by a law whose exact loss exceeds its budget.
+
+        A mechanism that is built as published may be simulated, with a seeded generator. With the
+        operating system's it sends only when its loss was accepted in words (`audit.admission`).
+        """
+        published = not self.keeps_promise and (rng.simulated or self._loss_accepted)
+        if not published and not self._promise_kept:
             raise PromiseError(
-                f"{self}: the exact loss {self.loss().epsilon!r} exceeds epsilon; nothing was sent"
+                f"{self}: the exact loss {self.loss().epsilon!r} exceeds its budget; nothing was "
+                "sent"
+                + ("" if self.keeps_promise else " (simulate with seeded_rng, or see admission)")
             )
+
+    @property
+    def _loss_accepted(self) -> bool:
+        return bool(self.__dict__.get("_accepted"))
+
+    def accepting_its_loss(self) -> Self:
+        """Return the same mechanism, allowed to send although it breaks its promise.
+
+        Only `audit.admission.admit` calls this, after the operator has said what it costs.
+        """
+        accepted = copy.copy(self)
+        object.__setattr__(accepted, "_accepted", True)
+        return accepted
 
     @cached_property
     def _promise_kept(self) -> bool:

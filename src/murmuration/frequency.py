@@ -88,7 +88,7 @@ class FrequencyMechanism(Mechanism):
     def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
         """Turn items 0 .. k-1 into reports, one each."""
         rng, items = require_rng(rng), checked_items(values, self.k)
-        self.require_promise()
+        self.require_promise(rng)
         step = self.people_per_pass
         parts = [self.respond(items[i : i + step], rng) for i in range(0, len(items), step)]
         return np.concatenate(parts) if parts else self.respond(items, rng)

@@ -9,7 +9,11 @@ The domain [-1, 1] is cut into ranges, each with a budget of its own. What two v
     a matrix  whatever the operator writes down
 
 A promise is then Q(y|x) <= e^r(g,h) Q(y|x') for all x in range g, x' in range h and reports y.
-`loss()` gives the exact matrix of what is kept. An edge belongs to the ranges on both its sides.
+`loss()` gives the exact matrix of what is kept.
+
+Ranges are ranges of what the device knows, the integer X = (x+1)*2^51, rounded. A value on an edge,
+or nearer to it than 2^-52, belongs to the range above. Mechanisms whose law does not jump at an
+edge (graded-bit, graded-optimal) protect it as a value of both ranges.
 """
 
 from __future__ import annotations
@@ -73,7 +77,7 @@ class GradedMechanism(NumericMechanism):
     def loss(self) -> PairwiseLoss:
         """Return the exact loss between and inside ranges, against the matrix of budgets."""
         design = self.design
-        return pairwise_loss(design.table, design.grid.points, self.range_rows(), self.budgets)
+        return pairwise_loss(design.table, design.grid.reached, self.range_rows(), self.budgets)
 
     def range_rows(self) -> list[Ints]:
         """Return for each range the rows that its values mix, those at both its ends included."""

@@ -135,6 +135,11 @@ class Grid:
         return np.linspace(-1.0, 1.0, self.cells + 1)
 
     @property
+    def reached(self) -> Floats:
+        """A value that each row answers for: its point."""
+        return self.points
+
+    @property
     def low_rows(self) -> Ints:
         """The row at the lower end of each cell; the next row is at its upper end."""
         return np.arange(self.cells)
@@ -218,6 +223,12 @@ class UnevenGrid:
         rows[self.low_rows] = self._starts
         rows[self.low_rows + 1] = self._starts + self._widths
         return frozen(rows / HALF - 1.0)
+
+    @property
+    def reached(self) -> Floats:
+        """A value that each row answers for; below a jump, the last one before it."""
+        below = np.append(np.diff(self.points) == 0, False)
+        return np.where(below, self.points - 1 / HALF, self.points)
 
     def locate(self, values: Floats) -> tuple[Ints, Floats]:
         """Return the cell of each value and how far up in it the value is, from 0 to 1."""

@@ -3,7 +3,7 @@
 A level is a factor: whoever picks it answers with that part of epsilon. The device uses the level
 that the person picked, and nothing else. The level travels in the open, in the first byte of the
 report: it is NOT protected, so it must not depend on the value. Offer it before the question,
-or let it be a setting of the device. (If it depends on the value after all, `combine` sees it.)
+or let it be a setting of the device. (If it depends on the value strongly, `combine` sees it.)
 
 `Leveled` is one attribute, `Survey` several of them that share one epsilon.
 """
@@ -31,6 +31,7 @@ from murmuration.graded import GradedMechanism
 from murmuration.law import Ints, log_above, uniform
 from murmuration.loss import Loss
 from murmuration.mechanisms import mechanism, mechanisms
+from murmuration.mechanisms.optimal import MAX_EPSILON
 from murmuration.numeric import NumericMechanism, checked_values
 from murmuration.packed import checked_rows, unpack_rows
 from murmuration.randomness import Rng, require_rng
@@ -92,8 +93,8 @@ class Levels:
         """
         pairs = [part.partition("=") for part in text.split(",")]
         try:
-            factors = tuple(float(Fraction(factor.strip())) for _, _, factor in pairs)
-        except (ValueError, ZeroDivisionError):
+            factors = tuple(_quotient(factor) for _, _, factor in pairs)
+        except (ValueError, ZeroDivisionError, OverflowError):
             raise ParameterError(
                 f"levels are written as high=1/3,medium=1/2,low=1; got {text!r}"
             ) from None
@@ -126,6 +127,12 @@ class Levels:
                 "Nothing was sent."
             )
         return given.astype(np.int64)
+
+
+def _quotient(text: str) -> float:
+    """Read a number or a quotient of two."""
+    above, _, below = text.partition("/")
+    return float(above) / float(below or 1)
 
 
 def _is_factor(factor: object) -> bool:
@@ -164,18 +171,20 @@ class Leveled:
     levels: Levels = field(default_factory=Levels)
     k: int | None = None
     mechanism: str = "auto"
-    """"auto": subset (projective for very many items), or optimal for a number."""
+    """"auto": subset (projective for very many items), or optimal for a number (piecewise above
+    epsilon 10)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
         if self.mechanism == "auto":
             many = self.k is not None and self.k > LARGEST_SUBSET
-            chosen = "optimal" if self.k is None else "projective" if many else "subset"
+            number = "optimal" if self.epsilon <= MAX_EPSILON else "piecewise"
+            chosen = number if self.k is None else "projective" if many else "subset"
             object.__setattr__(self, "mechanism", chosen)
         kind = NumericMechanism if self.k is None else FrequencyMechanism
         chosen_kind = mechanisms().get(self.mechanism, object)
         if not issubclass(chosen_kind, kind) or issubclass(chosen_kind, GradedMechanism):
-            asked = "a number" if self.k is None else "items"
+            asked = "a number (items need k)" if self.k is None else "items"
             raise ParameterError(f"{self.mechanism!r} is not a mechanism for {asked}")
         _ = self.at_levels  # an epsilon that is too small for a level is refused here
 
@@ -229,7 +238,9 @@ class Leveled:
         """ANALYST. Combine the levels: "generalised", "optimal" or "total", see `combine`."""
         if method not in METHODS:
             raise ParameterError(f"levels combine by {', '.join(METHODS)}; got {method!r}")
-        theirs = [tally.mechanism.fingerprint for tally in tallies]
+        if isinstance(tallies, Tally) or not isinstance(tallies, Sequence):
+            raise MismatchError("an attribute's tallies are a list, one for each level")
+        theirs = [t.mechanism.fingerprint if isinstance(t, Tally) else "" for t in tallies]
         if theirs != [inner.fingerprint for inner in self.at_levels]:
             raise MismatchError("these tallies are not this attribute's, one for each level")
         return METHODS[method](tallies, about)
@@ -239,12 +250,15 @@ class Leveled:
         return tuple(inner.loss() for inner in self.at_levels)
 
     def loss(self) -> Loss:
-        """AUDITOR. The exact loss of whoever picks the most open level."""
+        """AUDITOR. The exact loss of whoever picks the most open level (or of a broken one)."""
         return _worst(self.losses(), self.epsilon)
 
 
 def _worst(losses: Sequence[Loss], claimed: float) -> Loss:
-    """Return the largest loss, judged against another claim; no ratio means infinite."""
+    """Return the loss that breaks its own promise; else the largest, against the whole claim."""
+    for loss in losses:
+        if not loss.holds:
+            return loss
     worst = max(losses, key=lambda loss: (loss.ratio is None, loss.ratio or Fraction(0)))
     return dataclasses.replace(worst, claimed=claimed)
 
@@ -279,8 +293,8 @@ class Survey:
     levels: Levels = field(default_factory=Levels)
     mechanism: str = "auto"
     """For items; "auto" as in `Leveled`."""
-    numeric: str = "optimal"
-    """For numbers."""
+    numeric: str = "auto"
+    """For numbers; "auto" as in `Leveled`."""
     how: str = "optimal"
 
     def __post_init__(self) -> None:
@@ -349,7 +363,7 @@ class Survey:
         return rows
 
     def _checked(self, columns: Sequence[ArrayLike]) -> list[NDArray[np.generic]]:
-        if len(columns) != len(self.attributes):
+        if not isinstance(columns, Sequence | np.ndarray) or len(columns) != len(self.attributes):
             raise InputError(f"values are {len(self.attributes)} columns, one an attribute")
         pairs = zip(self.attributes, columns, strict=True)
         known = [attribute.checked(column) for attribute, column in pairs]
@@ -429,7 +443,7 @@ class Survey:
         """
         losses = [attribute.loss() for attribute in self.attributes]
         worst = _worst(losses, self.epsilon)
-        if self.sampled or worst.ratio is None:
+        if self.sampled or not worst.holds:
             return worst
         ratio = math.prod((loss.ratio or Fraction(0) for loss in losses), start=Fraction(1))
         where = f"on every attribute; on the first: {losses[0].output}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq, nnls
 
-from murmuration.estimate import normal_quantile
+from murmuration.estimate import Estimate, normal_quantile
 from murmuration.law import Floats, Ints
 
 MOST_STEPS = 200
@@ -30,12 +30,15 @@ class LikelihoodEstimate:
     """A mean by maximum likelihood: not unbiased, but inside the domain, and with an interval.
 
     Treats the people as drawn from a population, so about the participants alone the interval is
-    a little wider than it needs to be.
+    a little wider than it needs to be. Where the unbiased estimate's interval reaches an end of the
+    domain, likelihood alone would be too sure of itself: there that interval is added.
     """
 
     value: float
     n: int
     epsilon: float
+    raw: Estimate
+    """The unbiased estimate from the same counters."""
     shares: Floats
     """The most likely share of each row of the law."""
     law: Floats
@@ -53,23 +56,28 @@ class LikelihoodEstimate:
 
         ends = float(self.points.min()), float(self.points.max())
         low, high = (_crossing(excess, self.value, end) for end in ends)
-        return low, high
+        raw_low, raw_high = self.raw.interval(level)
+        if raw_low > ends[0] and raw_high < ends[1]:
+            return low, high
+        return max(min(low, raw_low), ends[0]), min(max(high, raw_high), ends[1])
 
     def __str__(self) -> str:
         low, high = self.interval()
         return f"{self.value:.6g} [{low:.6g}, {high:.6g}] (95%, likelihood, n={self.n:,})"
 
 
-def fit_mean(law: Floats, points: Floats, counts: Ints, epsilon: float) -> LikelihoodEstimate:
+def fit_mean(law: Floats, points: Floats, counts: Ints, raw: Estimate) -> LikelihoodEstimate:
     """Return the mean of the most likely mixture of the law's rows, which answer for `points`.
 
-    >>> law = np.array([[0.75, 0.25], [0.25, 0.75]])
-    >>> round(fit_mean(law, np.array([-1.0, 1.0]), np.array([300, 500]), 1.1).value, 6)
+    >>> from murmuration.estimate import About
+    >>> law, raw = np.array([[0.75, 0.25], [0.25, 0.75]]), Estimate(0.5, 0.07, 800, 1.1, About(
+    ...     "participants"))
+    >>> round(fit_mean(law, np.array([-1.0, 1.0]), np.array([300, 500]), raw).value, 6)
     0.5
     """
     mixture = most_likely(law, _observed(counts))
     mean = float(mixture @ points)
-    return LikelihoodEstimate(mean, int(counts.sum()), epsilon, mixture, law, points, counts)
+    return LikelihoodEstimate(mean, raw.n, raw.epsilon, raw, mixture, law, points, counts)
 
 
 def most_likely(law: Floats, observed: Floats) -> Floats:

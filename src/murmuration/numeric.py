@@ -127,7 +127,7 @@ class NumericMechanism(SymbolMechanism):
     def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
         """Turn numbers in [-1, 1] into reports; person i uses words 2i and 2i+1."""
         rng = require_rng(rng)
-        self.require_promise()
+        self.require_promise(rng)
         numbers = checked_values(values)
         reports = np.empty(len(numbers), dtype=self.design.table.dtype)
         for start in range(0, len(numbers), CHUNK):

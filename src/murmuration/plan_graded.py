@@ -62,8 +62,8 @@ def plan_graded(
     >>> found.options[0].mechanism.name, round(found.gain, 1)
     ('graded-optimal', 22.5)
     """
-    if people < 1 or not 0 < wanted < math.inf:
-        raise ParameterError("people is 1 or more, and the wanted error above 0")
+    if people < 1 or not 1e-9 <= wanted < math.inf:
+        raise ParameterError("people is 1 or more, and the wanted error 1e-9 or more")
     bit = GradedBit(tuple(epsilon), tuple(edges), semantics)
     graded: list[GradedMechanism] = [bit]
     limit = None

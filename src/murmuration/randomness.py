@@ -13,6 +13,7 @@ import os
 import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,9 @@ BULK = 1 << 15
 
 class Rng(ABC):
     """A stream of independent, uniformly distributed 64-bit words."""
+
+    simulated: ClassVar[bool] = False
+    """Whether its words can be repeated: then nobody's real value may depend on them."""
 
     @abstractmethod
     def words(self, n: int) -> Words:
@@ -60,6 +64,8 @@ class SeededRng(Rng):
     True
     """
 
+    simulated: ClassVar[bool] = True
+
     def __init__(self, seed: int) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise ParameterError(f"seed must be a whole number, 0 or more; got {seed!r}")
@@ -80,6 +86,8 @@ class ScriptedRng(Rng):
     >>> ScriptedRng([5, 6]).words(2).tolist()
     [5, 6]
     """
+
+    simulated: ClassVar[bool] = True
 
     def __init__(self, words: Sequence[int] | Words) -> None:
         self._words = np.asarray(words, dtype=np.uint64)

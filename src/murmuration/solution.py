@@ -6,6 +6,7 @@ Wherever a table comes from, its integers are audited before anything is drawn f
 from __future__ import annotations
 
 import io
+import math
 import os
 import sys
 import tempfile
@@ -60,16 +61,25 @@ class Solution:
                 design = Design(arrays["weights"], arrays["values"], uneven)
                 solution = cls(design, float(arrays["limit"]))
             return solution.checked(audit)
-        except (OSError, EOFError, KeyError, ValueError, BadZipFile, zlib.error) as problem:
+        except (
+            *(OSError, EOFError, BadZipFile, zlib.error),
+            *(AttributeError, KeyError, TypeError, ValueError),
+        ) as problem:
             raise FormatError(f"not a valid table: {problem}") from None
 
     def checked(self, audit: Audit) -> Solution:
-        """Return the table, or say that it leaks, is biased, or boasts."""
+        """Return the table, or say that it leaks, is biased, or boasts.
+
+        The limit is a number that came with the table: only that it is below is checked.
+        """
         design = self.design
+        if design.weights.dtype != np.int64 or not (design.weights.max(axis=0) > 0).all():
+            raise FormatError("its weights are not integers with every symbol in use")
         if not audit(design).holds:
             raise FormatError("its loss exceeds epsilon")
         bias = design.table.probabilities @ design.values - design.grid.points
-        if not np.abs(bias).max() < 1e-9 * max(1.0, np.abs(design.values).max()):
+        size = math.sqrt(float(design.second_moments.max()))
+        if not np.abs(bias).max() < 1e-10 * max(1.0, size):
             raise FormatError("it is biased")
         variances = design.second_moments - design.grid.points**2
         if not 0 < self.limit < variances.max():

@@ -136,7 +136,7 @@ class SampledTuple(TupleMechanism, RowReports):
     def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
         """Turn columns of values into reports, one a person."""
         rng, columns = require_rng(rng), self.columns(values)
-        self.require_promise()
+        self.require_promise(rng)
         n = len(columns[0])
         reports = np.zeros((n, self.sample, self._slot_bytes), dtype=np.uint8)
         step = max(1, PEOPLE_PER_PASS // len(columns) * 8)

@@ -16,6 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from murmuration.contract import Mechanism
+from murmuration.errors import PromiseError
 from murmuration.law import HALF, WHOLE, WORD_BITS, AnyGrid, Floats, Grid, Ints
 from murmuration.loss import Loss
 from murmuration.numeric import NumericMechanism
@@ -54,9 +55,9 @@ def audit(mechanism: Mechanism) -> Audit:
 
 def _sent(mechanism: NumericMechanism, values: Floats, words: Words) -> Ints:
     """Return what arrives when these words decide: through the device, the wire and back."""
-    if mechanism.loss().holds:
+    try:
         reports = mechanism.privatize(values, ScriptedRng(words.ravel()))
-    else:  # a device refuses such a law; its sampler can be looked at all the same
+    except PromiseError:  # a device refuses the law; its sampler can be looked at all the same
         reports = mechanism.respond(values, words)
     return mechanism.unpack(mechanism.pack(reports)).astype(np.int64)
 

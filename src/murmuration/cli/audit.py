@@ -125,7 +125,7 @@ def _budget(name: str, text: str) -> float | list[float]:
     kind = mechanisms().get(name)
     if kind is not None and issubclass(kind, GradedMechanism):
         return budgets
-    if len(budgets) > 1:
+    if kind is not None and len(budgets) > 1:
         raise ParameterError(f"{name} has one epsilon; graded mechanisms have one for each range")
     return budgets[0]
 

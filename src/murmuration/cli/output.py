@@ -78,7 +78,10 @@ def parse_epsilons(text: str) -> list[float]:
     >>> parse_epsilons("0.5, 1")
     [0.5, 1.0]
     """
-    return list(parse_numbers("--epsilon", text))
+    epsilons = parse_numbers("--epsilon", text)
+    if not epsilons:
+        raise ParameterError("--epsilon is empty")
+    return list(epsilons)
 
 
 def parse_numbers(option: str, text: str) -> tuple[float, ...]:

@@ -77,7 +77,7 @@ class DuchiMulti(TupleMechanism, PackedReports):
     def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
         """Turn rows of d numbers into corners, packed as bits."""
         rng, rows = require_rng(rng), np.stack(self.columns(values), axis=1).astype(np.float64)
-        self.require_promise()
+        self.require_promise(rng)
         step = max(1, BITS_PER_PASS // self.bits)
         parts = [self._respond(rows[i : i + step], rng) for i in range(0, len(rows), step)]
         return np.concatenate(parts or [np.zeros((0, self.report_bytes), dtype=np.uint8)])

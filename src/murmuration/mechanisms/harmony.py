@@ -52,7 +52,7 @@ class Harmony(SampledTuple):
     def privatize(self, values: ArrayLike, rng: Rng, coins: Rng | None = None) -> Reports:
         """Turn columns of values into reports; attribute and row come from `coins` if given."""
         rng, columns = require_rng(rng), self.columns(values)
-        self.require_promise()
+        self.require_promise(rng)
         attributes, rows = self._public(len(columns[0]), require_rng(coins or rng))
         bits = np.zeros(len(attributes), dtype=np.bool_)
         for attribute, inner in enumerate(self.inner):

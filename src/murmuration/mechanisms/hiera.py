@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from murmuration.contract import Tally, Task, require_same
-from murmuration.errors import EmptyError, ParameterError
+from murmuration.contract import Tally, Task
+from murmuration.errors import ParameterError
 from murmuration.estimate import Estimate
 from murmuration.graded import GradedMechanism
 from murmuration.law import HALF, WHOLE, Floats, Ints, UnevenGrid, exp_below
@@ -54,7 +54,8 @@ class Hiera(GradedMechanism):
         super().__post_init__()
         if self.factor == "calibrated":
             object.__setattr__(self, "factor", _calibrated(self))
-        if isinstance(self.factor, str | bool) or not 0 < float(self.factor) <= 1:
+        number = isinstance(self.factor, int | float) and not isinstance(self.factor, bool)
+        if not number or not 0 < float(self.factor) <= 1:
             raise ParameterError(
                 f"factor is above 0 and up to 1, or 'calibrated'; got {self.factor!r}"
             )
@@ -159,10 +160,8 @@ class Hiera(GradedMechanism):
         range. The most likely mixture's mean uses what the unbiased estimate ignores: that no
         range has a negative number of people, and that values lie inside their ranges.
         """
-        if require_same(self, tally).n == 0:
-            raise EmptyError("no reports yet: nothing to estimate")
-        design = self.design
-        return fit_mean(design.table.probabilities, design.grid.points, tally.counts, self.budget)
+        raw, design = self.estimate(tally), self.design
+        return fit_mean(design.table.probabilities, design.grid.points, tally.counts, raw)
 
 
 def _calibrated(hiera: Hiera) -> float:

@@ -70,7 +70,7 @@ class HybridComposition(TupleMechanism, RowReports):
     def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
         """Turn columns of values into the parts' reports, side by side."""
         rng, inputs = require_rng(rng), self._inputs(values)
-        self.require_promise()
+        self.require_promise(rng)
         sent = [
             unpack_rows(part.pack(part.privatize(value, rng)), part.report_bytes)
             for part, value in zip(self.parts, inputs, strict=True)

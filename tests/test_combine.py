@@ -212,7 +212,7 @@ def test_never_worse_than_the_plain_sum(name, k, epsilon, data, points) -> None:
 
 def expected_oc(setting, epsilon):
     """OC's expected NSE by Theorem 2 and the participants' sampling error, for equal levels."""
-    survey, nse = Survey(epsilon, setting.sizes, mechanism="sue"), 0.0
+    survey, nse = Survey(epsilon, setting.sizes, mechanism="sue", how="optimal"), 0.0
     for attribute, items in zip(survey.attributes, setting.columns(), strict=True):
         precision = np.array([1 / float(m.variance(0.0)) for m in attribute.at_levels])
         weights, shares = precision / precision.sum(), np.bincount(items) / len(items)
@@ -488,8 +488,8 @@ def test_mistakes_are_named() -> None:
         with pytest.raises(ParameterError, match="an estimate is about"):
             method([some], about="everyone")
     for level in (0, 1, -1, math.nan):
-        with pytest.raises(ParameterError, match="level of a test"):
-            combine.generalised([some], level=level)
+        with pytest.raises(ParameterError, match="of the test"):
+            combine.generalised([some], alpha=level)
     for truth in ([1, 2], [[1, 2, 3]], [-1, 1, 1], [0, 0, 0], [math.nan, 1, 1]):
         with pytest.raises(ParameterError, match="true histogram"):
             combine.perturbed([some], truth)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,6 +51,24 @@ class Combination:
     fell_back: bool = False
     """Whether the levels differ so much that only the plain sum can be trusted (see the note)."""
     note: str = ""
+
+    @property
+    def value(self) -> float | Floats:
+        """The estimate's value."""
+        return self.estimate.value
+
+    @property
+    def stderr(self) -> float | Floats:
+        """The estimate's standard error."""
+        return self.estimate.stderr
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """The estimate's interval."""
+        return self.estimate.interval(level)
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"{weight:.1%}" for weight in self.weights)
+        return f"{self.estimate}, levels weigh {shares}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +112,7 @@ def optimal(tallies: Sequence[Tally], about: str = "participants") -> Combinatio
 
 
 def generalised(
-    tallies: Sequence[Tally], about: str = "participants", level: float = 0.01, guard: bool = True
+    tallies: Sequence[Tally], about: str = "participants", alpha: float = 0.01, guard: bool = True
 ) -> Combination:
     """Return the combination of least error, w_t ~ n_t/(V_t + S), as far as the levels agree.
 
@@ -108,7 +127,7 @@ def generalised(
     p = tr C/lambda (k-1 when all directions are alike), the estimate is
 
         sum + a D,   a = min(1, r(u)/u),   u = |D|^2/lambda,
-        r(u) = p-2 up to the u that levels that agree exceed once in 1/`level` times, and
+        r(u) = p-2 up to the u that levels that agree exceed once in 1/`alpha` times, and
         r(u) = 2(p-2) x/(1+x), x = (u_0/u)^((p-2)/2), beyond that u_0.
 
     The errors of GLS and of D are uncorrelated (else a mixture would beat GLS), so Stein's
@@ -124,7 +143,7 @@ def generalised(
     There p-2 is replaced by 1: levels that agree keep two thirds of the gain; where levels differ
     by about what noise alone would make them, the squared error is up to 1.5 times the plain sum's.
 
-    `fell_back` is set, and the note says so, when Cochran's test rejects at `level`: then the
+    `fell_back` is set, and the note says so, when Cochran's test rejects at `alpha`: then the
     choice of level depends on the data, and the standard errors are those of the plain sum. Else
     they are between those of GLS and of the sum, by Stein's estimate of the risk, and more for
     items that differ most. They still rest on the assumption: a dependence that is too weak for
@@ -147,15 +166,15 @@ def generalised(
     'the choice of level depends on the data: back to the plain sum of the levels, 100% of the \
 way (p = 6e-20)'
     """
-    if not 0 < level < 1:
-        raise ParameterError(f"the level of a test is between 0 and 1, such as 0.01; got {level!r}")
+    if not 0 < alpha < 1:
+        raise ParameterError(f"alpha, of the test, is between 0 and 1, such as 0.01; got {alpha!r}")
     levels = _Levels.read(tallies)
     if not guard:
         return levels.combination(levels.least_error, about)
-    kept, gained = levels.lean(level)
+    kept, gained = levels.lean(alpha)
     weights = levels.plain + kept * (levels.least_error - levels.plain)
     note = ""
-    if levels.p_value < level:
+    if levels.p_value < alpha:
         note = f"{FELL_BACK}, {1 - kept:.0%} of the way (p = {levels.p_value:.1g})"
     return levels.combination(weights, about, levels.guarded(kept, 0 if note else gained), note)
 
@@ -356,7 +375,7 @@ class _Levels:
         freedom = free * (len(self.tallies) - 1)
         return float(chdtrc(freedom, q * free / max(self.items, 1))) if freedom else 1.0
 
-    def lean(self, level: float) -> tuple[float, float]:
+    def lean(self, alpha: float) -> tuple[float, float]:
         """Return a, how much of D = GLS - sum to add, and what part of its variance that gains."""
         apart = self.least_error - self.plain
         variance = float((apart**2 @ self.errors_if_alike).sum())
@@ -365,7 +384,7 @@ class _Levels:
             return 1.0, 1.0
         largest = min(self._largest_eigenvalue(apart), variance)
         p, u = variance / largest, distance / largest
-        usual = float(chdtri(p, level))
+        usual = float(chdtri(p, alpha))
         kept = min(1.0, _reach(u, usual, max(p - 2, 1.0)) / u)
         return kept, kept * max(p - 2, 0.0) / p if u < usual else 0.0
 

@@ -167,6 +167,13 @@ class Mechanism(ABC):
     def _loss_accepted(self) -> bool:
         return bool(self.__dict__.get("_accepted"))
 
+    @cached_property
+    def caveat(self) -> str:
+        """What an estimate has to say about its reports: nothing, unless a promise was broken."""
+        if self.keeps_promise or self._promise_kept:
+            return ""
+        return f"the exact loss of these reports is {self.loss().epsilon:.4g}, not {self.budget:g}"
+
     def accepting_its_loss(self) -> Self:
         """Return the same mechanism, allowed to send although it breaks its promise.
 

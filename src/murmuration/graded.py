@@ -22,6 +22,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from murmuration.numeric import NumericMechanism
 
 Matrix = tuple[tuple[float, ...], ...]
 
+MOST_RANGES = 64
 SEMANTICS = {"max": max, "min": min}
 
 
@@ -107,7 +109,16 @@ def checked_budgets(epsilon: Any) -> tuple[float, ...]:
         )
     if not len(epsilon):
         raise ParameterError("there is at least one range, with a budget")
-    return tuple(checked_epsilon(budget) for budget in epsilon)
+    if len(epsilon) > MOST_RANGES:
+        raise ParameterError(f"there are at most {MOST_RANGES} ranges; got {len(epsilon)}")
+    return tuple(_of_range(place, budget) for place, budget in enumerate(epsilon))
+
+
+def _of_range(place: int, budget: object) -> float:
+    try:
+        return checked_epsilon(budget)
+    except ParameterError as problem:
+        raise ParameterError(f"range {place + 1}: {problem}") from None
 
 
 def checked_edges(edges: Any, k: int) -> tuple[float, ...]:
@@ -116,10 +127,10 @@ def checked_edges(edges: Any, k: int) -> tuple[float, ...]:
     >>> checked_edges([0.5], 2)
     (-1.0, 0.5, 1.0)
     """
-    single = isinstance(edges, int | float)  # one inner edge, from the command line
+    single = isinstance(edges, Real)  # one inner edge, from the command line
     try:
         ends = tuple(float(edge) for edge in ([edges] if single else edges))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ParameterError(f"edges are numbers from -1 to 1; got {edges!r}") from None
     if len(ends) == k - 1:
         ends = (-1.0, *ends, 1.0)
@@ -127,11 +138,24 @@ def checked_edges(edges: Any, k: int) -> tuple[float, ...]:
         raise ParameterError(
             f"{k} ranges have {k + 1} edges with -1 and 1, or {k - 1} between them; got {edges!r}"
         )
-    if not all(map(math.isfinite, ends)) or (ends[0], ends[-1]) != (-1.0, 1.0):
-        raise ParameterError(f"edges go from -1 to 1; got {edges!r}")
+    if (ends[0], ends[-1]) != (-1.0, 1.0) or not all(-1 <= edge <= 1 for edge in ends):
+        raise ParameterError(
+            f"edges go from -1 to 1 (see graded.to_domain for other units); got {edges!r}"
+        )
     if (np.diff(fixed_point(np.array(ends))) < 1 << 20).any():
         raise ParameterError(f"edges go up, by 1e-9 or more; got {edges!r}")
     return ends
+
+
+def to_domain(numbers: Sequence[float], low: float, high: float) -> tuple[float, ...]:
+    """Return edges (or values) in the attribute's own units as numbers in [-1, 1].
+
+    >>> to_domain([30_000, 100_000], low=0, high=200_000)
+    (-0.7, 0.0)
+    """
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ParameterError(f"a range needs two finite ends, low < high; got [{low}, {high}]")
+    return tuple(2 * (number - low) / (high - low) - 1 for number in numbers)
 
 
 def checked_semantics(semantics: Any, epsilon: tuple[float, ...]) -> str | Matrix:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,8 @@ LevelTallies = tuple[Tally, ...]
 class Levels:
     """The levels on offer, and the part of epsilon that each may spend.
 
+    A high level of privacy is a small part of epsilon.
+
     >>> Levels().factors[2]
     1.0
     """
@@ -70,19 +73,33 @@ class Levels:
     factors: tuple[float, ...] = (1 / 3, 1 / 2, 1.0)
 
     def __post_init__(self) -> None:
-        names, factors = tuple(self.names), tuple(self.factors)
+        try:
+            names, factors = tuple(self.names), tuple(self.factors)
+        except TypeError:
+            raise ParameterError("levels have names and factors, a list of each") from None
         words = all(isinstance(name, str) and name.strip() for name in names)
         if not words or len(set(names)) != len(names) or not 1 <= len(names) <= MOST_LEVELS:
             raise ParameterError(f"levels are 1 to {MOST_LEVELS} different words; got {names!r}")
         if len(factors) != len(names) or not all(map(_is_factor, factors)):
             raise ParameterError(
-                f"each level has a factor above 0 and at most 1; got {factors!r} for {names!r}"
+                f"each of {len(names)} levels has a factor above 0 and at most 1; got {factors!r}"
             )
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "factors", tuple(map(float, factors)))
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @classmethod
+    def checked(cls, levels: object) -> Levels:
+        """Return levels given as such, as text or as names with factors; refuse anything else."""
+        if isinstance(levels, cls):
+            return levels
+        if isinstance(levels, str):
+            return cls.parse(levels)
+        if isinstance(levels, Mapping):
+            return cls(tuple(levels.keys()), tuple(levels.values()))
+        raise ParameterError(f"levels are a Levels, or high=1/3,medium=1/2,low=1; got {levels!r}")
 
     @classmethod
     def parse(cls, text: str) -> Levels:
@@ -114,7 +131,12 @@ class Levels:
         >>> Levels().indices(["low", "high"]).tolist()
         [2, 0]
         """
-        given = np.asarray(choices)
+        try:
+            given = np.asarray(choices)
+        except ValueError:
+            raise InputError(
+                "choices are one level a person, or a row of levels a person"
+            ) from None
         if given.dtype.kind in "UO" and given.size:
             found = np.full(given.shape, -1, dtype=np.int64)
             for number, name in enumerate(self.names):
@@ -122,11 +144,18 @@ class Levels:
             given = found
         whole = given.dtype.kind in "iu" or not given.size
         if not whole or (given.size and not 0 <= given.min() <= given.max() < len(self)):
+            names, first = ", ".join(self.names), self._first_bad(np.asarray(choices), given)
             raise InputError(
-                f"a choice is one of {', '.join(self.names)}, or its number from 0 on. "
-                "Nothing was sent."
+                f"a choice is one of {names}, or its number from 0 on{first}. Nothing was sent."
             )
         return given.astype(np.int64)
+
+    def _first_bad(self, choices: NDArray[np.generic], given: NDArray[Any]) -> str:
+        """Name the first choice that is none; a choice is public, so it may be repeated."""
+        if given.dtype.kind not in "iu":
+            return ""
+        bad = np.flatnonzero((given < 0) | (given >= len(self)))
+        return f"; {choices.ravel()[bad[0]]!r} at position {int(bad[0])} is not"
 
 
 def _quotient(text: str) -> float:
@@ -136,7 +165,7 @@ def _quotient(text: str) -> float:
 
 
 def _is_factor(factor: object) -> bool:
-    number = isinstance(factor, int | float) and not isinstance(factor, bool)
+    number = isinstance(factor, Real) and not isinstance(factor, bool)
     return number and 0 < float(factor) <= 1  # type: ignore[arg-type]
 
 
@@ -168,32 +197,36 @@ class Leveled:
     """
 
     epsilon: float
-    levels: Levels = field(default_factory=Levels)
     k: int | None = None
+    levels: Levels = field(default_factory=Levels)
     mechanism: str = "auto"
     """"auto": subset (projective for very many items), or optimal for a number (piecewise above
     epsilon 10)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
+        object.__setattr__(self, "levels", Levels.checked(self.levels))
+        if self.k is not None and (isinstance(self.k, bool) or not isinstance(self.k, Integral)):
+            raise ParameterError(f"k is the number of items, or None for a number; got {self.k!r}")
         if self.mechanism == "auto":
             many = self.k is not None and self.k > LARGEST_SUBSET
             number = "optimal" if self.epsilon <= MAX_EPSILON else "piecewise"
             chosen = number if self.k is None else "projective" if many else "subset"
             object.__setattr__(self, "mechanism", chosen)
-        kind = NumericMechanism if self.k is None else FrequencyMechanism
-        chosen_kind = mechanisms().get(self.mechanism, object)
-        if not issubclass(chosen_kind, kind) or issubclass(chosen_kind, GradedMechanism):
-            asked = "a number (items need k)" if self.k is None else "items"
-            raise ParameterError(f"{self.mechanism!r} is not a mechanism for {asked}")
+        _require_for_levels(self.mechanism, self.k)
         _ = self.at_levels  # an epsilon that is too small for a level is refused here
 
     @cached_property
     def at_levels(self) -> tuple[Mechanism, ...]:
         """Each level's own mechanism."""
         size = {} if self.k is None else {"k": self.k}
-        budgets = self.levels.budgets(self.epsilon)
-        return tuple(mechanism(self.mechanism, epsilon=budget, **size) for budget in budgets)
+        made = []
+        for name, budget in zip(self.levels.names, self.levels.budgets(self.epsilon), strict=True):
+            try:
+                made.append(mechanism(self.mechanism, epsilon=budget, **size))
+            except ParameterError as problem:
+                raise ParameterError(f"level {name}: {problem}") from None
+        return tuple(made)
 
     @property
     def report_bytes(self) -> int:
@@ -208,7 +241,7 @@ class Leveled:
         """DEVICE. Answer with the epsilon of the level that each person picked."""
         rng, known, picked = require_rng(rng), self.checked(values), self.levels.indices(choices)
         if picked.shape != known.shape:
-            raise InputError(f"{len(known)} people have {len(known)} choices; got {picked.shape}")
+            raise InputError(f"{len(known)} people make as many choices; got {picked.size}")
         rows = np.zeros((len(known), self.report_bytes), dtype=np.uint8)
         rows[:, 0] = picked
         for level, inner in enumerate(self.at_levels):
@@ -232,6 +265,13 @@ class Leveled:
         data = np.ascontiguousarray(rows[:, 1 : 1 + inner.report_bytes]).tobytes()
         return inner.tally(inner.unpack(data))
 
+    @staticmethod
+    def merge(one: Sequence[Tally], other: Sequence[Tally]) -> LevelTallies:
+        """COLLECTOR. Add up the tallies of two collectors, level by level."""
+        if len(one) != len(other):
+            raise MismatchError("both have a tally for each level, or they do not add up")
+        return tuple(mine + theirs for mine, theirs in zip(one, other, strict=True))
+
     def estimate(
         self, tallies: Sequence[Tally], method: str = "generalised", about: str = "participants"
     ) -> Combination:
@@ -242,7 +282,10 @@ class Leveled:
             raise MismatchError("an attribute's tallies are a list, one for each level")
         theirs = [t.mechanism.fingerprint if isinstance(t, Tally) else "" for t in tallies]
         if theirs != [inner.fingerprint for inner in self.at_levels]:
-            raise MismatchError("these tallies are not this attribute's, one for each level")
+            raise MismatchError(
+                "these tallies are not this attribute's, one for each level in the order "
+                + ", ".join(self.levels.names)
+            )
         return METHODS[method](tallies, about)
 
     def losses(self) -> tuple[Loss, ...]:
@@ -252,6 +295,22 @@ class Leveled:
     def loss(self) -> Loss:
         """AUDITOR. The exact loss of whoever picks the most open level (or of a broken one)."""
         return _worst(self.losses(), self.epsilon)
+
+
+def _require_for_levels(name: str, k: int | None) -> None:
+    """Refuse a mechanism that does not exist, does not fit, or is graded."""
+    kind = mechanisms().get(name)
+    if kind is None:
+        raise ParameterError(
+            f"no mechanism is called {name!r}; there are {', '.join(mechanisms())}"
+        )
+    if issubclass(kind, GradedMechanism):
+        raise ParameterError(f"{name} has a budget for each range: it takes no levels")
+    if k is None and issubclass(kind, FrequencyMechanism):
+        raise ParameterError(f"{name} is for items: say how many, k")
+    if not issubclass(kind, NumericMechanism if k is None else FrequencyMechanism):
+        asked = "a number" if k is None else "one of k items"
+        raise ParameterError(f"{name} is not a mechanism for {asked}")
 
 
 def _worst(losses: Sequence[Loss], claimed: float) -> Loss:
@@ -295,10 +354,11 @@ class Survey:
     """For items; "auto" as in `Leveled`."""
     numeric: str = "auto"
     """For numbers; "auto" as in `Leveled`."""
-    how: str = "optimal"
+    how: str = "sample"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
+        object.__setattr__(self, "levels", Levels.checked(self.levels))
         object.__setattr__(self, "domains", checked_domains(None, self.domains))
         if self.how not in (*SPLITS, "sample"):
             ways = ", ".join((*SPLITS, "sample"))
@@ -324,7 +384,7 @@ class Survey:
     def attributes(self) -> tuple[Leveled, ...]:
         """Each attribute with its budget."""
         return tuple(
-            Leveled(budget, self.levels, k or None, self.mechanism if k else self.numeric)
+            Leveled(budget, k or None, self.levels, self.mechanism if k else self.numeric)
             for k, budget in zip(self.domains, self.budgets, strict=True)
         )
 
@@ -426,7 +486,9 @@ class Survey:
         """ANALYST. Combine each attribute's levels."""
         subject = About.parse(about)
         if len(tallies) != len(self.attributes):
-            raise MismatchError(f"there are {len(self.attributes)} attributes, so many lists")
+            raise MismatchError(
+                f"tallies are {len(self.attributes)} lists, one an attribute; got {len(tallies)}"
+            )
         pairs = list(zip(self.attributes, tallies, strict=True))
         if not self.sampled or subject is About.POPULATION:
             return [attribute.estimate(own, method, about) for attribute, own in pairs]

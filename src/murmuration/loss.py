@@ -40,6 +40,14 @@ class Loss:
         """The loss between the ranges of the domain; there is one range, unless graded."""
         return np.array([[self.epsilon]])
 
+    def __str__(self) -> str:
+        verdict = "kept" if self.holds else "BROKEN"
+        high, low = self.inputs
+        return (
+            f"exact loss {self.epsilon!r}, promised {self.claimed!r}: {verdict} "
+            f"(x = {high:g} against x = {low:g}, report {self.output})"
+        )
+
 
 @dataclass(frozen=True)
 class PairwiseLoss(Loss):
@@ -63,6 +71,14 @@ class PairwiseLoss(Loss):
     def pairwise(self) -> Floats:
         """The matrix of losses, ln(ratio) rounded up."""
         return np.array([[_log_or_infinite(ratio) for ratio in row] for row in self.ratios])
+
+    def __str__(self) -> str:
+        g, h = self.worst_pair
+        where = f"inside range {g + 1}" if g == h else f"between ranges {g + 1} and {h + 1}"
+        return (
+            f"{super().__str__()}; nearest to its budget {where}: "
+            f"{float(self.pairwise[g, h])!r} of {self.budgets[g][h]!r}"
+        )
 
     @property
     def worst_pair(self) -> tuple[int, int]:

@@ -153,7 +153,7 @@ class NumericMechanism(SymbolMechanism):
         spread = self._spread(tally.counts, n, mean)
         noise = self._noise(tally.counts, n, spread, mean)
         variance = noise if subject is About.PARTICIPANTS else max(noise, spread)
-        return Estimate(mean, math.sqrt(variance / n), n, self.budget, subject)
+        return Estimate(mean, math.sqrt(variance / n), n, self.budget, subject, self.caveat)
 
     def _spread(self, counts: Ints, n: int, mean: float) -> float:
         """Sample variance of the per-report values: noise plus the spread of the people."""

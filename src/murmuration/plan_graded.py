@@ -16,7 +16,7 @@ from murmuration.errors import ParameterError
 from murmuration.graded import GradedMechanism, Matrix
 from murmuration.mechanisms import mechanism
 from murmuration.mechanisms.graded_bit import GradedBit
-from murmuration.mechanisms.graded_optimal import MAX_BUDGET, GradedOptimal
+from murmuration.mechanisms.graded_optimal import MAX_BUDGET, MOST_RANGES, GradedOptimal
 from murmuration.numeric import NumericMechanism
 from murmuration.plan import choose_numeric
 
@@ -62,12 +62,13 @@ def plan_graded(
     >>> found.options[0].mechanism.name, round(found.gain, 1)
     ('graded-optimal', 22.5)
     """
-    if people < 1 or not 1e-9 <= wanted < math.inf:
-        raise ParameterError("people is 1 or more, and the wanted error 1e-9 or more")
-    bit = GradedBit(tuple(epsilon), tuple(edges), semantics)
+    whole = isinstance(people, int) and not isinstance(people, bool)
+    if not whole or people < 1 or not 1e-9 <= wanted <= 2:
+        raise ParameterError("people is a whole number, 1 or more; the wanted error 1e-9 to 2")
+    bit = GradedBit(epsilon, edges, semantics)  # type: ignore[arg-type]  # it checks them
     graded: list[GradedMechanism] = [bit]
     limit = None
-    if bit.budget <= MAX_BUDGET:
+    if bit.budget <= MAX_BUDGET and bit.k <= MOST_RANGES:
         table = GradedOptimal(bit.epsilon, bit.edges, bit.semantics)
         graded, limit = [table, bit], table.limit
     single = choose_numeric(bit.least_budget, people=people).mechanism

@@ -96,7 +96,7 @@ def _audit_levels(
     budget = parse_epsilons(epsilon)
     if len(budget) != 1:
         raise ParameterError("levels are parts of one epsilon")
-    asked = Leveled(budget[0], Levels.parse(levels), settings.get("k"), name)
+    asked = Leveled(budget[0], settings.get("k"), Levels.parse(levels), name)
     losses = dict(zip(asked.levels.names, asked.losses(), strict=True))
     if as_json:
         emit_json(

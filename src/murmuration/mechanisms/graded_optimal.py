@@ -17,6 +17,8 @@ from murmuration.loss import Loss, pairwise_loss
 from murmuration.numeric import Design, unbiased
 from murmuration.solution import Solution, integer_weights, stored
 
+MOST_RANGES = 32
+"""More take minutes to solve."""
 MAX_BUDGET = 8.0
 """Beyond this the linear program is too steep to be solved well in floating point."""
 
@@ -46,6 +48,10 @@ class GradedOptimal(GradedMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.k > MOST_RANGES:
+            raise ParameterError(
+                f"graded-optimal takes up to {MOST_RANGES} ranges (graded-bit more); got {self.k}"
+            )
         if self.budget > MAX_BUDGET:
             raise ParameterError(
                 f"graded-optimal tables go up to a budget of {MAX_BUDGET:g}; beyond that use "

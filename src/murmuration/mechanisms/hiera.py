@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -107,6 +108,8 @@ class Hiera(GradedMechanism):
         standard error knows of the reuse but not of the clipping.
         """
         base = self.estimate(tally)
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise ParameterError(f"seed must be a whole number, 0 or more; got {seed!r}")
         if isinstance(mu, bool) or not isinstance(mu, int) or not 1 <= mu <= self.k:
             raise ParameterError(f"mu, how often a bit is used, is 1 to {self.k}; got {mu!r}")
         plus, minus = self._converted(tally, mu, np.random.default_rng(seed))
@@ -116,9 +119,8 @@ class Hiera(GradedMechanism):
         sums = np.clip(sums, -n, n) if clip else sums
         sent = tally.counts.reshape(self.k, 2).sum(axis=1) / tally.n
         variance = base.stderr**2 + self._reuse_variance(sent, mu) / tally.n
-        return Estimate(
-            float(sums.sum() / n.sum()), math.sqrt(variance), tally.n, self.budget, base.about
-        )
+        mean = float(sums.sum() / n.sum())
+        return dataclasses.replace(base, value=mean, stderr=math.sqrt(variance))
 
     def _converted(self, tally: Tally, mu: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return the + and - bits at each level, in order, after conversion and compensation."""

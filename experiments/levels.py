@@ -23,7 +23,7 @@ METHODS = (
     "OP (oracle)",
     "GLS + simplex",
     "subset + GLS + simplex",
-    "sample 1 + subset",
+    "sample 1 + subset + GLS + simplex",
 )
 STUDIED = ("BRR", "OC", "GLS", "subset + GLS")
 

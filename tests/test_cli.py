@@ -217,7 +217,8 @@ def test_audit_of_a_graded_layout(tmp_path) -> None:
     picture = tmp_path / "loss.png"
     done = murmur("audit", "hiera", *budgets, *PAPER_LAYOUT, "--plot", str(picture), code=1)
     assert "BROKEN" in done.stdout
-    assert "0.8988 !" in done.stdout
+    assert "!0.899" in done.stdout
+    assert "x = -1 in range 1 against x = 1 in range 5" in done.stdout
     assert picture.stat().st_size > 10_000
     verdict = json.loads(murmur("audit", "graded-bit", *budgets, *PAPER_LAYOUT, "--json").stdout)
     assert verdict["passed"] is True
@@ -234,7 +235,11 @@ def test_a_loss_is_accepted_only_in_the_audits_own_words() -> None:
     words = json.loads(murmur(*broken, "--json", code=1).stdout)["accept_loss"]
     assert words == "an infinite loss where 1.0 is promised"
     murmur(*broken, code=1)
-    assert "accepted" in murmur(*broken, "--accept-loss", words).stdout
+    assert "accepted" in murmur(*broken, "--accept-loss", words).stderr
+    json.loads(murmur(*broken, "--accept-loss", words, "--json").stdout)
+    kept = murmur("audit", "duchi", "--epsilon", "1", "--accept-loss", "yes")
+    assert "nothing to accept" in kept.stderr
+    assert "not attacked" in murmur(*broken, "--empirical", code=1).stderr
     assert "accept_loss says" in murmur(*broken, "--accept-loss", "yes", code=2).stderr
 
 
@@ -243,13 +248,17 @@ def test_audit_of_levels() -> None:
     text = murmur("audit", "subset", "--epsilon", "1", "--set", "k=10", *levels).stdout
     assert text.count("kept") == 3
     found = json.loads(murmur("audit", "duchi", "--epsilon", "2", *levels, "--json").stdout)
-    assert found["medium"]["claimed"] == 1.0
-    assert all(level["passed"] for level in found.values())
+    assert found["levels"]["medium"]["claimed"] == 1.0
+    assert found["passed"] is True
     murmur("audit", "dct", "--epsilon", "1", *levels, code=1)
     for mistake in (["--empirical"], ["--set", "d=3"], ["--set", "k=1"]):
         murmur("audit", "subset", "--epsilon", "1", "--set", "k=4", *levels, *mistake, code=2)
     murmur("audit", "hiera", "--epsilon", "1", *levels, code=2)
     murmur("audit", "duchi", "--epsilon", "1,2", *levels, code=2)
+
+
+GRADED_PLAN = ("--epsilon", "1,2", "--edges", "0", "--people", "9")
+EDGE = ("--set", "edges=0")
 
 
 @pytest.mark.parametrize(
@@ -266,6 +275,18 @@ def test_audit_of_levels() -> None:
         (("plan", "graded", "--epsilon", "1,2", "--edges", "0,1", "--people", "9"), "edges"),
         (("plan", "--epsilon", "1"), "--people"),
         (("compare", "levels", "--levels", "high"), "high=1/3"),
+        (("compare", "--mechanism", "hiera"), "compare graded"),
+        (("compare", "--mechanism", "grr"), "no numeric mechanism"),
+        (("compare", "graded", "--epsilon", ""), "--epsilon is empty"),
+        (("audit", "duchi", "--epsilon", ""), "--epsilon is empty"),
+        (("audit", "heira", "--epsilon", "1,2"), "no mechanism is called"),
+        (("audit", "auto", "--epsilon", "1,2"), "one epsilon"),
+        (("audit", "duchi", "--epsilon", "1", "--levels", "a=1e999999999"), "at most 1"),
+        (("plan", "graded", *GRADED_PLAN, "--low", "0"), "go together"),
+        (("compare", "graded", "--low", "0"), "go together"),
+        (("plan", "graded", *GRADED_PLAN, "--wanted", "1e-200"), "wanted error"),
+        (("audit", "graded-bit", "--epsilon", "1,x", "--set", "edges=0"), "numbers"),
+        (("audit", "hiera", "--epsilon", "1,2", *EDGE, "--plot", "/proc/a.png"), "cannot write"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
@@ -287,6 +308,20 @@ def test_compare_graded(tmp_path) -> None:
     assert [row["mu"] for row in rows if row["mu"]] == [1, 2, 3, 4, 5]
 
 
+def test_compare_graded_leaves_out_what_cannot_be_built() -> None:
+    wide = ("--grades", "9,1", "--edges", "0", "--epsilon", "1", "--people", "500", "--runs", "2")
+    done = murmur("compare", "graded", *wide, "--no-plot")
+    assert "left out: graded-optimal at epsilon 1: " in done.stderr.replace("\n", " ")
+    assert "graded-bit" in done.stdout
+
+
+def test_dct_can_be_compared_by_name() -> None:
+    few = ("--epsilon", "1", "--people", "200", "--runs", "3", "--no-plot", "--json")
+    (row,) = json.loads(murmur("compare", "--mechanism", "dct", *few).stdout)
+    assert row["mechanism"] == "dct (promise broken)"
+    assert row["worst"] < row["limit"] / 100  # below what any kept promise allows
+
+
 def test_compare_levels(tmp_path) -> None:
     few = ("--epsilon", "2", "--people", "500", "--runs", "3")
     picture = tmp_path / "levels.png"
@@ -305,5 +340,9 @@ def test_plan_graded() -> None:
     assert nothing["advice"].startswith("grading buys nothing")
     assert "two ends of the domain" in nothing["advice"]
     assert nothing["limit"] < min(option["worst_variance"] for option in nothing["options"])
+    income = ("--epsilon", "1,0.5", "--edges", "30000", "--low", "0", "--high", "125000")
+    own = json.loads(murmur("plan", "graded", *income, "--people", "1000", "--json").stdout)
+    best = own["options"][0]
+    assert best["stderr"] == pytest.approx(62_500 * (best["worst_variance"] / 1000) ** 0.5)
     large = murmur("plan", "graded", "--epsilon", "9,8", "--edges", "0", "--people", "10").stdout
     assert "graded-optimal" not in large

@@ -233,7 +233,7 @@ def test_deployable_beats_oc_in_the_papers_setting(data) -> None:
     )
     assert abs(unary["OC"].nse - oc) < STANDARD_ERRORS * unary["OC"].stderr
     assert subset["subset + GLS + simplex"].nse <= 0.4 * oc
-    assert sampled["sample 1 + subset"].nse <= 0.2 * oc
+    assert sampled["sample 1 + subset + GLS + simplex"].nse <= 0.2 * oc
 
 
 def test_the_simulated_levels_do_not_depend_on_the_values() -> None:

@@ -175,6 +175,31 @@ def test_uneven_rounding_is_unbiased_and_stays_in_the_range() -> None:
         assert (rows <= 2).all() if x < 0.3 else (rows >= 3).all()
 
 
+def test_the_range_of_a_value_is_decided_on_what_the_device_knows() -> None:
+    """An edge, and what rounds to it, belongs above; the last number before it belongs below."""
+    mechanism = Hiera((0.1, 2.0), (0.3,), factor="calibrated")
+    edge = float(mechanism.design.grid.points[1])
+    law = mechanism.design.table.probabilities
+    ratios = np.log(law[:2] / law[0])
+    just_below = float(np.nextafter(edge, -1))
+    for x, place in ((edge, 1), (just_below, 1), (edge - 2 / HALF, 0), (edge + 1e-9, 1)):
+        assert mechanism.range_of(float(x)) == place
+        rows = mechanism.design.grid.round(np.full(100, x), seeded_rng(1).words(100))
+        assert (rows <= 1).all() if place == 0 else (rows >= 2).all()
+    assert np.abs(ratios).max() <= 0.1  # inside the private range, up to the last number
+
+
+def test_where_the_loss_is_reached_a_device_can_be() -> None:
+    """The two inputs are in ranges whose pair has that loss, and their own laws show it."""
+    for mechanism in (hiera(0.1), hiera(1.0), Hiera((0.2, 1.0, 0.5), (-0.5, 0.4))):
+        loss = mechanism.loss()
+        g, h = (mechanism.range_of(x) for x in loss.inputs)
+        assert loss.pairwise[g, h] == loss.epsilon
+        column = mechanism.design.table.probabilities[:, loss.output]
+        high, low = mechanism.design.grid.interpolate(column, np.array(loss.inputs))
+        assert math.log(high / low) == pytest.approx(loss.epsilon, abs=1e-9)
+
+
 def test_one_person_and_many_are_rounded_alike() -> None:
     grid = UnevenGrid.at([-1.0, -0.6, 0.3, 0.31, 1.0], jumps=[0.3])
     values = np.random.default_rng(1).uniform(-1, 1, 200)
@@ -367,6 +392,17 @@ def test_likelihood_coverage(name: str, epsilon: float) -> None:
     for tally in simulated(mechanism, values, runs, 59):
         low, high = mechanism.likelihood(tally).interval(level)
         hits += low <= values.mean() <= high
+    assert hits / runs > level - 4 * math.sqrt(level * (1 - level) / runs)
+
+
+@pytest.mark.parametrize("x", [-1.0, -0.97, 1.0])
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
+def test_likelihood_coverage_at_the_ends_of_the_domain(x: float, epsilon: float) -> None:
+    mechanism, level, runs = hiera(epsilon), 0.9, 200
+    hits = 0
+    for tally in simulated(mechanism, np.full(2000, x), runs, 67):
+        low, high = mechanism.likelihood(tally).interval(level)
+        hits += low <= x <= high
     assert hits / runs > level - 4 * math.sqrt(level * (1 - level) / runs)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 from murmuration import combine, mechanism, seeded_rng, system_rng
+from murmuration.audit import admission
 from murmuration.audit.empirical import attack
 from murmuration.cli.compare_levels import levels as command
 from murmuration.compare_levels import Setting, compare_levels
@@ -24,6 +26,7 @@ from murmuration.errors import (
     InputError,
     MismatchError,
     ParameterError,
+    PromiseError,
     ReportError,
     SourceError,
 )
@@ -383,7 +386,7 @@ def test_mistakes_are_named() -> None:
     for arguments, message in (
         ({"domains": (3, 1)}, "domains lists"),
         ({"domains": ()}, "domains lists"),
-        ({"domains": (3, 0)}, "use equal or sample"),
+        ({"domains": (3, 0), "how": "optimal"}, "use equal or sample"),
         ({"domains": (3, 0), "how": "cube_root"}, "use equal or sample"),
         ({"domains": (3, 4), "how": "luck"}, "shared out by"),
     ):
@@ -392,7 +395,7 @@ def test_mistakes_are_named() -> None:
     leveled, survey, rng = Leveled(1.0, 4, LEVELS), Survey(2.0, (4, 3), how="sample"), seeded_rng(1)
     for values, choices, message in (
         ([0, 4], [0, 0], "items are 0 to 3"),
-        ([0, 1], [0], "2 choices"),
+        ([0, 1], [0], "2 people make as many"),
         ([0, 1], [0, 3], "a choice is"),
     ):
         with pytest.raises(InputError, match=message):
@@ -409,7 +412,7 @@ def test_mistakes_are_named() -> None:
     empty = tuple(tuple(m.empty() for m in a.at_levels) for a in survey.attributes)
     with pytest.raises(EmptyError, match="nobody has answered"):
         survey.estimate(empty)
-    with pytest.raises(MismatchError, match="2 attributes"):
+    with pytest.raises(MismatchError, match="2 lists, one an attribute"):
         survey.estimate(empty[:1])
 
 
@@ -551,3 +554,89 @@ def test_a_tally_of_a_level_travels() -> None:
     leveled = Leveled(1.0, 5, LEVELS)
     for tally in leveled.tally(leveled.privatize([1, 2, 3], [0, 1, 1], seeded_rng(1))):
         assert Tally.from_bytes(tally.to_bytes(), tally.mechanism) == tally
+
+
+def test_levels_can_be_given_as_text_or_names() -> None:
+    shy = Levels(("shy", "open"), (0.25, 1.0))
+    assert Leveled(1.0, 4, "shy=1/4,open=1").levels == shy
+    assert Survey(1.0, (4, 3), {"shy": np.float64(0.25), "open": 1}).levels == shy
+    for bad in (4, None, ["high"], 0.5):
+        with pytest.raises(ParameterError, match="levels are a Levels"):
+            Leveled(1.0, 4, bad)
+    with pytest.raises(ParameterError, match="a list of each"):
+        Levels(None, None)
+
+
+def test_mistakes_name_the_level_and_the_choice() -> None:
+    with pytest.raises(ParameterError, match="level high: epsilon must be"):
+        Leveled(0.002, 4)
+    with pytest.raises(ParameterError, match="takes no levels"):
+        Leveled(1.0, mechanism="hiera")
+    with pytest.raises(ParameterError, match="k is the number of items"):
+        Leveled(1.0, "3")
+    with pytest.raises(InputError, match="'lwo' at position 1"):
+        Leveled(1.0, 4).privatize([0, 1], ["low", "lwo"], seeded_rng(1))
+    with pytest.raises(InputError, match="level a person"):
+        Leveled(1.0, 4).privatize([0, 1], [["low"], ["low", "high"]], seeded_rng(1))
+    with pytest.raises(InputError):
+        Survey(1.0, (4, 3)).privatize(5, ["low"], seeded_rng(1))
+
+
+def test_tallies_of_two_collectors_add_up_level_by_level() -> None:
+    leveled = Leveled(2.0, 5)
+    rows = leveled.privatize(np.arange(900) % 5, picked(900), seeded_rng(3))
+    east, west, whole = (leveled.tally(part) for part in (rows[:300], rows[300:], rows))
+    merged = leveled.merge(east, west)
+    assert [t.counts.tolist() for t in merged] == [t.counts.tolist() for t in whole]
+    with pytest.raises(MismatchError):
+        leveled.merge(east, west[:2])
+    for wrong in (whole[::-1], whole[0], None, [1, 2, 3]):
+        with pytest.raises(MismatchError):
+            leveled.estimate(wrong)
+
+
+def test_a_combination_reads_like_an_estimate() -> None:
+    leveled = Leveled(2.0, 5)
+    rows = leveled.privatize(np.arange(900) % 5, picked(900), seeded_rng(3))
+    found = leveled.estimate(leveled.tally(rows))
+    assert (found.value == found.estimate.value).all()
+    assert (found.stderr == found.estimate.stderr).all()
+    assert (found.interval(0.9)[0] == found.estimate.interval(0.9)[0]).all()
+    assert "levels weigh" in str(found)
+
+
+def test_a_broken_level_breaks_the_whole() -> None:
+    """A level that spends more than its own part is seen, though the whole epsilon would do."""
+
+    class Greedy(Leveled):
+        @property
+        def at_levels(self):
+            return tuple(
+                type(inner)(inner.epsilon if place else 0.9, inner.k)
+                for place, inner in enumerate(super().at_levels)
+            )
+
+        def losses(self):
+            budgets = self.levels.budgets(self.epsilon)
+            pairs = zip(self.at_levels, budgets, strict=True)
+            return tuple(dataclasses.replace(m.loss(), claimed=budget) for m, budget in pairs)
+
+    assert Leveled(1.0, 4).loss().holds
+    assert not Greedy(1.0, 4).loss().holds
+
+
+def test_a_device_does_not_send_a_broken_law_at_any_level() -> None:
+    broken = Leveled(1.0, mechanism="dct")
+    assert not broken.loss().holds
+    with pytest.raises(PromiseError):
+        broken.privatize([0.3], ["low"], system_rng())
+    with pytest.raises(PromiseError, match="Leveled is refused"):
+        admission.require_kept(broken)
+    survey = Survey(1.0, (0, 0), numeric="dct", how="equal")
+    with pytest.raises(PromiseError, match="Survey is refused"):
+        admission.require_kept(survey)
+    assert admission.require_kept(Survey(1.0, (4, 3))).holds
+
+
+def test_numbers_above_the_largest_table() -> None:
+    assert Leveled(15.0).mechanism == "piecewise"

@@ -125,6 +125,41 @@ def test_a_biased_file_is_refused() -> None:
         Solution.from_bytes(buffer.getvalue(), lambda design: optimal.audited(design, 1.0))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"values": "ghost", "weights": "ghost"},  # a symbol of no weight, worth very much
+        {"weights": "float"},
+        {"limit": "two"},
+        {"limit": "boast"},
+    ],
+    ids=lambda change: "-".join(change.values()),
+)
+def test_a_tampered_file_is_refused(change) -> None:
+    solution = optimal._solution(1.0, None)
+    weights, values = solution.design.weights, solution.design.values
+    other = {
+        ("weights", "ghost"): np.hstack([weights, np.zeros((len(weights), 1), dtype=np.int64)]),
+        ("values", "ghost"): np.append(values + 0.5, 1e12),
+        ("weights", "float"): weights.astype(np.float64),
+        ("limit", "two"): np.array([1.0, 2.0]),
+        ("limit", "boast"): np.float64(5.0),
+    }
+    arrays = {"weights": weights, "values": values, "limit": np.float64(solution.limit)}
+    arrays |= {name: other[name, kind] for name, kind in change.items()}
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    with pytest.raises(FormatError):
+        Solution.from_bytes(buffer.getvalue(), lambda design: optimal.audited(design, 1.0))
+
+
+def test_an_array_in_place_of_a_table_is_refused() -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros(3))
+    with pytest.raises(FormatError):
+        Solution.from_bytes(buffer.getvalue(), lambda design: optimal.audited(design, 1.0))
+
+
 def test_a_read_only_cache_is_no_reason_to_fail(monkeypatch) -> None:
     monkeypatch.setenv("MURMUR_CACHE", "/dev/null/nowhere")
     optimal._solution.cache_clear()

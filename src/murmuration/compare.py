@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from murmuration.errors import ParameterError
+from murmuration.graded import GradedMechanism
 from murmuration.law import Floats
-from murmuration.mechanisms import numeric_mechanism, numeric_names
+from murmuration.mechanisms import mechanisms, numeric_mechanism, numeric_names
 from murmuration.mechanisms.optimal import limit
 from murmuration.numeric import NumericMechanism
 from murmuration.randomness import Rng
@@ -69,9 +70,12 @@ def contestants(names: Sequence[str] | None = None) -> list[tuple[str, dict[str,
     """Return the numeric mechanisms to compare, variants included."""
     numeric = numeric_names()
     for name in names or ():
-        if name not in numeric:
-            names = ", ".join(numeric)
-            raise ParameterError(f"no numeric mechanism is called {name!r}; there are {names}")
+        kind = mechanisms().get(name, object)
+        if issubclass(kind, GradedMechanism):
+            raise ParameterError(f"{name} has ranges: see `murmur compare graded`")
+        if not issubclass(kind, NumericMechanism):
+            known = ", ".join([*numeric, "dct"])
+            raise ParameterError(f"no numeric mechanism is called {name!r}; there are {known}")
     chosen = list(names or numeric)
     return [(name, variant) for name in chosen for variant in VARIANTS.get(name, [{}])]
 
@@ -94,6 +98,7 @@ def compare(
         for name, parameters in contestants(names):
             contestant = numeric_mechanism(name, epsilon=epsilon, **parameters)
             label = "-".join([name, *map(str, parameters.values())])
+            label += "" if contestant.loss().holds else " (promise broken)"
             yield measure(label, contestant, values, runs, rng)
 
 

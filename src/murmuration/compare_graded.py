@@ -42,6 +42,7 @@ class Reading:
 Contest = tuple[NumericMechanism, list[Reading]]
 """A mechanism, and the ways to read its tallies."""
 
+GRADED = ("graded-laplace", "graded-bit", "graded-optimal")
 UNGRADED = ("duchi", "optimal")
 
 
@@ -76,11 +77,14 @@ class Layout:
 
     def at(self, name: str, epsilon: float, **parameters: Any) -> GradedMechanism:
         """Return the graded mechanism of that name at this epsilon."""
+        semantics = self.semantics
+        if not isinstance(semantics, str):  # a matrix is in units of epsilon, like the grades
+            semantics = tuple(tuple(entry * epsilon for entry in row) for row in semantics)
         made = mechanism(
             name,
             epsilon=self.budgets(epsilon),
             edges=self.edges,
-            semantics=self.semantics,
+            semantics=semantics,
             **parameters,
         )
         if not isinstance(made, GradedMechanism):
@@ -92,20 +96,27 @@ class Layout:
         return tuple(grade * epsilon for grade in self.grades)
 
 
-def contests(layout: Layout, epsilon: float) -> list[Contest]:
-    """Return each mechanism with the ways to read it."""
+def contests(
+    layout: Layout, epsilon: float, left_out: Callable[[str], None] = lambda _: None
+) -> list[Contest]:
+    """Return each mechanism with the ways to read it; say which cannot be built, and why."""
     hiera = layout.at("hiera", epsilon)
-    calibrated = layout.at("hiera", epsilon, factor="calibrated")
-    contest: list[Contest] = [
-        (hiera, _hiera_readings(hiera)),
-        (calibrated, [_plain(calibrated, "hiera, calibrated")]),
-    ]
-    for name in ("graded-laplace", "graded-bit", "graded-optimal"):
-        graded = layout.at(name, epsilon)
-        contest.append((graded, [_plain(graded, name)]))
-    for name in UNGRADED:
-        single = numeric_mechanism(name, epsilon=hiera.least_budget)
-        contest.append((single, [_plain(single, f"{name}, one budget")]))
+    contest: list[Contest] = [(hiera, _hiera_readings(hiera))]
+    wanted: dict[str, Callable[[], NumericMechanism]] = {
+        "hiera, calibrated": partial(layout.at, "hiera", epsilon, factor="calibrated"),
+        **{name: partial(layout.at, name, epsilon) for name in GRADED},
+        **{
+            f"{name}, one budget": partial(numeric_mechanism, name, epsilon=hiera.least_budget)
+            for name in UNGRADED
+        },
+    }
+    for label, make in wanted.items():
+        try:
+            made = make()
+            _ = made.design  # some refuse only when the table is made
+            contest.append((made, [_plain(made, label)]))
+        except ParameterError as problem:
+            left_out(f"{label} at epsilon {epsilon:g}: {problem}")
     return contest
 
 
@@ -134,7 +145,9 @@ def _hiera_readings(hiera: GradedMechanism) -> list[Reading]:
             )
         )
     published = min(2, hiera.k)
-    clipped = Reading(f"hiera mu={published}, clipped", partial(_reused, hiera, published, True))
+    clipped = Reading(
+        f"hiera as published (mu={published})", partial(_reused, hiera, published, True)
+    )
     likely = Reading("hiera, likelihood", lambda tally, _: hiera.likelihood(tally).value)
     return [*readings, clipped, likely]
 
@@ -144,7 +157,12 @@ def _reused(hiera: Hiera, mu: int, clip: bool, tally: Tally, run: int) -> float:
 
 
 def compare(
-    values: Floats, layout: Layout, epsilons: Sequence[float], runs: int, rng: Rng
+    values: Floats,
+    layout: Layout,
+    epsilons: Sequence[float],
+    runs: int,
+    rng: Rng,
+    left_out: Callable[[str], None] = lambda _: None,
 ) -> Iterator[list[Row]]:
     """Yield the rows of each mechanism at each epsilon, from `runs` collections of the values.
 
@@ -152,10 +170,10 @@ def compare(
     >>> layout = Layout(grades=(2.0, 1.0), edges=(0.0,))
     >>> rows = next(compare(np.linspace(-1, 1, 1000), layout, [1.0], 20, seeded_rng(1)))
     >>> [row.label for row in rows]
-    ['hiera mu=1', 'hiera mu=2', 'hiera mu=2, clipped', 'hiera, likelihood']
+    ['hiera mu=1', 'hiera mu=2', 'hiera as published (mu=2)', 'hiera, likelihood']
     """
     for epsilon in epsilons:
-        for chosen, readings in contests(layout, epsilon):
+        for chosen, readings in contests(layout, epsilon, left_out):
             yield _measured(chosen, readings, values, epsilon, runs, rng)
 
 

@@ -97,7 +97,11 @@ COLLECTIONS = (
             "subset + GLS + simplex": _read(combine.generalised, tidy=True),
         },
     ),
-    Collection("subset", "sample", {"sample 1 + subset": _read(combine.generalised, tidy=True)}),
+    Collection(
+        "subset",
+        "sample",
+        {"sample 1 + subset + GLS + simplex": _read(combine.generalised, tidy=True)},
+    ),
 )
 ORACLE = Collection("sue", "optimal", {"OP (oracle)": _oracle})
 

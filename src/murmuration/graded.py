@@ -81,6 +81,11 @@ class GradedMechanism(NumericMechanism):
         design = self.design
         return pairwise_loss(design.table, design.grid.reached, self.range_rows(), self.budgets)
 
+    def range_of(self, x: float) -> int:
+        """Return the range of a value, from 0 on, as the device decides it."""
+        inner = fixed_point(np.array(self.edges[1:-1]))
+        return int(np.searchsorted(inner, fixed_point(np.array([x]))[0], side="right"))
+
     def range_rows(self) -> list[Ints]:
         """Return for each range the rows that its values mix, those at both its ends included."""
         return range_rows(self.design.grid, self.edges)

@@ -155,7 +155,7 @@ class Levels:
         if given.dtype.kind not in "iu":
             return ""
         bad = np.flatnonzero((given < 0) | (given >= len(self)))
-        return f"; {choices.ravel()[bad[0]]!r} at position {int(bad[0])} is not"
+        return f"; {choices.ravel().tolist()[bad[0]]!r} at position {int(bad[0])} is not"
 
 
 def _quotient(text: str) -> float:

@@ -19,7 +19,9 @@ from murmuration.cli.output import (
     checked_plot,
     console,
     emit_json,
+    errors,
     parse_epsilons,
+    parse_value,
     pyplot,
     save_plot,
 )
@@ -39,7 +41,13 @@ def audit(
         str, typer.Option(help="The promise to check; graded: one for each range, as 0.5,0.1.")
     ],
     setting: Annotated[
-        list[str] | None, typer.Option("--set", help="A parameter, such as t=sub.", metavar="K=V")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A parameter: t=sub, k=16, edges=-0.2,0.5, semantics=min, or a matrix of budgets "
+            "as semantics=2,1;1,1.",
+            metavar="K=V",
+        ),
     ] = None,
     empirical: Annotated[
         bool, typer.Option(help="Also attack real reports on the wire (100,000 of each input).")
@@ -49,7 +57,11 @@ def audit(
     ] = None,
     levels: Annotated[
         str | None,
-        typer.Option(help="Audit personal levels, as high=1/3,medium=1/2,low=1.", metavar="N=F,.."),
+        typer.Option(
+            help="Audit levels that people choose, each a part of epsilon: "
+            "high=1/3,medium=1/2,low=1.",
+            metavar="NAME=PART,...",
+        ),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Save the loss matrix of a graded mechanism as a heat map.")
@@ -71,17 +83,20 @@ def audit(
         raise ParameterError(
             "--empirical attacks one attribute: audit the mechanisms that the tuple uses"
         )
-    if empirical and verdict.loss.holds:  # a broken law is not sent, and needs no attack
+    if empirical and verdict.loss.holds:
         evidence = attack(wire(chosen, system_rng()), *verdict.loss.inputs)
+    elif empirical:
+        errors.print("not attacked on the wire: the law is broken already, no device sends by it")
     if as_json:
         emit_json(_as_dict(chosen, verdict, evidence))
     else:
         _print(chosen, verdict, evidence)
     if plot is not None and isinstance(verdict.loss, PairwiseLoss):
-        save_plot(draw(verdict.loss, str(chosen.name)), plot)
+        save_plot(draw(verdict.loss, chosen.name, getattr(chosen, "edges", ())), plot)
     if accept_loss is not None:
         admit(chosen, accept_loss)
-        console.print("accepted in the campaign file's own words")
+        kept = "nothing to accept: the promise is kept"
+        errors.print(kept if verdict.loss.holds else "accepted in the audit's own words")
     failed = verdict.disagreements > 0 or (accept_loss is None and not verdict.loss.holds)
     if failed or (evidence and evidence.epsilon > chosen.budget):
         raise typer.Exit(1)
@@ -99,14 +114,16 @@ def _audit_levels(
     asked = Leveled(budget[0], settings.get("k"), Levels.parse(levels), name)
     losses = dict(zip(asked.levels.names, asked.losses(), strict=True))
     if as_json:
-        emit_json(
-            {
-                level: {"claimed": loss.claimed, "loss": loss.epsilon, "passed": loss.holds}
-                for level, loss in losses.items()
-            }
-        )
+        each = {
+            level: {"claimed": loss.claimed, "loss": loss.epsilon, "passed": loss.holds}
+            for level, loss in losses.items()
+        }
+        passed = all(loss.holds for loss in losses.values())
+        emit_json({"mechanism": asked.mechanism, "k": asked.k, "levels": each, "passed": passed})
     else:
-        table = Table("level", "promised", "exact loss", "", title=f"{name}, a level each")
+        table = Table(
+            "level", "promised", "exact loss", "", title=f"{asked.mechanism}, level by level"
+        )
         for level, loss in losses.items():
             kept = "[bold green]kept[/]" if loss.holds else "[bold red]BROKEN[/]"
             table.add_row(level, repr(loss.claimed), repr(loss.epsilon), kept)
@@ -125,7 +142,7 @@ def _budget(name: str, text: str) -> float | list[float]:
     kind = mechanisms().get(name)
     if kind is not None and issubclass(kind, GradedMechanism):
         return budgets
-    if kind is not None and len(budgets) > 1:
+    if (kind is not None or name == "auto") and len(budgets) > 1:
         raise ParameterError(f"{name} has one epsilon; graded mechanisms have one for each range")
     return budgets[0]
 
@@ -154,24 +171,8 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
             raise ParameterError("epsilon is given by --epsilon, not by --set")
         if key in parsed:
             raise ParameterError(f"--set gives {key} twice")
-        parsed[key] = _parsed(text)
+        parsed[key] = parse_value(text)
     return parsed
-
-
-def _parsed(text: str) -> Any:
-    """Read one value: a matrix has rows with ; between, a list has commas."""
-    if ";" in text:
-        return tuple(_parsed(row) for row in text.split(";"))
-    return tuple(map(_number, text.split(","))) if "," in text else _number(text)
-
-
-def _number(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _as_dict(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> dict[str, Any]:
@@ -215,9 +216,13 @@ def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None
         "infinite" if loss.ratio is None else f"{loss.ratio.numerator} / {loss.ratio.denominator}"
     )
     high, low = loss.inputs
-    table.add_row("promised", f"epsilon {loss.claimed!r}")
-    table.add_row("exact loss", f"{loss.epsilon!r}  = ln({ratio})")
-    table.add_row("reached by", f"x = {high:g} against x = {low:g}, report {loss.output}")
+    graded = isinstance(loss, PairwiseLoss)
+    table.add_row("largest budget" if graded else "promised", f"epsilon {loss.claimed!r}")
+    amount = f"{loss.epsilon!r}  = ln({ratio})" if loss.ratio is not None else "infinite"
+    table.add_row("largest loss" if graded else "exact loss", amount)
+    table.add_row("reached by", f"{_place(chosen, high)} against {_place(chosen, low)}")
+    says = "" if loss.ratio is not None else ", which only the first can send: it gives it away"
+    table.add_row("by the report", f"{loss.output}{says}")
     table.add_row("sampler", _agreement(verdict))
     if evidence:
         table.add_row(
@@ -235,16 +240,24 @@ def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None
     console.print("[bold red]BROKEN[/]: this is not as private as it says")
     if not loss.holds:
         console.print(
-            f'a campaign that wants it all the same has to say\n  accept_loss = "{in_words(loss)}"',
+            "whoever wants it all the same has to say so (--accept-loss, or in a campaign file):\n"
+            f'  accept_loss = "{in_words(loss)}"',
             highlight=False,
             soft_wrap=True,
         )
 
 
+def _place(chosen: Mechanism, x: float) -> str:
+    """Name a value, and its range where there are ranges."""
+    if not isinstance(chosen, GradedMechanism):
+        return f"x = {x:g}"
+    return f"x = {x:g} in range {chosen.range_of(x) + 1}"
+
+
 def _matrix(loss: PairwiseLoss, edges: Sequence[float]) -> Table:
     """The exact loss between ranges / the budget; the diagonal is the loss inside a range."""
-    table = Table(title="exact loss / budget, range against range (diagonal: inside)")
-    table.add_column("range", no_wrap=True)
+    table = Table(title="exact loss / budget (diagonal: inside a range; !: broken)")
+    table.add_column("range")
     for h in range(len(loss.budgets)):
         table.add_column(str(h + 1), justify="right", no_wrap=True)
     for g, (losses, budgets) in enumerate(zip(loss.pairwise, loss.budgets, strict=True)):
@@ -252,38 +265,47 @@ def _matrix(loss: PairwiseLoss, edges: Sequence[float]) -> Table:
         for h, (found, budget) in enumerate(zip(losses, budgets, strict=True)):
             ratio = loss.ratios[g][h]
             broken = ratio is None or not within(ratio, budget)
-            text = f"{found:.4g}" if not broken else f"[bold red]{found:.4g} ![/]"
+            text = f"{found:.3g}" if not broken else f"[bold red]!{found:.3g}[/]"
             cells.append(f"{text}\n/ {budget:.4g}")
-        table.add_row(f"{g + 1}\n{edges[g]:g} to {edges[g + 1]:g}", *cells, end_section=True)
+        table.add_row(f"{g + 1}: {_ends(edges, g)}", *cells, end_section=True)
     return table
 
 
-def draw(loss: PairwiseLoss, title: str) -> Any:
+def _ends(edges: Sequence[float], g: int) -> str:
+    """A range, without its upper edge unless it is the last."""
+    return f"[{edges[g]:g}, {edges[g + 1]:g}" + ("]" if g == len(edges) - 2 else ")")
+
+
+def draw(loss: PairwiseLoss, title: str, edges: Sequence[float]) -> Any:
     """Return a heat map: the exact loss between ranges, and how many times its budget that is."""
     plt = pyplot()
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.6))
     budgets = np.array(loss.budgets)
-    shares = loss.pairwise / budgets
-    for axes, matrix, name, top in (
-        (panels[0], loss.pairwise, "exact loss (budget below)", None),
-        (panels[1], shares, "loss / budget: above 1 is broken", 2.0),
+    size = max(4.6, 0.62 * len(budgets) + 1.5)
+    figure, panels = plt.subplots(1, 2, figsize=(2.3 * size, size), layout="constrained")
+    steps = [0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 4]  # the colour turns at 1
+    broken = plt.matplotlib.colors.BoundaryNorm(steps, 256, extend="max")
+    for axes, matrix, name, norm, colours in (
+        (panels[0], loss.pairwise, "exact loss (budget)", None, "viridis"),
+        (panels[1], loss.pairwise / budgets, "loss / budget", broken, "RdYlGn_r"),
     ):
         finite = np.where(np.isfinite(matrix), matrix, np.nan)
-        image = axes.imshow(finite, cmap="RdYlGn_r" if top else "viridis", vmin=0, vmax=top)
-        image.cmap.set_bad("black")
-        figure.colorbar(image, ax=axes, shrink=0.85)
+        image = axes.imshow(
+            finite, cmap=plt.get_cmap(colours).with_extremes(bad="black"), norm=norm
+        )
+        figure.colorbar(image, ax=axes, shrink=0.85, extend="max" if norm else "neither")
         for (g, h), value in np.ndenumerate(matrix):
-            text = f"{value:.3g}" + ("" if top else f"\n({budgets[g, h]:.3g})")
-            axes.text(h, g, text, ha="center", va="center", fontsize=8, color="black", bbox=_PAPER)
-        axes.set(title=name, xlabel="range", ylabel="range")
+            text = f"{value:.3g}" + ("" if norm else f"\n({budgets[g, h]:.3g})")
+            axes.text(h, g, text, ha="center", va="center", fontsize=8, bbox=_PAPER)
+        axes.set(title=name)
         places = range(len(budgets))
         axes.set_xticks(places, [str(p + 1) for p in places])
-        axes.set_yticks(places, [str(p + 1) for p in places])
-    figure.suptitle(f"{title}: what two values may be told apart by (diagonal: inside a range)")
+        axes.set_yticks(places, [f"{p + 1}: {_ends(edges, p)}" for p in places])
+    verdict = "kept" if loss.holds else "BROKEN where loss / budget is above 1 (black: infinite)"
+    figure.suptitle(f"{title}, range against range (diagonal: inside): {verdict}")
     return figure
 
 
-_PAPER = {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 1}
+_PAPER = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1}
 
 
 def _agreement(verdict: Audit) -> str:

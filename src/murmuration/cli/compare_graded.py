@@ -11,11 +11,15 @@ from rich.table import Table
 
 from murmuration.cli.compare import private_values
 from murmuration.cli.output import (
+    SEMANTICS_HELP,
     checked_plot,
     console,
+    edges_in,
     emit_json,
+    errors,
     parse_epsilons,
     parse_numbers,
+    parse_value,
     progress_bar,
     pyplot,
     save_plot,
@@ -23,6 +27,7 @@ from murmuration.cli.output import (
 from murmuration.compare import CROWDS
 from murmuration.compare_graded import Layout, Row, contests
 from murmuration.compare_graded import compare as run_compare
+from murmuration.errors import ParameterError
 from murmuration.randomness import seeded_rng
 
 
@@ -32,15 +37,16 @@ def graded(
         str, typer.Option(help="The budget of each range, in units of epsilon.")
     ] = "5,4,3,2,1",
     edges: Annotated[
-        str, typer.Option(help="Where ranges meet, between -1 and 1.")
+        str,
+        typer.Option(help="Where ranges meet, in [-1, 1] or in the units of --low and --high."),
     ] = "-0.6,-0.2,0.2,0.6",
-    semantics: Annotated[str, typer.Option(help="max or min: two different ranges.")] = "max",
+    semantics: Annotated[str, typer.Option(help=SEMANTICS_HELP)] = "max",
     data: Annotated[
         str, typer.Option(help=f"A CSV file, or one of: {', '.join(CROWDS)}.")
     ] = "uniform",
     column: Annotated[str | None, typer.Option(help="The column of the CSV file.")] = None,
-    low: Annotated[float | None, typer.Option(help="Lower end of the range.")] = None,
-    high: Annotated[float | None, typer.Option(help="Upper end.")] = None,
+    low: Annotated[float | None, typer.Option(help="Lower end of a file's column.")] = None,
+    high: Annotated[float | None, typer.Option(help="Upper end of it.")] = None,
     people: Annotated[int, typer.Option(min=1, help="How many, of a named crowd.")] = 100_000,
     runs: Annotated[int, typer.Option(min=2, help="Collections to simulate per line.")] = 150,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same table.")] = 1,
@@ -53,25 +59,36 @@ def graded(
     """Simulate collections on graded ranges: error of the mean, exact loss, budget kept or not."""
     if not no_plot:
         checked_plot(plot)
-    layout = Layout(parse_numbers("--grades", grades), parse_numbers("--edges", edges), semantics)
+    if (low is None) != (high is None):
+        raise ParameterError("--low and --high go together")
+    ends = edges_in(edges, low, high)
+    layout = Layout(parse_numbers("--grades", grades), ends, parse_value(semantics))
+    layout.at("graded-bit", 1.0)  # refuses a layout that makes no sense, before the work
     epsilons = parse_epsilons(epsilon)
     values = private_values(data, column, low, high, people, seed)
     rows: list[Row] = []
     with progress_bar() as bar:
         task = bar.add_task("comparing", total=sum(len(contests(layout, e)) for e in epsilons))
-        for found in run_compare(values, layout, epsilons, runs, seeded_rng(seed)):
+        rng = seeded_rng(seed)
+        for found in run_compare(values, layout, epsilons, runs, rng, _left_out):
             rows += found
             bar.advance(task)
     title = f"{data}{f' {column}' if column else ''}, {len(values):,} people, {runs} runs"
     if as_json:
         emit_json([dataclasses.asdict(row) for row in rows])
     else:
-        _print(rows, title, semantics)
+        where = ", ".join(f"{edge:g}" for edge in parse_numbers("--edges", edges))
+        console.print(f"ranges meet at {where}; budgets {grades} times epsilon; {semantics}")
+        _print(rows, title)
     if not no_plot:
         save_plot(draw(rows, title), plot)
 
 
-def _print(rows: list[Row], title: str, semantics: str) -> None:
+def _left_out(reason: str) -> None:
+    errors.print(f"left out: {reason}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _print(rows: list[Row], title: str) -> None:
     table = Table(title=f"mean absolute error of the mean x 10,000: {title}")
     table.add_column("eps", no_wrap=True)
     table.add_column("mechanism", no_wrap=True)
@@ -85,14 +102,14 @@ def _print(rows: list[Row], title: str, semantics: str) -> None:
                 row.label,
                 f"{row.error * 1e4:.0f} ± {row.stderr * 1e4:.0f}",
                 "-" if row.predicted is None else f"{row.predicted * 1e4:.0f}",
-                loss if row.kept else f"[bold red]{loss} ![/]",
+                loss if row.kept else f"[bold red]!{loss}[/]",
                 f"{row.budget:.4g}",
             )
         table.add_section()
     console.print(table)
     console.print(
-        f"loss: the largest between any two values; !: some pair of ranges exceeds its own budget "
-        f"({semantics}). one budget: the smallest, the largest epsilon that keeps all of them.",
+        "loss: the largest between any two values; !: some pair of ranges exceeds its own budget. "
+        "predicted: by formula, in [-1, 1]. one budget: everybody has the smallest one.",
         style="dim",
     )
 
@@ -100,7 +117,7 @@ def _print(rows: list[Row], title: str, semantics: str) -> None:
 def draw(rows: list[Row], title: str) -> Any:
     """Return a figure: error against epsilon (left), against how often hiera uses a bit (right)."""
     plt = pyplot()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(14, 6))
     markers = "osD^v<>PX*"
     plain = [row for row in rows if row.mu in (0, 1)]
     for index, label in enumerate(dict.fromkeys(row.label for row in plain)):
@@ -119,20 +136,24 @@ def draw(rows: list[Row], title: str) -> Any:
     left.set_xticks(sorted({row.epsilon for row in rows}))
     left.get_xaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
     left.set_title(f"error against epsilon: {title}", fontsize=10)
-    for epsilon in dict.fromkeys(row.epsilon for row in rows):
+    epsilons = list(dict.fromkeys(row.epsilon for row in rows))
+    for place, epsilon in enumerate(epsilons):
         mine = [row for row in rows if row.mu and row.predicted and row.epsilon == epsilon]
         x = [row.mu for row in mine]
-        drawn = right.plot(x, [(row.predicted or 0) / (mine[0].predicted or 1) for row in mine])
+        colour = plt.get_cmap("cividis")(0.9 * place / max(1, len(epsilons) - 1))
+        predicted = [(row.predicted or 0) / (mine[0].predicted or 1) for row in mine]
+        right.plot(x, predicted, color=colour)
         share = [row.error / mine[0].error for row in mine]
-        right.plot(x, share, "o", color=drawn[0].get_color(), label=f"{epsilon:g}")
+        right.plot(x, share, "o", color=colour, label=f"{epsilon:g}")
     right.axhline(1, color="black", lw=1)
     right.set(xlabel="mu: how often hiera uses a bit", ylabel="error / error with mu = 1")
     right.set_xticks(sorted({row.mu for row in rows if row.mu}))
     right.set_title("reuse only adds noise: lines predicted, marks measured", fontsize=10)
     right.legend(title="epsilon", fontsize=9)
     for axes in (left, right):
-        axes.grid(alpha=0.3)
-        axes.minorticks_off()
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=9)
+        axes.grid(alpha=0.3, which="both")
+    left.get_yaxis().set_major_locator(plt.LogLocator(subs=(1, 2, 5)))
+    left.get_yaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
+    left.minorticks_off()
+    left.legend(fontsize=8)
     return figure

@@ -29,15 +29,15 @@ def levels(
     shift: Annotated[
         str,
         typer.Option(
-            help="Percentage points by which people with a frequent item pick the most open level "
-            "more often; a list, tried at the last epsilon."
+            help="Percentage points by which people with a head item (the first fifth) pick the "
+            "most open level more often; a list, tried at the last epsilon."
         ),
     ] = "0,2,5,10,20",
     offered: Annotated[
         str, typer.Option("--levels", help="The levels and their parts of epsilon.")
     ] = "high=1/3,medium=1/2,low=1",
     data: Annotated[str, typer.Option(help=f"One of: {', '.join(CROWDS)}.")] = "flat",
-    people: Annotated[int, typer.Option(min=1, help="How many simulated people.")] = 10_000,
+    people: Annotated[int, typer.Option(min=100, help="How many simulated people.")] = 10_000,
     runs: Annotated[int, typer.Option(min=2, help="Collections to simulate per line.")] = 20,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Also OP, which needs the true histogram.")
@@ -116,8 +116,10 @@ def _print(rows: list[Row], title: str) -> None:
         table.add_section()
     console.print(table)
     console.print(
-        "BRR: plain sum; OC: least noise, trusts that levels do not depend on the data; GLS: least "
-        "error, guarded. shift: how much they depend, in percentage points.",
+        "BRR, OC: the MPLDP paper's plain sum, and least noise, which trusts that levels do not "
+        "depend on the data; GLS: least error, guarded. sue inside unless subset is named; sample "
+        "1: each person answers one attribute. shift: how many percentage points more often people "
+        "with a head item (the first fifth) pick the most open level.",
         style="dim",
     )
 
@@ -150,7 +152,8 @@ def draw(rows: list[Row], title: str) -> Any:
     left.set_xticks(sorted({row.epsilon for row in rows}))
     left.get_xaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
     left.get_xaxis().set_minor_locator(plt.NullLocator())
-    right.set(xlabel="shift of the level choice for head items, percentage points")
+    right.set(xlabel="shift: how much more often people with a head item pick the most open level")
+    right.set_xticks(sorted({row.shift for row in rows}))
     left.set_title(f"levels that do not depend on the data\n{title}", fontsize=10)
     right.set_title(f"levels that do, at epsilon {last:g}\n{title}", fontsize=10)
     handles, labels = left.get_legend_handles_labels()

@@ -12,6 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from murmuration.errors import ParameterError
+from murmuration.graded import to_domain
+
+SEMANTICS_HELP = (
+    "What two values in different ranges may cost: max (the larger budget), min (the smaller), or "
+    "a matrix as 2,1;1,1."
+)
 
 console = Console()
 errors = Console(stderr=True)
@@ -57,12 +63,14 @@ def pyplot() -> Any:
 def checked_plot(path: Path) -> Path:
     """Say before the work, not after it, that a plot cannot be drawn or saved there."""
     pyplot()
-    if path.suffix not in (".png", ".svg", ".pdf") or path.is_dir():
+    if path.suffix.lower() not in (".png", ".svg", ".pdf") or path.is_dir():
         raise ParameterError(f"a plot is a .png, .svg or .pdf file; got {path}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab"):
+            pass
     except OSError as problem:
-        raise ParameterError(f"cannot write to {path.parent}: {problem}") from None
+        raise ParameterError(f"cannot write to {path}: {problem}") from None
     return path
 
 
@@ -84,9 +92,31 @@ def parse_epsilons(text: str) -> list[float]:
     return list(epsilons)
 
 
+def edges_in(text: str, low: float | None, high: float | None) -> tuple[float, ...]:
+    """Read edges, in [-1, 1] or in the units of a range that is given."""
+    edges = parse_numbers("--edges", text)
+    return edges if low is None or high is None else to_domain(edges, low, high)
+
+
 def parse_numbers(option: str, text: str) -> tuple[float, ...]:
     """Read the comma-separated numbers of an option; none are no numbers."""
     try:
         return tuple(float(part) for part in text.split(",")) if text.strip() else ()
     except ValueError:
         raise ParameterError(f"{option} takes numbers with commas between; got {text!r}") from None
+
+
+def parse_value(text: str) -> Any:
+    """Read one value: a matrix has rows with ; between, a list has commas."""
+    if ";" in text:
+        return tuple(parse_value(row) for row in text.split(";"))
+    return tuple(map(_number, text.split(","))) if "," in text else _number(text)
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -149,18 +149,23 @@ class Mechanism(ABC):
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """Return the counters, or say why n people cannot have produced them."""
 
+    @property
+    def published(self) -> bool:
+        """Whether it is built as published although its loss exceeds its budget."""
+        return not self.keeps_promise
+
     def require_promise(self, rng: Rng) -> None:
         """Refuse to send anything by a law whose exact loss exceeds its budget.
 
         A mechanism that is built as published may be simulated, with a seeded generator. With the
         operating system's it sends only when its loss was accepted in words (`audit.admission`).
         """
-        published = not self.keeps_promise and (rng.simulated or self._loss_accepted)
-        if not published and not self._promise_kept:
+        allowed = self.published and (rng.simulated or self._loss_accepted)
+        if not allowed and not self._promise_kept:
+            hint = " (simulate with seeded_rng, or see admission)" if self.published else ""
             raise PromiseError(
                 f"{self}: the exact loss {self.loss().epsilon!r} exceeds its budget; nothing was "
-                "sent"
-                + ("" if self.keeps_promise else " (simulate with seeded_rng, or see admission)")
+                f"sent{hint}"
             )
 
     @property
@@ -170,7 +175,7 @@ class Mechanism(ABC):
     @cached_property
     def caveat(self) -> str:
         """What an estimate has to say about its reports: nothing, unless a promise was broken."""
-        if self.keeps_promise or self._promise_kept:
+        if not self.published or self._promise_kept:
             return ""
         return f"the exact loss of these reports is {self.loss().epsilon:.4g}, not {self.budget:g}"
 

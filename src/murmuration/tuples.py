@@ -56,6 +56,14 @@ class TupleMechanism(Mechanism):
         """The domains: 0 for a number, k for one of k items."""
         return self.domains or ()
 
+    def mean_vector(self, tally: Tally) -> Floats:
+        """Return the mean of one unbiased vector a report, for attributes that are all numbers.
+
+        Where a report is about some coordinates only, the others of its vector are 0 and these
+        stand for all: so it exists, and is unbiased, from the first report on.
+        """
+        return np.array(self.estimate(tally).value, dtype=np.float64)
+
     def columns(self, values: Any) -> list[NDArray[np.generic]]:
         """Return one checked array an attribute, all of one length.
 
@@ -110,6 +118,11 @@ class SampledTuple(TupleMechanism, RowReports):
     @abstractmethod
     def inner(self) -> tuple[Mechanism, ...]:
         """Each attribute's mechanism, at epsilon/sample."""
+
+    @property
+    def published(self) -> bool:
+        """Whether any attribute is asked by a mechanism that breaks its promise."""
+        return any(inner.published for inner in self.inner)
 
     # --- the shape of a report ---
 
@@ -247,6 +260,22 @@ class SampledTuple(TupleMechanism, RowReports):
             raise EmptyError("no reports yet: nothing to estimate")
         parts = tuple(self._part(part, n, subject) for part in self.split(tally.counts))
         return TupleEstimate(parts, n, self.epsilon, subject)
+
+    def mean_vector(self, tally: Tally) -> Floats:
+        """Return sum of answers / (n share): those asked stand for all (Horvitz and Thompson)."""
+        n = require_same(self, tally).n
+        if n == 0:
+            raise EmptyError("no reports yet: nothing to estimate")
+        if any(self.attributes):
+            raise ParameterError("items have no mean: estimate them one by one")
+        shares = np.ones(len(self.inner)) if self.shares is None else np.array(self.shares)
+        shares = self.sample * shares / shares.sum()
+        sums = [
+            float(part.counts @ part.mechanism.design.values)
+            for part in self.split(tally.counts)
+            if isinstance(part.mechanism, NumericMechanism)
+        ]
+        return np.asarray(np.array(sums) / (n * shares))
 
     def _part(self, tally: Tally, n: int, subject: About) -> Part:
         """Estimate one attribute from those who answered about it.

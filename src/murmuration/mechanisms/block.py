@@ -212,6 +212,14 @@ class Block(TupleMechanism, RowReports):
         parts = tuple(self._mean(row, subject) for row in rows)
         return TupleEstimate(parts, n, self.epsilon, subject)
 
+    def mean_vector(self, tally: Tally) -> Floats:
+        """Return sum of answers d / (n size): those asked stand for all."""
+        n = require_same(self, tally).n
+        if n == 0:
+            raise EmptyError("no reports yet: nothing to estimate")
+        d = len(self.attributes)
+        return np.asarray(tally.counts.reshape(d, -1) @ self.values * d / (n * self.block))
+
     def _mean(self, counts: Ints, subject: About) -> Estimate:
         """The spread of the answers is noise plus the people's own spread: an upper bound for both.
 

@@ -1,0 +1,284 @@
+"""Linear models in scikit-learn's shape, trained from randomised gradients only.
+
+`fit` plays all parties: it shares the people out over rounds, lets each round's devices answer
+with the weights so far, and steps. Nothing but reports goes into the model. What must be known
+beforehand is public: the range of the features (`bounds`) and, for a number, of the target
+(`target_bounds`). Devices clip to it; whoever knows better ranges gets a better model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from rich.console import Console
+from rich.progress import track
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from murmuration.contract import checked_epsilon
+from murmuration.errors import ParameterError
+from murmuration.law import Floats, Ints
+from murmuration.learn.gradients import courier_for
+from murmuration.learn.hiera import ByAttribute
+from murmuration.learn.losses import objective
+from murmuration.learn.rounds import Training
+from murmuration.learn.schedule import FewRounds, Schedule
+from murmuration.randomness import Rng, seeded_rng, system_rng
+
+PUBLIC_SEED = 1
+"""Of the projection: everybody knows it."""
+
+
+class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What the three models share: features in, weights out, by rounds of reports."""
+
+    _objective: str
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        mechanism: str | ByAttribute = "auto",
+        schedule: Schedule | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        alpha: float = 0.0,
+        fit_intercept: bool = True,
+        bounds: tuple[ArrayLike, ArrayLike] = (-1.0, 1.0),
+        projection: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.mechanism = mechanism
+        self.schedule = schedule
+        self.random_state = random_state
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.bounds = bounds
+        self.projection = projection
+        self.verbose = verbose
+
+    # --- training ---
+
+    def _train(self, x: Floats, y: Floats) -> Floats:
+        """Return the weights of the scaled features, and of the constant if there is one."""
+        features = self._features(x)
+        self._basis = self._projected(features.shape[1])
+        training = self._training(len(features), len(self._basis))
+        rng, order = self._randomness(len(features))
+        for people in self._people(training, order):
+            model = training.next_round()
+            if model is not None:
+                reports = training.answer(model, features[people] @ self._basis.T, y[people], rng)
+                training.close_round(training.tally(reports))
+        self.n_iter_ = training.rounds_done
+        self.plan_ = training.plan
+        self.history_ = [weights @ self._basis for weights in training.history]
+        return np.asarray(training.weights @ self._basis)
+
+    def _training(self, people: int, d: int) -> Training:
+        """Set up the rounds, and verify what they cost a person."""
+        schedule = FewRounds() if self.schedule is None else self.schedule
+        if not isinstance(schedule, Schedule):
+            raise ParameterError(f"schedule is one of learn.schedule; got {schedule!r}")
+        epsilon = checked_epsilon(self.epsilon)
+        courier = courier_for(self.mechanism, epsilon, d, schedule.clip)
+        plan = schedule.plan(people, d, epsilon, courier.noise)
+        self.mechanism_ = courier.mechanism
+        self.loss_ = courier.mechanism.loss()
+        return Training(objective(self._objective), courier, plan, self.alpha)
+
+    def _people(self, training: Training, order: Ints) -> Iterator[Ints]:
+        """Yield each round's people; nobody is in two rounds."""
+        ends = np.cumsum(training.plan.batches)
+        rounds = np.split(order[: ends[-1]], ends[:-1])
+        if self.verbose:
+            console = Console(stderr=True)
+            console.print(f"privacy of each person: {self.loss_}", highlight=False)
+            yield from track(rounds, "training", console=console, transient=True)
+        else:
+            yield from rounds
+
+    def _randomness(self, people: int) -> tuple[Rng, Ints]:
+        """Return the devices' generator, and the (public) order in which people are asked."""
+        if self.random_state is None:
+            rng: Rng = system_rng()
+        else:
+            rng = seeded_rng(int(check_random_state(self.random_state).randint(2**31)))
+        return rng, np.random.default_rng(rng.words(4).tolist()).permutation(people)
+
+    def _features(self, x: Floats) -> Floats:
+        """DEVICE. Scale features from their bounds to [-1, 1], clip, and add the constant."""
+        low, high = self._ends(x.shape[1])
+        scaled = np.clip(2 * (x - low) / (high - low) - 1, -1, 1)
+        return np.column_stack([scaled, np.ones(len(x))]) if self.fit_intercept else scaled
+
+    def _ends(self, d: int) -> tuple[Floats, Floats]:
+        try:
+            low, high = (np.broadcast_to(np.asarray(end, np.float64), (d,)) for end in self.bounds)
+        except (TypeError, ValueError):
+            raise ParameterError(
+                "bounds are (low, high): numbers, or one for each feature"
+            ) from None
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise ParameterError("bounds are finite, low < high")
+        return low, high
+
+    def _projected(self, d: int) -> Floats:
+        """Return the rows that features are projected to: all of them, or Harmony's r of +-1/d."""
+        if self.projection is None:
+            return np.eye(d)
+        whole = isinstance(self.projection, int | np.integer) and not isinstance(
+            self.projection, bool
+        )
+        if not whole or not 1 <= self.projection <= d:
+            raise ParameterError(f"projection is 1 to {d} dimensions; got {self.projection!r}")
+        signs = np.random.default_rng(PUBLIC_SEED).choice([-1.0, 1.0], (self.projection, d))
+        return np.asarray(signs / d)
+
+    def _unscaled(self, weights: Floats, d: int) -> tuple[Floats, float]:
+        """Return coefficients and intercept for features in their own units."""
+        low, high = self._ends(d)
+        coefficients = 2 * weights[:d] / (high - low)
+        constant = float(weights[d]) if self.fit_intercept else 0.0
+        return coefficients, constant - float(coefficients @ (low + high) / 2)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
+
+
+class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
+    """Least squares from randomised gradients: minimises (w x + b - y)^2 + alpha/2 |w|^2.
+
+    >>> x = np.random.default_rng(1).uniform(-1, 1, (20_000, 3))
+    >>> model = LinearRegression(epsilon=4.0, random_state=1).fit(x, x @ [0.5, -0.2, 0.1])
+    >>> model.coef_.round(1).tolist(), model.loss_.holds
+    ([0.5, -0.2, 0.1], True)
+    """
+
+    _objective = "squared"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        mechanism: str | ByAttribute = "auto",
+        schedule: Schedule | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        alpha: float = 0.0,
+        fit_intercept: bool = True,
+        bounds: tuple[ArrayLike, ArrayLike] = (-1.0, 1.0),
+        target_bounds: tuple[float, float] = (-1.0, 1.0),
+        projection: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            mechanism,
+            schedule,
+            random_state,
+            alpha=alpha,
+            fit_intercept=fit_intercept,
+            bounds=bounds,
+            projection=projection,
+            verbose=verbose,
+        )
+        self.target_bounds = target_bounds
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
+        """Train on people with features X and targets y: a row, a number each."""
+        x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        low, high = self._target_ends()
+        scaled = np.clip(2 * (np.asarray(target, np.float64) - low) / (high - low) - 1, -1, 1)
+        weights = self._train(x, scaled)
+        coefficients, constant = self._unscaled(weights, x.shape[1])
+        half = (high - low) / 2
+        self.coef_, self.intercept_ = coefficients * half, low + (constant + 1) * half
+        return self
+
+    def _target_ends(self) -> tuple[float, float]:
+        low, high = (float(end) for end in self.target_bounds)
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise ParameterError(
+                f"target_bounds are finite, low < high; got {self.target_bounds!r}"
+            )
+        return low, high
+
+    def predict(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """Return the predicted targets."""
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=np.float64, reset=False)
+        return np.asarray(x @ self.coef_ + self.intercept_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # a few hundred people are not enough for anybody
+        return tags
+
+
+class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
+    """What the two classifiers share: two classes, the sign of a score."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
+        """Train on people with features X and one of two classes y."""
+        x, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        self.classes_, place = np.unique(labels, return_inverse=True)
+        if type_of_target(labels, input_name="y") not in ("binary",) and len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"{type_of_target(labels)}."
+            )
+        if len(self.classes_) < 2:
+            raise ValueError("this classifier needs two classes; the data has one class")
+        weights = self._train(x, np.asarray(2.0 * place - 1, np.float64))
+        coefficients, constant = self._unscaled(weights, x.shape[1])
+        self.coef_, self.intercept_ = coefficients[None, :], np.array([constant])
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """Return scores: above 0 speaks for the second class."""
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=np.float64, reset=False)
+        return np.asarray(x @ self.coef_[0] + self.intercept_[0])
+
+    def predict(self, X: ArrayLike) -> Any:  # noqa: N803
+        """Return the predicted classes."""
+        second = (self.decision_function(X) > 0).astype(np.int64)
+        return self.classes_[second]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # a few hundred people are not enough for anybody
+        return tags
+
+
+class LogisticRegression(LinearClassifier):
+    """Logistic regression from randomised gradients: minimises ln(1 + e^(-y s)) + alpha/2 |w|^2.
+
+    >>> x = np.random.default_rng(1).uniform(-1, 1, (20_000, 2))
+    >>> model = LogisticRegression(epsilon=4.0, random_state=1).fit(x, x[:, 0] > x[:, 1])
+    >>> model.score(x, x[:, 0] > x[:, 1]) > 0.95
+    True
+    """
+
+    _objective = "logistic"
+
+    def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """Return the probability of each class."""
+        second = expit(self.decision_function(X))
+        return np.column_stack([1 - second, second])
+
+
+class LinearSVC(LinearClassifier):
+    """A linear support vector machine from randomised gradients: minimises max(0, 1 - y s)."""
+
+    _objective = "hinge"

@@ -1,0 +1,102 @@
+"""How one person's gradient travels: clipped, scaled to the mechanism's domain, randomised.
+
+Mechanisms for several numbers take a box, each coordinate in [-1, 1]; `privunit` takes the unit
+ball. A gradient is clipped to `clip` in that norm and divided by it, so that whatever the data,
+the privacy holds; the collector multiplies the mean by `clip` again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from murmuration.contract import Reports, Tally
+from murmuration.errors import ParameterError
+from murmuration.law import Floats
+from murmuration.learn.hiera import ByAttribute
+from murmuration.mechanisms import mechanism, mechanisms
+from murmuration.mechanisms.sampled import Sampled
+from murmuration.numeric import NumericMechanism
+from murmuration.randomness import Rng
+from murmuration.tuples import TupleMechanism
+
+BALL = ("privunit",)
+"""Mechanisms whose domain is the unit ball."""
+
+
+@dataclass(frozen=True)
+class Courier:
+    """Carries gradients of d coordinates: a mechanism and the bound that they are clipped to."""
+
+    mechanism: TupleMechanism
+    clip: float
+    graded_by: int | None = None
+    """The feature whose range decides the grade, for `hiera`."""
+
+    @property
+    def ball(self) -> bool:
+        """Whether gradients are clipped as a whole, by their length, or each coordinate alone."""
+        return self.mechanism.name in BALL
+
+    def clipped(self, gradients: Floats) -> Floats:
+        """Return gradients in the mechanism's domain.
+
+        >>> courier = Courier(gradient_mechanism("harmony", 1.0, 2), clip=0.5)
+        >>> courier.clipped(np.array([[0.25, -3.0]])).tolist()
+        [[0.5, -1.0]]
+        """
+        scaled = gradients / self.clip
+        if not self.ball:
+            return np.clip(scaled, -1, 1)
+        length = np.linalg.norm(scaled, axis=1, keepdims=True)
+        # A hair inside, so that rounding cannot leave the ball.
+        return np.asarray(scaled / np.maximum(length * (1 + 1e-9), 1.0))
+
+    def send(self, gradients: Floats, x: Floats, rng: Rng) -> Reports:
+        """DEVICE. Clip and randomise gradients, one a person; x are the features."""
+        values = self.clipped(gradients)
+        if self.graded_by is not None:
+            values = np.column_stack([x[:, self.graded_by], values])
+        return self.mechanism.privatize(values, rng)
+
+    def read(self, tally: Tally) -> Floats:
+        """COLLECTOR. Return the mean gradient of those who reported, unbiased but for clipping."""
+        return np.asarray(self.clip * self.mechanism.mean_vector(tally))
+
+    @cached_property
+    def noise(self) -> float:
+        """N times the squared length of the mean's noise, in units of the clip, at most."""
+        return self.mechanism.worst_variance() * self.dimensions
+
+    @property
+    def dimensions(self) -> int:
+        """How many coordinates a gradient has."""
+        return len(self.mechanism.attributes) - (self.graded_by is not None)
+
+
+def courier_for(mechanism: str | ByAttribute, epsilon: float, d: int, clip: float) -> Courier:
+    """Return the courier of a mechanism's name, or of HierA's grades."""
+    if isinstance(mechanism, ByAttribute):
+        return Courier(mechanism.mechanism(epsilon, d), clip, mechanism.attribute)
+    return Courier(gradient_mechanism(mechanism, epsilon, d), clip)
+
+
+def gradient_mechanism(name: str, epsilon: float, d: int) -> TupleMechanism:
+    """Return the mechanism of that name for d coordinates; "auto" is privunit.
+
+    A mechanism for one number (piecewise, hybrid, optimal, dct, ...) is asked about one coordinate
+    that is drawn by a public coin.
+
+    >>> gradient_mechanism("piecewise", 1.0, 3).numeric
+    'piecewise'
+    """
+    chosen = "privunit" if name == "auto" else name
+    kind = mechanisms().get(chosen, object)
+    if issubclass(kind, NumericMechanism):
+        return Sampled(epsilon=epsilon, d=d, numeric=chosen)
+    made = mechanism(chosen, epsilon=epsilon, d=d) if issubclass(kind, TupleMechanism) else None
+    if isinstance(made, TupleMechanism):
+        return made
+    raise ParameterError(f"no mechanism for gradients is called {name!r}")

@@ -1,0 +1,206 @@
+"""HierA's gradients, as published: one coordinate, by the privacy grade of a chosen attribute.
+
+The grade is that of the person's attribute, not of the gradient: the device looks up the range of
+the attribute, sends the grade through randomised response and one bit about one coordinate of
+the gradient with the sent grade's budget, as `hiera` does for a value. The exact loss of that pair
+exceeds what the paper claims; it is here to be compared with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from murmuration.contract import Reports, Tally, require_same
+from murmuration.errors import EmptyError, FormatError, ParameterError, ReportError
+from murmuration.estimate import About, Estimate, TupleEstimate
+from murmuration.graded import Matrix, checked_budgets, checked_edges, pairwise_budgets
+from murmuration.law import WHOLE, Floats, Grid, Ints, Table, exp_below, fixed_point, uniform
+from murmuration.loss import PairwiseLoss, pairwise_loss
+from murmuration.packed import RowReports, checked_rows
+from murmuration.randomness import Rng, require_rng
+from murmuration.tuples import TupleMechanism
+
+PEOPLE_PER_PASS = 1 << 17
+
+
+@dataclass(frozen=True)
+class HieraGradient(TupleMechanism, RowReports):
+    """A gradient of d coordinates in [-1, 1], graded by an attribute in front of it: d+1 columns.
+
+    P(grade g, bit s | attribute in range t, coordinate v) = G(g|t) (1 + s c_g v) / 2 as in hiera,
+    with v anywhere in [-1, 1] whatever the grade. A report is the coordinate's number (2 bytes)
+    and 2g + bit; (g, s) is worth s d / c_g for its coordinate.
+    """
+
+    name: ClassVar[str] = "hiera-gradient"
+    paper: ClassVar[str] = "Hao, Wu, Wan 2023, section 5 (as published)"
+    summary: ClassVar[str] = "one coordinate of a gradient, graded by an attribute"
+    keeps_promise: ClassVar[bool] = False
+
+    budgets: tuple[float, ...] = ()
+    edges: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "budgets", checked_budgets(self.budgets))
+        object.__setattr__(self, "edges", checked_edges(self.edges, len(self.budgets)))
+
+    @property
+    def k(self) -> int:
+        """How many grades there are."""
+        return len(self.budgets)
+
+    @property
+    def coordinates(self) -> int:
+        """How many coordinates the gradient has: all columns but the first."""
+        return len(self.attributes) - 1
+
+    @cached_property
+    def table(self) -> Table:
+        """Two rows a grade, for v = -1 and v = 1; a column for each (grade, bit)."""
+        return Table(np.array([self._row(t, v) for t in range(self.k) for v in (-1, 1)]))
+
+    def _row(self, t: int, v: int) -> list[int]:
+        ratios = [exp_below(Fraction(budget)) for budget in self.budgets]
+        whole = ratios[t] + self.k - 1
+        weights = []
+        for g, ratio in enumerate(ratios):
+            grade = (ratios[t] if g == t else 1) / whole
+            slope = (ratio - 1) / (ratio + 1)
+            weights += [round(WHOLE * grade * (1 + s * slope * v) / 2) for s in (-1, 1)]
+        weights[weights.index(max(weights))] += WHOLE - sum(weights)
+        return weights
+
+    @cached_property
+    def values(self) -> Floats:
+        """What (grade, bit) is worth for its coordinate: +-d/c."""
+        slopes = np.tanh(np.array(self.budgets) / 2)
+        return np.asarray(np.tile([-1.0, 1.0], self.k) * self.coordinates / np.repeat(slopes, 2))
+
+    # --- device ---
+
+    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
+        """Turn rows (attribute, gradient) into reports."""
+        rng, rows = require_rng(rng), np.stack(self.columns(values), axis=1).astype(np.float64)
+        self.require_promise(rng)
+        step = PEOPLE_PER_PASS
+        parts = [self._respond(rows[i : i + step], rng) for i in range(0, len(rows), step)]
+        return np.concatenate(parts or [np.zeros((0, self.report_bytes), dtype=np.uint8)])
+
+    def _respond(self, rows: Floats, rng: Rng) -> NDArray[np.uint8]:
+        n = len(rows)
+        place = uniform(rng, n, self.coordinates)
+        inner = fixed_point(np.array(self.edges[1:-1]))
+        grade = np.searchsorted(inner, fixed_point(np.ascontiguousarray(rows[:, 0])), side="right")
+        end = Grid(1).round(rows[np.arange(n), place + 1], rng.words(n))
+        symbol = self.table.draw(2 * grade + end, rng.words(n))
+        return np.hstack([place.astype("<u2")[:, None].view(np.uint8), symbol[:, None]])
+
+    # --- collector ---
+
+    @property
+    def report_bytes(self) -> int:
+        """The coordinate and the pair."""
+        return 3
+
+    @property
+    def counters(self) -> int:
+        """One for each coordinate and pair."""
+        return self.coordinates * 2 * self.k
+
+    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
+        """Return reports, or say which one no device can have sent."""
+        rows = checked_rows(reports, self.report_bytes, self.name)
+        place, symbol = self._fields(rows)
+        bad = (place >= self.coordinates) | (symbol >= 2 * self.k)
+        if bad.any():
+            raise ReportError(f"report {int(bad.argmax())} is outside the alphabet of {self.name}")
+        return rows
+
+    def _fields(self, rows: NDArray[np.uint8]) -> tuple[Ints, Ints]:
+        place = np.ascontiguousarray(rows[:, :2]).view("<u2")[:, 0].astype(np.int64)
+        return place, rows[:, 2].astype(np.int64)
+
+    def tally(self, reports: ArrayLike) -> Tally:
+        """Count pairs by coordinate."""
+        rows = self.checked_reports(reports)
+        place, symbol = self._fields(rows)
+        counts = np.bincount(place * 2 * self.k + symbol, minlength=self.counters)
+        return Tally(self, counts.astype(np.int64), len(rows))
+
+    def checked_counts(self, counts: Ints, n: int) -> Ints:
+        """Everybody is counted once."""
+        if int(counts.sum()) != n:
+            raise FormatError(f"{n} people cannot have sent {int(counts.sum())} reports")
+        return counts
+
+    # --- analyst, auditor, planner ---
+
+    def mean_vector(self, tally: Tally) -> Floats:
+        """Return the mean gradient: sum of the pairs' values / n, coordinate by coordinate."""
+        n = require_same(self, tally).n
+        if n == 0:
+            raise EmptyError("no reports yet: nothing to estimate")
+        return np.asarray(tally.counts.reshape(self.coordinates, -1) @ self.values / n)
+
+    def estimate(self, tally: Tally, about: str = "participants") -> TupleEstimate:
+        """Return each coordinate's mean; its error bar is the worst case."""
+        subject = About.parse(about)
+        stderr = float(np.sqrt(self.worst_variance() / tally.n)) if tally.n else 0.0
+        parts = tuple(
+            Estimate(float(mean), stderr, tally.n, self.budget, subject, self.caveat)
+            for mean in self.mean_vector(tally)
+        )
+        return TupleEstimate(parts, tally.n, self.budget, subject)
+
+    @property
+    def pairwise(self) -> Matrix:
+        """What is claimed: the larger of two budgets."""
+        return pairwise_budgets(self.budgets, "max")
+
+    def loss(self) -> PairwiseLoss:
+        """Return the exact loss between and inside grades; the coordinate tells nothing."""
+        points = np.tile([-1.0, 1.0], self.k)
+        rows = [np.array([2 * t, 2 * t + 1]) for t in range(self.k)]
+        return pairwise_loss(self.table, points, rows, self.pairwise)
+
+    def variance(self, x: ArrayLike) -> Floats:
+        """Return n Var of a coordinate at x for the grade that has the most noise."""
+        second = float((self.table.probabilities @ self.values**2).max()) / self.coordinates
+        return np.asarray(second - np.square(np.asarray(x, dtype=np.float64)))
+
+    def worst_variance(self) -> float:
+        """Return the largest n Var of a coordinate's mean."""
+        return float(self.variance(0.0))
+
+    def law_bytes(self) -> bytes:
+        """The weights and the edges."""
+        edges = fixed_point(np.array(self.edges))
+        return self.table.weights.astype("<i8").tobytes() + edges.astype("<i8").tobytes()
+
+
+@dataclass(frozen=True)
+class ByAttribute:
+    """How HierA's gradients are graded: budgets in units of epsilon, by one feature's range.
+
+    >>> graded = ByAttribute(attribute=0, grades=(2.0, 1.0), edges=(0.0,)).mechanism(0.5, 3)
+    >>> graded.budgets, graded.loss().holds
+    ((1.0, 0.5), False)
+    """
+
+    attribute: int
+    grades: tuple[float, ...]
+    edges: tuple[float, ...]
+
+    def mechanism(self, epsilon: float, d: int) -> HieraGradient:
+        """Return the mechanism for gradients of d coordinates."""
+        if not isinstance(self.attribute, int) or isinstance(self.attribute, bool):
+            raise ParameterError(f"attribute is a feature's number; got {self.attribute!r}")
+        budgets = tuple(grade * epsilon for grade in self.grades)
+        return HieraGradient(epsilon=max(budgets), d=d + 1, budgets=budgets, edges=self.edges)

@@ -1,0 +1,388 @@
+"""Models from randomised gradients: exact privacy, scikit-learn's contract, the promised error."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression as PlainLogistic
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from checks import STANDARD_ERRORS
+from murmuration import seeded_rng, system_rng
+from murmuration.errors import MismatchError, ParameterError, PromiseError
+from murmuration.learn import (
+    ByAttribute,
+    FewRounds,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    MiniBatches,
+    OneByOne,
+    Training,
+)
+from murmuration.learn.gradients import Courier, courier_for, gradient_mechanism
+from murmuration.learn.losses import OBJECTIVES, objective
+from murmuration.learn.schedule import Plan
+
+MECHANISMS = [
+    "privunit",
+    "block",
+    "harmony",
+    "duchi-multi",
+    "sampled",
+    "piecewise",
+    "hybrid",
+    "dithered",
+]
+GRADED = ByAttribute(0, (5.0, 4.0, 3.0, 2.0, 1.0), (-0.6, -0.2, 0.2, 0.6))
+
+
+def linear(d: int, n: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """x uniform in [-1, 1]^d, y = <w, x> + noise of variance .010; y without x has .10."""
+    draw = np.random.default_rng(seed)
+    w, x = draw.normal(size=d), draw.uniform(-1, 1, (n, d))
+    score = x @ w
+    return x, score * (0.3 / score.std()) + draw.normal(0, 0.1, n)
+
+
+def logistic(d: int, n: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Labels drawn with odds e^score; the score's standard deviation is 1.75."""
+    draw = np.random.default_rng(seed)
+    w, x = draw.normal(size=d), draw.uniform(-1, 1, (n, d))
+    score = x @ w
+    score *= 1.75 / score.std()
+    return x, np.where(draw.random(n) < 1 / (1 + np.exp(-score)), 1, -1)
+
+
+def split(x: np.ndarray, y: np.ndarray, train: int):
+    return x[:train], y[:train], x[train:], y[train:]
+
+
+# --- losses ------------------------------------------------------------------------------------
+
+
+LOSSES = {
+    "squared": lambda s, y: (s - y) ** 2,
+    "logistic": lambda s, y: np.log1p(np.exp(-y * s)),
+    "hinge": lambda s, y: np.maximum(0, 1 - y * s),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_slopes_are_the_derivatives(name: str) -> None:
+    scores = np.linspace(-3.01, 2.97, 200)
+    for y in (-1.0, 1.0):
+        targets = np.full(200, y)
+        step = 1e-6
+        numeric = (LOSSES[name](scores + step, y) - LOSSES[name](scores - step, y)) / (2 * step)
+        assert np.allclose(objective(name).slope(scores, targets), numeric, atol=1e-6)
+
+
+def test_an_unknown_loss_is_refused() -> None:
+    with pytest.raises(ParameterError, match="squared, logistic, hinge"):
+        objective("absolute")
+
+
+# --- gradients ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_every_gradient_mechanism_keeps_epsilon_exactly(name: str, epsilon: float) -> None:
+    loss = gradient_mechanism(name, epsilon, 12).loss()
+    assert loss.holds
+    assert epsilon - 2e-5 < loss.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("name", [*MECHANISMS, "dct", GRADED], ids=str)
+def test_the_mean_gradient_is_unbiased(name) -> None:
+    courier = courier_for(name, 2.0, 6, clip=0.7)
+    draw = np.random.default_rng(5)
+    n = 40_000
+    gradients = np.clip(draw.normal([0.1, -0.2, 0, 0.05, 0.2, 0], 0.1, (n, 6)), -0.25, 0.25)
+    x = draw.uniform(-1, 1, (n, 6))
+    assert np.allclose(courier.clipped(gradients), gradients / 0.7)  # none is clipped
+    found = courier.read(courier.mechanism.tally(courier.send(gradients, x, seeded_rng(7))))
+    bound = 0.7 * math.sqrt(courier.mechanism.worst_variance() / n)
+    assert (np.abs(found - gradients.mean(axis=0)) < STANDARD_ERRORS * bound).all()
+
+
+@pytest.mark.parametrize("name", ["harmony", "block", "sampled", "privunit", GRADED], ids=str)
+def test_one_report_is_already_unbiased(name) -> None:
+    """The mean over many single reports: coordinates that were not asked about count as 0."""
+    courier = courier_for(name, 3.0, 3, clip=1.0)
+    gradient, rng = np.array([[0.5, -0.25, 0.1]]), seeded_rng(9)
+    found = np.array(
+        [
+            courier.read(courier.mechanism.tally(courier.send(gradient, gradient, rng)))
+            for _ in range(4000)
+        ]
+    )
+    spread = found.std(axis=0) / math.sqrt(len(found))
+    assert (np.abs(found.mean(axis=0) - gradient[0]) < STANDARD_ERRORS * spread).all()
+
+
+def test_clipping_by_coordinate_and_by_length() -> None:
+    wild = np.array([[3.0, -0.2], [0.1, 0.1], [0.0, -9.0]])
+    box = Courier(gradient_mechanism("block", 1.0, 2), 0.5).clipped(wild)
+    assert box.tolist() == [[1.0, -0.4], [0.2, 0.2], [0.0, -1.0]]
+    ball = Courier(gradient_mechanism("privunit", 1.0, 2), 0.5).clipped(wild)
+    assert (np.linalg.norm(ball, axis=1) <= 1).all()
+    assert np.allclose(ball[0] / ball[0, 0], wild[0] / wild[0, 0])
+    assert np.allclose(ball[1], 0.2)
+
+
+def test_what_is_no_gradient_mechanism_is_refused() -> None:
+    for name in ("grr", "nothing"):
+        with pytest.raises(ParameterError, match="gradients"):
+            gradient_mechanism(name, 1.0, 3)
+
+
+# --- hiera's gradients -------------------------------------------------------------------------
+
+
+def test_hieras_gradients_cost_more_than_they_claim() -> None:
+    mechanism = GRADED.mechanism(0.1, 4)
+    loss = mechanism.loss()
+    assert not loss.holds
+    assert loss.claimed == 0.5
+    assert loss.epsilon > 0.5
+    with pytest.raises(PromiseError):
+        mechanism.privatize(np.zeros((1, 5)), system_rng())
+    for bad in ([[9, 0, 0]], [[0, 0, 99]]):
+        with pytest.raises(ValueError, match="outside the alphabet"):
+            mechanism.tally(np.array(bad, dtype=np.uint8))
+    assert len(mechanism.estimate(mechanism.tally(np.zeros((3, 3), dtype=np.uint8)))) == 4
+    with pytest.raises(ParameterError, match="feature's number"):
+        ByAttribute("age", (1.0,), ()).mechanism(1.0, 3)
+
+
+def test_hieras_grades_follow_the_attribute() -> None:
+    """People of the most private range keep their grade with that range's probability."""
+    mechanism = ByAttribute(0, (8.0, 1.0), (0.0,)).mechanism(1.0, 2)
+    n = 40_000
+    for attribute, budget, grade in ((-0.5, 8.0, 0), (0.5, 1.0, 1)):
+        rows = np.column_stack([np.full(n, attribute), np.zeros((n, 2))])
+        sent = mechanism.privatize(rows, seeded_rng(3))[:, 2] // 2
+        share = math.exp(budget) / (math.exp(budget) + 1)
+        bound = STANDARD_ERRORS * math.sqrt(share * (1 - share) / n) + 1e-9
+        assert abs((sent == grade).mean() - share) < bound
+
+
+# --- schedules ---------------------------------------------------------------------------------
+
+
+def test_the_papers_batches() -> None:
+    plan = MiniBatches().plan(100_000, 90, 1.0, 0.0)
+    assert plan.batches[0] == math.ceil(2 * 90 * math.log(90))
+    assert plan.steps[3] == 0.5
+    assert plan.tail == 1
+    assert sum(plan.batches) <= 100_000
+    assert MiniBatches().plan(1_000_000, 2, 4.0, 0.0).batches[0] == 1000
+
+
+def test_everybody_is_asked_once_and_steps_fit_the_noise() -> None:
+    plan = FewRounds().plan(100_003, 5, 1.0, 900.0)
+    assert sum(plan.batches) == 100_003
+    assert max(plan.batches) - min(plan.batches) <= 1
+    assert plan.steps[0] == pytest.approx(0.3 / math.sqrt(900 * 20 / 100_003))
+    assert FewRounds().plan(3, 5, 1.0, 900.0).batches == (1, 1, 1)
+    assert OneByOne().plan(4, 5, 1.0, 1.0).batches == (1, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FewRounds(rounds=0),
+        lambda: FewRounds(clip=0.0),
+        lambda: FewRounds(tail=1.5),
+        lambda: MiniBatches(rate=0.0),
+        lambda: OneByOne(clip=-1.0),
+        lambda: Plan((), (), 1),
+        lambda: Plan((5,), (1.0,), 2),
+    ],
+)
+def test_bad_schedules_are_refused(make) -> None:
+    with pytest.raises(ParameterError):
+        make()
+
+
+# --- rounds ------------------------------------------------------------------------------------
+
+
+def training(rounds: int = 4, people: int = 8000) -> Training:
+    courier = courier_for("block", 4.0, 3, clip=0.5)
+    plan = FewRounds(rounds).plan(people, 3, 4.0, courier.noise)
+    return Training(objective("squared"), courier, plan, penalty=0.01)
+
+
+def test_rounds_by_hand_are_the_estimators_fit() -> None:
+    """The collector's loop over HTTP will be this loop; two collectors' tallies add up."""
+    x, y = linear(3, 8000)
+    run, rng, start = training(), seeded_rng(1), 0
+    while (model := run.next_round()) is not None:
+        assert run.next_round() is model  # asked again, it is the same round
+        people = slice(start, start + model.people)
+        half = start + model.people // 2
+        east = run.tally(run.answer(model, x[start:half], y[start:half], rng))
+        west = run.tally(run.answer(model, x[half : people.stop], y[half : people.stop], rng))
+        run.close_round(east + west)
+        start = people.stop
+    assert start == 8000
+    assert run.rounds_done == 4
+    assert np.allclose(run.weights, np.mean(run.history[-2:], axis=0))
+    with pytest.raises(ParameterError, match="no round is open"):
+        run.close_round(east)
+
+
+def test_a_tally_of_another_law_does_not_close_a_round() -> None:
+    run = training()
+    run.next_round()
+    other = gradient_mechanism("block", 2.0, 3)
+    with pytest.raises(MismatchError):
+        run.close_round(other.tally(other.privatize(np.zeros((5, 3)), seeded_rng(1))))
+    with pytest.raises(ParameterError, match="penalty"):
+        Training(objective("squared"), run.courier, run.plan, penalty=-1.0)
+
+
+# --- estimators --------------------------------------------------------------------------------
+
+
+@parametrize_with_checks(
+    [
+        model(random_state=1, schedule=FewRounds(rounds=3), mechanism=mechanism)
+        for model in (LinearRegression, LogisticRegression, LinearSVC)
+        for mechanism in ("auto", "block")
+    ]
+)
+def test_scikit_learns_own_checks(estimator, check) -> None:
+    """All apply. (Two are skipped by scikit-learn: array API off, pipelines of random models.)"""
+    check(estimator)
+
+
+def test_default_settings_reach_the_promised_error_in_ten_dimensions() -> None:
+    x, y, test_x, test_y = split(*linear(10, 120_000), 100_000)
+    model = LinearRegression(epsilon=0.5, random_state=1).fit(x, y)
+    assert np.mean((model.predict(test_x) - test_y) ** 2) <= 0.0120
+    assert model.loss_.holds
+    assert model.loss_.epsilon <= 0.5
+
+
+@pytest.mark.parametrize(("epsilon", "most"), [(1.0, 0.060), (4.0, 0.0125)])
+def test_default_settings_reach_the_promised_error_in_ninety(epsilon: float, most: float) -> None:
+    x, y, test_x, test_y = split(*linear(90, 120_000), 100_000)
+    model = LinearRegression(epsilon=epsilon, random_state=1).fit(x, y)
+    assert np.mean((model.predict(test_x) - test_y) ** 2) <= most
+
+
+def test_default_logistic_regression_in_ninety() -> None:
+    x, y, test_x, test_y = split(*logistic(90, 120_000), 100_000)
+    best = 1 - PlainLogistic(C=1e3).fit(x, y).score(test_x, test_y)
+    assert 0.22 < best < 0.25  # as hard as the setting that the promise is about
+    for model in (LogisticRegression, LinearSVC):
+        assert 1 - model(epsilon=4.0, random_state=1).fit(x, y).score(test_x, test_y) <= 0.275
+
+
+def test_the_papers_schedule_is_far_worse() -> None:
+    x, y, test_x, test_y = split(*linear(10, 60_000), 50_000)
+    errors = {
+        schedule: np.mean(
+            (
+                LinearRegression(1.0, "harmony", schedule, random_state=1).fit(x, y).predict(test_x)
+                - test_y
+            )
+            ** 2
+        )
+        for schedule in (FewRounds(), MiniBatches())
+    }
+    assert errors[FewRounds()] < errors[MiniBatches()] / 3
+
+
+@pytest.mark.parametrize("name", [*MECHANISMS, "dct", GRADED], ids=str)
+def test_every_mechanism_learns(name) -> None:
+    x, y, test_x, test_y = split(*linear(4, 60_000), 50_000)
+    model = LinearRegression(2.0, name, random_state=1).fit(x, y)
+    assert np.mean((model.predict(test_x) - test_y) ** 2) < 0.02
+    assert model.loss_.holds == (name in MECHANISMS)
+
+
+def test_bounds_and_units() -> None:
+    """Features and targets in their own units give the model in their own units."""
+    x, y = linear(3, 30_000)
+    plain = LinearRegression(4.0, random_state=1).fit(x, y)
+    bounds = (np.array([0.0, -10.0, 5.0]), np.array([100.0, 10.0, 6.0]))
+    own = bounds[0] + (x + 1) / 2 * (bounds[1] - bounds[0])
+    scaled = LinearRegression(4.0, random_state=1, bounds=bounds, target_bounds=(0, 2000))
+    scaled.fit(own, 1000 * (y.clip(-1, 1) + 1))
+    assert np.allclose(scaled.predict(own), 1000 * (plain.predict(x) + 1), atol=1e-6)
+
+
+def test_projection_and_no_intercept() -> None:
+    x, y = linear(8, 20_000)
+    model = LinearRegression(4.0, "harmony", projection=3, fit_intercept=False, random_state=1)
+    model.fit(x, y)
+    assert model.intercept_ == 0
+    assert np.linalg.matrix_rank(np.array(model.history_)) <= 3
+
+
+def test_a_penalty_shrinks() -> None:
+    x, y = linear(3, 30_000)
+    free, tied = (
+        LinearRegression(4.0, alpha=alpha, random_state=1).fit(x, y) for alpha in (0.0, 2.0)
+    )
+    assert np.linalg.norm(tied.coef_) < np.linalg.norm(free.coef_) / 2
+
+
+def test_in_pipelines_and_searches() -> None:
+    x, y = linear(3, 6000)
+    pipeline = make_pipeline(MinMaxScaler((-1, 1)), LinearRegression(4.0, random_state=1))
+    assert cross_val_score(pipeline, x * 7, y, cv=3).min() > 0.3
+    search = GridSearchCV(LinearRegression(random_state=1), {"epsilon": [0.1, 8.0]}, cv=3)
+    assert search.fit(x, y).best_params_ == {"epsilon": 8.0}
+    again = pickle.loads(pickle.dumps(pipeline.fit(x, y)))  # noqa: S301
+    assert (again.predict(x) == pipeline.predict(x)).all()
+
+
+def test_probabilities_and_classes() -> None:
+    x, y = logistic(3, 30_000)
+    model = LogisticRegression(4.0, random_state=1).fit(x, np.where(y > 0, "yes", "no"))
+    assert model.classes_.tolist() == ["no", "yes"]
+    shares = model.predict_proba(x)
+    assert np.allclose(shares.sum(axis=1), 1)
+    assert ((shares[:, 1] > 0.5) == (model.predict(x) == "yes")).all()
+
+
+def test_without_a_seed_two_fits_differ() -> None:
+    x, y = linear(2, 2000)
+    first, second = (LinearRegression(1.0).fit(x, y).coef_ for _ in range(2))
+    assert (first != second).all()
+
+
+def test_mistakes_are_named() -> None:
+    x, y = linear(2, 500)
+    for arguments, message in (
+        ({"epsilon": 0.0}, "epsilon must be"),
+        ({"mechanism": "nothing"}, "gradients"),
+        ({"schedule": "fast"}, "schedule is one of"),
+        ({"bounds": (1.0, -1.0)}, "low < high"),
+        ({"bounds": 3}, "bounds are"),
+        ({"target_bounds": (1.0, 1.0)}, "low < high"),
+        ({"projection": 9}, "projection is"),
+        ({"projection": True}, "projection is"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            LinearRegression(random_state=1, **arguments).fit(x, y)
+    with pytest.raises(PromiseError):
+        LinearRegression(1.0, "dct").fit(x, y)  # no seed: real randomness, a broken law
+
+
+def test_verbose_prints_the_privacy(capsys) -> None:
+    x, y = linear(2, 500)
+    LinearRegression(1.0, "block", random_state=1, verbose=True).fit(x, y)
+    assert "exact loss 0.99" in capsys.readouterr().err

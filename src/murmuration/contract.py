@@ -67,6 +67,8 @@ class Mechanism(ABC):
     summary: ClassVar[str]
     keeps_promise: ClassVar[bool] = True
     """False only for a mechanism that is built as published although its loss exceeds epsilon."""
+    adds: ClassVar[tuple[int, int]] = (0, 1)
+    """The least and the most that one person adds to a counter."""
 
     epsilon: float
 
@@ -316,8 +318,9 @@ class Tally:
                 f"{self.mechanism.name} has {self.mechanism.counters} whole counters; got "
                 f"{given.dtype} of shape {given.shape}"
             )
-        if not 0 <= self.n <= MAX_PEOPLE or not 0 <= given.min() <= given.max() <= self.n:
-            raise FormatError(f"counters are between 0 and the number of people, {self.n}")
+        low, high = (self.n * most for most in self.mechanism.adds)
+        if not 0 <= self.n <= MAX_PEOPLE or not low <= given.min() <= given.max() <= high:
+            raise FormatError(f"counters of {self.n} people are between {low} and {high}")
         counts = self.mechanism.checked_counts(given.astype(np.int64), self.n)
         counts.setflags(write=False)
         object.__setattr__(self, "counts", counts)

@@ -346,3 +346,57 @@ def test_plan_graded() -> None:
     assert best["stderr"] == pytest.approx(62_500 * (best["worst_variance"] / 1000) ** 0.5)
     large = murmur("plan", "graded", "--epsilon", "9,8", "--edges", "0", "--people", "10").stdout
     assert "graded-optimal" not in large
+
+
+def test_learn_from_simulated_people(tmp_path) -> None:
+    picture = tmp_path / "curve.png"
+    done = murmur("learn", "--people", "20000", "--epsilon", "4", "--plot", str(picture))
+    assert "kept" in done.stdout
+    assert picture.stat().st_size > 10_000
+    for model in ("logistic", "svm"):
+        few = ("--model", model, "--people", "20000", "--epsilon", "4", "--no-plot", "--json")
+        found = json.loads(murmur("learn", *few).stdout)
+        assert found["error"] < found["without_model"] / 2
+        assert found["kept"] is True
+
+
+def test_learn_from_a_file(tmp_path) -> None:
+    draw = np.random.default_rng(1)
+    path = tmp_path / "people.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["age", "home", "wage"])
+        for _ in range(4000):
+            age, home = draw.uniform(18, 98), draw.choice(["rent", "own"])
+            writer.writerow([f"{age:.1f}", home, f"{400 * age + 9000 * (home == 'own'):.0f}"])
+    columns = ("--number", "age=18:98", "--category", "home=rent|own")
+    task = ("learn", "--data", str(path), *columns, "--epsilon", "8", "--no-plot", "--json")
+    found = json.loads(murmur(*task, "--target", "wage=0:60000").stdout)
+    assert found["error"] < found["without_model"] / 3
+    assert set(found["coefficients"]) == {"age", "home=rent"}
+    again = (*task, "--target", "home=rent|own", "--model", "svm")
+    assert json.loads(murmur(*again).stdout)["kept"] is True
+    for mistake, word in (
+        (("--target", "pay=0:9"), "no column"),
+        (("--target", "wage"), "age=18:98"),
+        ((), "--target"),
+        (("--target", "home=0:9"), "words in it"),
+    ):
+        assert word in murmur(*task, *mistake, code=2).stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--model", "forest"), "--model is"),
+        (("--schedule", "never"), "--schedule is"),
+        (("--number", "age=1:2"), "describe --data"),
+        (("--data", "nowhere.csv", "--number", "a=1:2", "--target", "b=0:1"), "no file"),
+        (("--data", "nowhere.csv", "--number", "a=2:1", "--target", "b=0:1"), "low"),
+        (("--mechanism", "grr", "--people", "200"), "gradients"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_mistakes_about_learning_are_one_clear_line(arguments, word) -> None:
+    done = murmur("learn", *arguments, "--no-plot", code=2)
+    assert word in done.stderr.replace("\n", " ")

@@ -14,6 +14,7 @@ from murmuration.cli.compare import compare
 from murmuration.cli.compare_graded import graded as compare_graded
 from murmuration.cli.compare_levels import levels as compare_levels
 from murmuration.cli.demo import demo
+from murmuration.cli.learn import learn
 from murmuration.cli.mechanisms import mechanisms
 from murmuration.cli.output import errors
 from murmuration.cli.plan import plan
@@ -44,7 +45,7 @@ def _options(
     """Collect and analyse data under exact local differential privacy."""
 
 
-for command in (mechanisms, audit, demo, tuples):
+for command in (mechanisms, audit, demo, tuples, learn):
     app.command()(command)
 
 Command = Callable[..., None]

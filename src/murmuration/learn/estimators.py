@@ -67,19 +67,19 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     def _train(self, x: Floats, y: Floats) -> Floats:
         """Return the weights of the scaled features, and of the constant if there is one."""
-        features = self._features(x)
-        self._basis = self._projected(features.shape[1])
-        training = self._training(len(features), len(self._basis))
-        rng, order = self._randomness(len(features))
+        basis = self._projected(x.shape[1] + bool(self.fit_intercept))
+        training = self._training(len(x), len(basis))
+        rng, order = self._randomness(len(x))
         for people in self._people(training, order):
             model = training.next_round()
             if model is not None:
-                reports = training.answer(model, features[people] @ self._basis.T, y[people], rng)
+                features = self._features(x[people]) @ basis.T  # each device does this for itself
+                reports = training.answer(model, features, y[people], rng)
                 training.close_round(training.tally(reports))
         self.n_iter_ = training.rounds_done
         self.plan_ = training.plan
-        self.history_ = [weights @ self._basis for weights in training.history]
-        return np.asarray(training.weights @ self._basis)
+        self.history_ = [weights @ basis for weights in training.history]
+        return np.asarray(training.weights @ basis)
 
     def _training(self, people: int, d: int) -> Training:
         """Set up the rounds, and verify what they cost a person."""
@@ -88,7 +88,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             raise ParameterError(f"schedule is one of learn.schedule; got {schedule!r}")
         epsilon = checked_epsilon(self.epsilon)
         courier = courier_for(self.mechanism, epsilon, d, schedule.clip)
-        plan = schedule.plan(people, d, epsilon, courier.noise)
+        plan = schedule.plan(people, d, epsilon, courier.noise, courier.largest_step)
         self.mechanism_ = courier.mechanism
         self.loss_ = courier.mechanism.loss()
         return Training(objective(self._objective), courier, plan, self.alpha)

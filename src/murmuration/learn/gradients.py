@@ -7,6 +7,7 @@ the privacy holds; the collector multiplies the mean by `clip` again.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,13 +18,11 @@ from murmuration.errors import ParameterError
 from murmuration.law import Floats
 from murmuration.learn.hiera import ByAttribute
 from murmuration.mechanisms import mechanism, mechanisms
+from murmuration.mechanisms.privunit import PrivUnit
 from murmuration.mechanisms.sampled import Sampled
 from murmuration.numeric import NumericMechanism
 from murmuration.randomness import Rng
 from murmuration.tuples import TupleMechanism
-
-BALL = ("privunit",)
-"""Mechanisms whose domain is the unit ball."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Courier:
     @property
     def ball(self) -> bool:
         """Whether gradients are clipped as a whole, by their length, or each coordinate alone."""
-        return self.mechanism.name in BALL
+        return isinstance(self.mechanism, PrivUnit)
 
     def clipped(self, gradients: Floats) -> Floats:
         """Return gradients in the mechanism's domain.
@@ -68,7 +67,19 @@ class Courier:
     @cached_property
     def noise(self) -> float:
         """N times the squared length of the mean's noise, in units of the clip, at most."""
+        if isinstance(self.mechanism, PrivUnit):
+            return self.mechanism.total_variance()
         return self.mechanism.worst_variance() * self.dimensions
+
+    @property
+    def largest_step(self) -> float:
+        """The largest step that does not overshoot on features spread over [-1, 1].
+
+        Near the optimum the mean of clipped gradients bends by about 2/3 in a box; in a ball by
+        about 1/sqrt(d) for targets that are predicted to a tenth, as long features are clipped
+        more. A step of one over that goes straight there.
+        """
+        return 0.75 * math.sqrt(self.dimensions) if self.ball else 1.5
 
     @property
     def dimensions(self) -> int:

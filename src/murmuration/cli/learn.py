@@ -1,0 +1,240 @@
+"""`murmur learn`: a model from randomised gradients, beside the same model without privacy."""
+
+from __future__ import annotations
+
+import csv
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from murmuration.cli.output import checked_plot, console, emit_json, errors, pyplot, save_plot
+from murmuration.errors import ParameterError
+from murmuration.law import Floats
+
+MODELS = {"linear": "LinearRegression", "logistic": "LogisticRegression", "svm": "LinearSVC"}
+SCHEDULES = {"few": "FewRounds", "papers": "MiniBatches", "one": "OneByOne"}
+HELD_OUT = 0.2
+
+
+def learn(
+    data: Annotated[
+        Path | None, typer.Option(help="A CSV file; without, simulated people.")
+    ] = None,
+    number: Annotated[
+        list[str] | None, typer.Option(help="A feature NAME=LOW:HIGH; may be repeated.")
+    ] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(help="A feature NAME=A|B|C; may be repeated.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="NAME=LOW:HIGH for linear, NAME=A|B for logistic and svm.")
+    ] = None,
+    model: Annotated[str, typer.Option(help=f"One of: {', '.join(MODELS)}.")] = "linear",
+    epsilon: Annotated[float, typer.Option(help="The privacy of each person.")] = 1.0,
+    mechanism: Annotated[str, typer.Option(help="auto, privunit, block, harmony, ...")] = "auto",
+    schedule: Annotated[
+        str, typer.Option(help=f"{', '.join(SCHEDULES)}: ours, the papers', one person a round.")
+    ] = "few",
+    people: Annotated[int, typer.Option(min=100, help="How many simulated people.")] = 100_000,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same model (a simulation).")] = 1,
+    plot: Annotated[Path, typer.Option(help="Where to save the learning curve.")] = Path(
+        "out/learn.png"
+    ),
+    no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Train a linear, logistic or SVM model from noisy gradients; compare on held-out people."""
+    if model not in MODELS or schedule not in SCHEDULES:
+        raise ParameterError(
+            f"--model is {', '.join(MODELS)}; --schedule is {', '.join(SCHEDULES)}"
+        )
+    if not no_plot:
+        checked_plot(plot)
+    toolbox = _toolbox()
+    x, y, names = _read(data, number, category, target, model, people, seed)
+    order = np.random.default_rng(seed).permutation(len(x))
+    cut = max(1, round(HELD_OUT * len(x)))
+    test, train = order[:cut], order[cut:]
+    chosen = getattr(toolbox, MODELS[model])(
+        epsilon,
+        mechanism,
+        getattr(toolbox, SCHEDULES[schedule])(),
+        random_state=seed,
+        verbose=errors.is_terminal,
+    ).fit(x[train], y[train])
+    found = _compared(chosen, model, (x[train], y[train]), (x[test], y[test]))
+    if as_json:
+        emit_json({**found, "coefficients": dict(zip(names, chosen.coef_.ravel(), strict=True))})
+    else:
+        _print(found, names, chosen)
+    if not no_plot:
+        save_plot(draw(chosen, model, x[test], y[test], found), plot)
+
+
+def _toolbox() -> Any:
+    try:
+        return import_module("murmuration.learn")
+    except ImportError:
+        raise ParameterError("this needs scikit-learn: pip install 'murmuration[learn]'") from None
+
+
+# --- data --------------------------------------------------------------------------------------
+
+
+def _read(
+    data: Path | None,
+    number: list[str] | None,
+    category: list[str] | None,
+    target: str | None,
+    model: str,
+    people: int,
+    seed: int,
+) -> tuple[Floats, Floats, list[str]]:
+    """Return features in [-1, 1], targets, and the features' names."""
+    if data is None:
+        if number or category or target:
+            raise ParameterError("--number, --category and --target describe --data")
+        return _simulated(model, people, seed)
+    encode = import_module("murmuration.learn.encode")
+    if target is None or not (number or category):
+        raise ParameterError("a file needs --target and at least one --number or --category")
+    columns = dict(_column(encode, text, False) for text in number or [])
+    columns |= dict(_column(encode, text, True) for text in category or [])
+    (wanted, spec), texts = _column(encode, target, model != "linear"), _texts(data)
+    for name in (*columns, wanted):
+        if name not in texts:
+            raise ParameterError(f"{data} has no column {name!r}; it has {', '.join(texts)}")
+    encoder = encode.Encoder(columns)
+    table = {name: _typed(texts[name], kind, encode) for name, kind in columns.items()}
+    targets = spec.encode(_typed(texts[wanted], spec, encode))[:, 0]
+    return encoder.encode(table), targets, list(encoder.names)
+
+
+def _column(encode: Any, text: str, words: bool) -> tuple[str, Any]:
+    """Read NAME=LOW:HIGH, or NAME=A|B|C."""
+    name, _, rest = text.partition("=")
+    try:
+        if words:
+            return name, encode.Category(tuple(rest.split("|")))
+        low, high = (float(end) for end in rest.split(":"))
+        return name, encode.Number(low, high, clamp=True)
+    except ValueError as problem:
+        if isinstance(problem, ParameterError):
+            raise
+        raise ParameterError(
+            f"numbers are written as age=18:98, categories as sex=f|m; got {text!r}"
+        ) from None
+
+
+def _texts(path: Path) -> dict[str, list[str]]:
+    if not path.is_file():
+        raise ParameterError(f"there is no file {path}")
+    with path.open(newline="", encoding="utf-8-sig") as lines:
+        rows = csv.DictReader(lines)
+        names = list(rows.fieldnames or [])
+        found = list(rows)
+    if not found:
+        raise ParameterError(f"{path} has no rows")
+    return {name: [row[name] or "" for row in found] for name in names}
+
+
+def _typed(texts: list[str], kind: Any, encode: Any) -> Any:
+    if isinstance(kind, encode.Category):
+        return np.array(texts)
+    try:
+        return np.array(texts, dtype=np.float64)
+    except ValueError:
+        raise ParameterError("a column that is said to be a number has words in it") from None
+
+
+def _simulated(model: str, people: int, seed: int) -> tuple[Floats, Floats, list[str]]:
+    """Ten features, uniform in [-1, 1], and a linear rule with noise."""
+    draw = np.random.default_rng(seed)
+    x, w = draw.uniform(-1, 1, (people, 10)), draw.normal(size=10)
+    scores = x @ w * (0.3 / np.linalg.norm(w) * np.sqrt(3))
+    noisy = scores + draw.normal(0, 0.1, people)
+    y = noisy if model == "linear" else np.where(noisy > 0, 1.0, -1.0)
+    return x, y, [f"x{place}" for place in range(10)]
+
+
+# --- result ------------------------------------------------------------------------------------
+
+
+def _compared(
+    chosen: Any, model: str, train: tuple[Floats, Floats], test: tuple[Floats, Floats]
+) -> dict[str, Any]:
+    """Errors on held-out people: ours, the same model without privacy, and no model at all."""
+    linear = import_module("sklearn.linear_model")
+    plain = (
+        linear.LinearRegression()
+        if model == "linear"
+        else linear.LogisticRegression(C=1e3)
+        if model == "logistic"
+        else import_module("sklearn.svm").LinearSVC()
+    )
+    plain.fit(*train)
+    x, y = test
+    guess = float(train[1].mean()) if model == "linear" else float(np.sign(train[1].mean()) or 1)
+    loss = chosen.loss_
+    return {
+        "model": model,
+        "mechanism": chosen.mechanism_.name,
+        "rounds": chosen.n_iter_,
+        "people": len(train[1]),
+        "held_out": len(y),
+        "error": _error(model, chosen.predict(x), y),
+        "without_privacy": _error(model, plain.predict(x), y),
+        "without_model": _error(model, np.full(len(y), guess), y),
+        "promised": loss.claimed,
+        "loss": loss.epsilon,
+        "kept": loss.holds,
+    }
+
+
+def _error(model: str, predicted: Floats, y: Floats) -> float:
+    """The mean squared error of numbers, the share of wrong classes."""
+    return float(np.mean((predicted - y) ** 2 if model == "linear" else predicted != y))
+
+
+def _print(found: dict[str, Any], names: list[str], chosen: Any) -> None:
+    kind = "mean squared error" if found["model"] == "linear" else "share of wrong classes"
+    table = Table(title=f"{kind} of {found['held_out']:,} held-out people", show_header=False)
+    table.add_row("from randomised gradients", f"{found['error']:.5f}")
+    table.add_row("without privacy", f"{found['without_privacy']:.5f}")
+    table.add_row("without a model", f"{found['without_model']:.5f}")
+    rounds = f"{found['rounds']} rounds, {found['people']:,} people, each asked once at most"
+    table.add_row("asked", f"{found['mechanism']}, {rounds}")
+    verdict = "kept" if found["kept"] else "BROKEN"
+    table.add_row("exact loss", f"{found['loss']!r} of {found['promised']!r}: {verdict}")
+    console.print(table)
+    weights = chosen.coef_.ravel()
+    largest = np.argsort(-np.abs(weights))[:8]
+    shown = ", ".join(f"{names[place]} {weights[place]:+.3f}" for place in largest)
+    console.print(f"largest weights: {shown}", highlight=False)
+
+
+def draw(chosen: Any, model: str, x: Floats, y: Floats, found: dict[str, Any]) -> Any:
+    """Return a figure: the error of the weights after each round, against people asked so far."""
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(7.5, 5))
+    features = np.column_stack([x, np.ones(len(x))])
+    scores = [features @ weights for weights in chosen.history_]
+    told = [s if model == "linear" else np.where(s > 0, 1.0, -1.0) for s in scores]
+    asked = np.concatenate([[0], np.cumsum(chosen.plan_.batches)])[: len(told)]
+    axes.plot(asked, [_error(model, t, y) for t in told], marker=".", label="after each round")
+    for name, value, style in (
+        ("the model (averaged)", found["error"], "-"),
+        ("without privacy", found["without_privacy"], "--"),
+        ("without a model", found["without_model"], ":"),
+    ):
+        axes.axhline(value, color="black", ls=style, lw=1, label=name)
+    kind = "mean squared error" if model == "linear" else "share of wrong classes"
+    axes.set(xlabel="people asked so far", ylabel=f"{kind}, held out")
+    axes.set_title(f"{model}, {found['mechanism']}, exact loss {found['loss']:.4g}")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=9)
+    return figure

@@ -29,7 +29,9 @@ from murmuration.learn.hiera import ByAttribute
 from murmuration.learn.losses import objective
 from murmuration.learn.rounds import Training
 from murmuration.learn.schedule import FewRounds, Schedule
+from murmuration.mechanisms.block import Block
 from murmuration.randomness import Rng, seeded_rng, system_rng
+from murmuration.tuples import TupleMechanism
 
 PUBLIC_SEED = 1
 """Of the projection: everybody knows it."""
@@ -76,10 +78,18 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
                 features = self._features(x[people]) @ basis.T  # each device does this for itself
                 reports = training.answer(model, features, y[people], rng)
                 training.close_round(training.tally(reports))
-        self.n_iter_ = training.rounds_done
-        self.plan_ = training.plan
-        self.history_ = [weights @ basis for weights in training.history]
-        return np.asarray(training.weights @ basis)
+        self.n_iter_, self.plan_ = training.rounds_done, training.plan
+        whole = [self._uncentred(w, training.centre) for w in training.history]
+        self.history_ = [weights @ basis for weights in whole]
+        return np.asarray(self._uncentred(training.weights, training.centre) @ basis)
+
+    def _uncentred(self, weights: Floats, centre: Floats) -> Floats:
+        """Return the weights for features that are not centred: the constant makes up for it."""
+        if not centre.any():
+            return weights
+        moved = weights.copy()
+        moved[-1] -= float(weights @ centre)
+        return moved
 
     def _training(self, people: int, d: int) -> Training:
         """Set up the rounds, and verify what they cost a person."""
@@ -87,15 +97,29 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         if not isinstance(schedule, Schedule):
             raise ParameterError(f"schedule is one of learn.schedule; got {schedule!r}")
         epsilon = checked_epsilon(self.epsilon)
-        courier = courier_for(self.mechanism, epsilon, d, schedule.clip)
-        plan = schedule.plan(people, d, epsilon, courier.noise, courier.largest_step)
+        courier = courier_for(self.mechanism, epsilon, d, schedule.clip_for)
+        centring = self._centring(schedule, people, d, epsilon)
+        asked = 0 if centring is None else centring[1]
+        plan = schedule.plan(people - asked, epsilon, courier)
         self.mechanism_ = courier.mechanism
-        self.loss_ = courier.mechanism.loss()
-        return Training(objective(self._objective), courier, plan, self.alpha)
+        # Nobody is in two rounds, so a person's loss is the larger of the two mechanisms'.
+        used = [courier.mechanism, *([] if centring is None else [centring[0]])]
+        self.loss_ = max((one.loss() for one in used), key=lambda loss: loss.epsilon)
+        return Training(objective(self._objective), courier, plan, self.alpha, centring)
+
+    def _centring(
+        self, schedule: Schedule, people: int, d: int, epsilon: float
+    ) -> tuple[TupleMechanism, int] | None:
+        """Who is asked for features: only where a constant can make up for what is taken off."""
+        asked = int(schedule.centre * people)
+        if not (self.fit_intercept and self.projection is None and d > 1 and asked):
+            return None
+        return Block(epsilon=epsilon, d=d - 1), asked
 
     def _people(self, training: Training, order: Ints) -> Iterator[Ints]:
         """Yield each round's people; nobody is in two rounds."""
-        ends = np.cumsum(training.plan.batches)
+        first = [] if training.centring is None else [training.centring[1]]
+        ends = np.cumsum([*first, *training.plan.batches])
         rounds = np.split(order[: ends[-1]], ends[:-1])
         if self.verbose:
             console = Console(stderr=True)

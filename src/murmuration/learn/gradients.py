@@ -8,6 +8,7 @@ the privacy holds; the collector multiplies the mean by `clip` again.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -72,14 +73,13 @@ class Courier:
         return self.mechanism.worst_variance() * self.dimensions
 
     @property
-    def largest_step(self) -> float:
-        """The largest step that does not overshoot on features spread over [-1, 1].
+    def reach(self) -> float:
+        """How far the weights may move in a step, clip times step, without overshooting.
 
-        Near the optimum the mean of clipped gradients bends by about 2/3 in a box; in a ball by
-        about 1/sqrt(d) for targets that are predicted to a tenth, as long features are clipped
-        more. A step of one over that goes straight there.
+        Near the optimum the mean of gradients clipped to a ball bends the less the longer the
+        features are, about as 1/sqrt(d); by coordinates it does not depend on d.
         """
-        return 0.75 * math.sqrt(self.dimensions) if self.ball else 1.5
+        return 0.15 * math.sqrt(self.dimensions) if self.ball else 0.45
 
     @property
     def dimensions(self) -> int:
@@ -87,11 +87,14 @@ class Courier:
         return len(self.mechanism.attributes) - (self.graded_by is not None)
 
 
-def courier_for(mechanism: str | ByAttribute, epsilon: float, d: int, clip: float) -> Courier:
-    """Return the courier of a mechanism's name, or of HierA's grades."""
+def courier_for(
+    mechanism: str | ByAttribute, epsilon: float, d: int, clip: Callable[[int, bool], float]
+) -> Courier:
+    """Return the courier of a mechanism's name, or of HierA's grades; `clip` is a schedule's."""
     if isinstance(mechanism, ByAttribute):
-        return Courier(mechanism.mechanism(epsilon, d), clip, mechanism.attribute)
-    return Courier(gradient_mechanism(mechanism, epsilon, d), clip)
+        return Courier(mechanism.mechanism(epsilon, d), clip(d, False), mechanism.attribute)
+    made = gradient_mechanism(mechanism, epsilon, d)
+    return Courier(made, clip(d, isinstance(made, PrivUnit)))
 
 
 def gradient_mechanism(name: str, epsilon: float, d: int) -> TupleMechanism:

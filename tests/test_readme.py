@@ -12,7 +12,7 @@ README = Path(__file__).parent.parent / "README.md"
 
 def test_the_examples_run() -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.S)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(blocks)], capture_output=True, text=True, check=True
     )

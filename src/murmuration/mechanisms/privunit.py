@@ -45,7 +45,14 @@ TOO_LONG = 1 + 1e-6
 TOO_SHORT = 1e-100
 """Shorter vectors have no direction: their squares are not exact."""
 DEPARTURE = 1e-3
-"""m was never found further off than this share, up to epsilon 4 (beyond, see `bias`)."""
+"""m was never found further off than this share (see tests/test_privunit.py)."""
+FINE = float(1 << 30)
+"""What 1 is in fixed point before the vector is turned: then turning it is exact."""
+
+BLOCK = 16
+"""Coordinates that are turned together."""
+HADAMARD = frozen(1.0 - 2.0 * (np.bitwise_count(np.arange(BLOCK)[:, None] & np.arange(BLOCK)) % 2))
+"""Times itself it is BLOCK times the identity."""
 
 _UPPER_HALF = bytes.fromhex(
     "000101010202030304040405050606070707080809090a0a0a0b0b0c0c0d0d0d"
@@ -61,8 +68,8 @@ COORDINATES = frozen(
 """What a byte is as a coordinate: the mean of the normal law in each of 256 equally likely cells,
 the last one 127. Written out, because it is part of the law."""
 TOP = int(COORDINATES[-1])
-SCALE = math.sqrt(float(np.square(COORDINATES.astype(np.float64)).mean()))
-"""The standard deviation of a coordinate."""
+SCALE = math.sqrt(BLOCK * float(np.square(COORDINATES.astype(np.float64)).mean()))
+"""The standard deviation of a coordinate of a candidate, turned back."""
 _TRANSLATION = COORDINATES.tobytes()
 
 _GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -83,13 +90,13 @@ class PrivUnit(TupleMechanism, RowReports):
 
     Estimate: the mean of v/m, where m = E<v, u> from the order statistics of M/2 normal deviates,
 
-        n Var = (1 + (S - 1) u_j^2) / m^2 - u_j^2    for |u| = 1, m in standard deviations,
+        n Var = (1 + (S - 1) u_j^2) / m^2 - u_j^2    for |u| = 1, in standard deviations,
 
     S = E<v, u>^2. That it is unbiased rests on the expansion being as good as random and on <v, u>
-    being normal. Up to epsilon 4, m was off by less than 0.1% for axes, diagonals and random
-    directions; at epsilon 8 by up to 0.8% (for an axis it is worked out, `bias`). And u/r is
-    rounded to steps of 1/`unit`. Standard errors include both (`doubt`), which tells from about
-    a million people on. For d = 1 there is neither.
+    being normal. So that it is, whatever u is, the seed also turns u: random signs, then a
+    Hadamard matrix for every 16 coordinates; the collector turns candidates back. Then m is off by
+    0.0002 of itself on an axis up to epsilon 4, by 0.0005 at epsilon 8; standard errors include
+    0.001.
 
     K is the one of least variance. At d = 90 the summed n Var is 2275, 574, 148 and 41.2 for
     epsilon 0.5, 1, 2 and 4; PrivUnit with every direction as a candidate has 2254, 567, 145, 39.5.
@@ -105,7 +112,7 @@ class PrivUnit(TupleMechanism, RowReports):
     name: ClassVar[str] = "privunit"
     paper: ClassVar[str] = "Bhowmick et al. 2018 (PrivUnit); Shah et al. 2022 (candidates)"
     summary: ClassVar[str] = "one of a few public random directions, near the vector's own"
-    adds: ClassVar[tuple[int, int]] = (-TOP, TOP**2)
+    adds: ClassVar[tuple[int, int]] = (-BLOCK * TOP, (BLOCK * TOP) ** 2)
 
     candidates: int | None = None
     keep: int | None = None
@@ -121,9 +128,7 @@ class PrivUnit(TupleMechanism, RowReports):
         if isinstance(size, bool) or size not in powers:
             raise ParameterError(f"candidates must be one of {powers}; got {size!r}")
         object.__setattr__(self, "candidates", int(size))
-        keep = (
-            _best_keep(self.epsilon, self.size, self._moments) if self.keep is None else self.keep
-        )
+        keep = _best_keep(self.epsilon, self.size) if self.keep is None else self.keep
         if isinstance(keep, bool) or keep not in range(1, self.size // 2 + 1):
             raise ParameterError(f"keep must be 1 to {self.size // 2} candidates; got {keep!r}")
         object.__setattr__(self, "keep", int(keep))
@@ -155,7 +160,7 @@ class PrivUnit(TupleMechanism, RowReports):
     @cached_property
     def unit(self) -> int:
         """What 1 is in fixed point: no product reaches 2^24, so 32-bit floats add them exactly."""
-        root = math.isqrt(len(self.attributes) - 1) + 1  # the sum of |u_j| is at most sqrt(d)
+        root = math.isqrt(self._padded - 1) + 1  # the sum of all |u_j| is at most sqrt(d) |u|
         fits = [bits for bits in range(16) if TOP * root * ((1 << bits) + root) < 1 << 24]
         return 1 << fits[-1]
 
@@ -165,20 +170,30 @@ class PrivUnit(TupleMechanism, RowReports):
         return SEED_BYTES + 1
 
     @property
-    def _words(self) -> int:
-        """How many words a candidate's coordinates take, one byte each."""
-        return (len(self.attributes) + 7) // 8
+    def _padded(self) -> int:
+        """The dimension, rounded up to whole blocks."""
+        return -(-len(self.attributes) // BLOCK) * BLOCK
 
-    def expand(self, seeds: Words, bases: Ints) -> NDArray[np.int8]:
-        """Return the coordinates of some of each seed's M/2 vectors, padded to whole words.
+    def _stream(self, seeds: Words, bases: Ints) -> bytes:
+        """Return the bytes of some of each seed's vectors.
 
         SplitMix64 from the state 2^32 seed: no two seeds share a state.
         """
-        count = bases[:, :, None] * self._words + np.arange(1, self._words + 1)
+        words = self._padded // 8
+        count = bases[:, :, None] * words + np.arange(1, words + 1)
         state = count.astype(np.uint64) * np.uint64(_GAMMA)
         stream = _mixed(state + (seeds << np.uint64(32))[:, None, None])
-        octets = stream.astype("<u8", copy=False).tobytes().translate(_TRANSLATION)
-        return np.frombuffer(octets, np.int8).reshape(len(seeds), bases.shape[1], -1)
+        return stream.astype("<u8", copy=False).tobytes()
+
+    def expand(self, seeds: Words, bases: Ints) -> NDArray[np.int8]:
+        """Return some of each seed's M/2 vectors, in turned coordinates."""
+        octets = self._stream(seeds, bases).translate(_TRANSLATION)
+        return np.frombuffer(octets, np.int8).reshape(len(seeds), bases.shape[1], self._padded)
+
+    def signs(self, seeds: Words) -> Floats:
+        """Return each seed's random signs: the first bits of one more vector."""
+        octets = np.frombuffer(self._stream(seeds, np.array([[self.size // 2]])), np.uint8)
+        return np.where(octets >> 7, 1.0, -1.0).reshape(len(seeds), self._padded)
 
     # --- device ---
 
@@ -187,7 +202,7 @@ class PrivUnit(TupleMechanism, RowReports):
         rng, rows = require_rng(rng), np.stack(self.columns(values), axis=1).astype(np.float64)
         lengths = checked_lengths(rows)
         self.require_promise(rng)
-        step = max(1, BYTES_PER_PASS // (4 * self.size * self._words))
+        step = max(1, BYTES_PER_PASS // (self.size // 2 * self._padded))
         parts = [
             self._respond(rows[i : i + step], lengths[i : i + step], rng)
             for i in range(0, len(rows), step)
@@ -201,23 +216,23 @@ class PrivUnit(TupleMechanism, RowReports):
         seeds = words[:, 0] >> np.uint64(32)
         forward = drawn(words[:, 1]) < fixed_point(lengths)
         rank = self.ranks.draw(np.zeros(n, dtype=np.int64), words[:, 2])
-        aim = np.where(forward, 1.0, -1.0)[:, None] * self._aim(rows, lengths)
+        aim = np.where(forward, 1.0, -1.0)[:, None] * self._aim(seeds, rows, lengths)
         sent = self._ordered(seeds, aim)[np.arange(n), rank]
         octets = seeds.astype("<u4")[:, None].view(np.uint8)
         return np.hstack([octets, sent.astype(np.uint8)[:, None]])
 
-    def _aim(self, rows: Floats, lengths: Floats) -> Floats:
-        """Return each row's direction in fixed point; nowhere for a row that has none."""
-        scale = np.divide(self.unit, lengths, out=np.zeros(len(rows)), where=lengths > TOO_SHORT)
-        return np.rint(rows * scale[:, None])
+    def _aim(self, seeds: Words, rows: Floats, lengths: Floats) -> Floats:
+        """Return each row's turned direction in fixed point; nowhere for a row that has none."""
+        scale = np.divide(FINE, lengths, out=np.zeros(len(rows)), where=lengths > TOO_SHORT)
+        fine = np.zeros((len(rows), self._padded))
+        fine[:, : rows.shape[1]] = np.rint(rows * scale[:, None])
+        turned = _turned(fine * self.signs(seeds))
+        return np.rint(turned * (self.unit / (FINE * math.sqrt(BLOCK))))
 
     def _ordered(self, seeds: Words, aim: Floats) -> Ints:
         """Return each seed's candidates, the nearest first; equal products go by number."""
-        half = self.size // 2
-        vectors = self.expand(seeds, np.arange(half)[None, :])
-        aims = np.zeros((len(aim), vectors.shape[2]), dtype=np.float32)
-        aims[:, : aim.shape[1]] = aim
-        products = (vectors.astype(np.float32) @ aims[:, :, None])[:, :, 0].astype(np.int64)
+        vectors = self.expand(seeds, np.arange(self.size // 2)[None, :]).astype(np.float32)
+        products = (vectors @ aim.astype(np.float32)[:, :, None])[:, :, 0].astype(np.int64)
         products *= self.size
         keys = np.hstack([-products, products]) + np.arange(self.size)
         keys.sort(axis=1)
@@ -248,86 +263,63 @@ class PrivUnit(TupleMechanism, RowReports):
         """Add up the coordinates of the candidates that were sent, and their squares."""
         rows = self.checked_reports(reports)
         counts = np.zeros(self.counters, dtype=np.int64)
-        step = max(1, BYTES_PER_PASS // (8 * self._words))
+        step = max(1, BYTES_PER_PASS // self._padded)
         for start in range(0, len(rows), step):
             vectors = self.vectors(rows[start : start + step])
             counts[: self.d] += vectors.sum(axis=0, dtype=np.int64)
             counts[self.d :] += np.square(vectors).sum(axis=0, dtype=np.int64)
         return Tally(self, counts, len(rows))
 
-    def vectors(self, rows: NDArray[np.uint8]) -> NDArray[np.int16]:
+    def vectors(self, rows: NDArray[np.uint8]) -> NDArray[np.int32]:
         """Return the candidates that were sent; the second half are opposites of the first."""
         seeds = np.ascontiguousarray(rows[:, :SEED_BYTES]).view("<u4")[:, 0].astype(np.uint64)
         number, half = rows[:, SEED_BYTES].astype(np.int64), self.size // 2
-        found = self.expand(seeds, (number % half)[:, None])[:, 0, : self.d]
-        return np.where(number < half, 1, -1).astype(np.int16)[:, None] * found
+        found = self.expand(seeds, (number % half)[:, None])[:, 0].astype(np.float64)
+        back = _turned(found) * self.signs(seeds) * np.where(number < half, 1, -1)[:, None]
+        return back[:, : self.d].astype(np.int32)
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
-        """No coordinate is beyond 127, and a sum is at most what its squares allow."""
+        """No coordinate is beyond 16 * 127, and a sum is at most what its squares allow."""
         sums, squares = counts[: self.d].tolist(), counts[self.d :].tolist()
         most = max(map(abs, sums))
         fits = all(s * s <= n * q for s, q in zip(sums, squares, strict=True))
-        if most > TOP * n or min(squares) < 0 or not fits:
+        if most > BLOCK * TOP * n or min(squares) < 0 or not fits:
             raise FormatError(f"{n} people cannot have sent vectors with these sums")
         return counts
 
     # --- analyst, auditor, planner ---
 
-    @property
-    def _moments(self) -> tuple[Floats, Floats]:
-        return _alone(self.size // 2) if self.d == 1 else _normal(self.size // 2)
-
-    def _mean_product(self, firsts: Floats) -> float:
-        """E<v, u> when <v, u> has these means by rank; from the far end they are the opposites."""
-        shares = self.ranks.probabilities[0]
-        return float((shares - shares[::-1])[: len(firsts)] @ firsts)
-
     @cached_property
     def pull(self) -> float:
-        """m: E<v, u> for |u| = 1."""
-        return self._mean_product(self._moments[0])
+        """m: E<v, u> for |u| = 1. By rank, from the far end, products are the opposites."""
+        shares, firsts = self.ranks.probabilities[0], _order_moments(self.size // 2)[0]
+        return SCALE * float((shares - shares[::-1])[: len(firsts)] @ firsts)
 
     @cached_property
     def pull_squared(self) -> float:
         """S: E<v, u>^2 for |u| = 1."""
-        shares, seconds = self.ranks.probabilities[0], self._moments[1]
-        return float((shares + shares[::-1])[: len(seconds)] @ seconds)
-
-    @cached_property
-    def bias(self) -> float:
-        """By what share the estimate is too long when everybody is at the end of an axis.
-
-        There <v, u> is one coordinate, with its 256 steps: of all directions the least normal.
-        """
-        return self._mean_product(_alone(self.size // 2)[0]) / self.pull - 1
+        shares, seconds = self.ranks.probabilities[0], _order_moments(self.size // 2)[1]
+        return SCALE**2 * float((shares + shares[::-1])[: len(seconds)] @ seconds)
 
     def estimate(self, tally: Tally, about: str = "participants") -> TupleEstimate:
-        """Return the d means: the mean coordinate over m."""
+        """Return the d means, mean coordinates over m, with errors from their squares."""
         subject = About.parse(about)
         n = require_same(self, tally).n
         if n == 0:
             raise EmptyError("no reports yet: nothing to estimate")
-        pairs = tally.counts.reshape(2, -1).T.tolist()
-        parts = tuple(self._mean(total, squares, n, subject) for total, squares in pairs)
-        return TupleEstimate(parts, n, self.epsilon, subject)
-
-    def _mean(self, total: int, squares: int, n: int, subject: About) -> Estimate:
-        """The spread of the reports is noise plus the people's own spread: a bound for both.
-
-        What m and the fixed point may be off by is added: it matters from millions of people on.
-        """
-        mean = total / (n * self.pull)
-        spread = (squares / (n * self.pull**2) - mean**2) * n / max(1, n - 1)
+        means, seconds = tally.counts.reshape(2, -1) / (n * np.array([[self.pull], [self.pull**2]]))
+        spreads = (seconds - means**2) * n / max(1, n - 1)
         if n < ENOUGH:
-            spread = self.worst_variance()
-        stderr = math.hypot(math.sqrt(spread / n), self.doubt(mean))
-        return Estimate(mean, stderr, n, self.epsilon, subject)
-
-    def doubt(self, mean: float) -> float:
-        """How far from unbiased a mean may be: nothing when there is one attribute alone."""
-        if self.d == 1:
-            return 0.0
-        return max(DEPARTURE, abs(self.bias)) * abs(mean) + 0.5 / self.unit
+            spreads[:] = self.worst_variance()
+        # The people's own spread is in there as well: a bound for participants. What m may be off
+        # by matters from about a million people on.
+        doubt = DEPARTURE * min(1.0, float(np.linalg.norm(means)))
+        errors = np.sqrt(spreads / n + doubt**2)
+        parts = tuple(
+            Estimate(mean, error, n, self.epsilon, subject)
+            for mean, error in zip(means.tolist(), errors.tolist(), strict=True)
+        )
+        return TupleEstimate(parts, n, self.epsilon, subject)
 
     def loss(self) -> Loss:
         """A candidate that is near for one vector and far for its opposite; the seed is public."""
@@ -339,7 +331,7 @@ class PrivUnit(TupleMechanism, RowReports):
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a coordinate's mean when everybody is at x there and 1 long."""
         squares = checked_values(x).reshape(np.shape(x)) ** 2
-        along = squares if self.d != 1 else np.ones_like(squares)
+        along = squares if self.d != 1 else np.ones_like(squares)  # alone, it has all the length
         second = SCALE**2 * (1 - along) + self.pull_squared * along
         return np.asarray(second / self.pull**2 - squares)
 
@@ -383,23 +375,29 @@ def _mixed(state: Words) -> Words:
     return state
 
 
+def _turned(rows: Floats) -> Floats:
+    """Return the rows with every block times the Hadamard matrix: sums of whole numbers, exact."""
+    blocks = rows.reshape(-1, BLOCK) @ HADAMARD
+    return np.asarray(blocks.reshape(rows.shape))
+
+
 # --- order statistics --------------------------------------------------------------------------
 
 
-def _best_keep(epsilon: float, size: int, moments: tuple[Floats, Floats]) -> int:
+def _best_keep(epsilon: float, size: int) -> int:
     """Return the K of largest m = (E-1) (sum of the K largest) / (KE + M-K)."""
     top, keep = math.exp(epsilon), np.arange(1, size // 2 + 1)
-    pull = np.cumsum(moments[0]) / (keep * top + size - keep)
+    pull = np.cumsum(_order_moments(size // 2)[0]) / (keep * top + size - keep)
     return int(keep[pull.argmax()])
 
 
 @lru_cache(maxsize=16)
-def _normal(count: int) -> tuple[Floats, Floats]:
+def _order_moments(count: int) -> tuple[Floats, Floats]:
     """Return means and mean squares of `count` absolute normal deviates by rank, largest first.
 
-    E X_r = integral of Pr[more than r of them exceed x], in coordinates.
+    E X_r = integral of Pr[more than r of them exceed x].
 
-    >>> [round(float(found[0]) / scale, 4) for found, scale in zip(_normal(1), (SCALE, SCALE**2))]
+    >>> [round(float(found[0]), 4) for found in _order_moments(1)]
     [0.7979, 1.0]
     """
     nodes, weights = np.polynomial.legendre.leggauss(64)
@@ -408,17 +406,4 @@ def _normal(count: int) -> tuple[Floats, Floats]:
     x = (ends[:-1, None] + half * (nodes + 1)).ravel()
     step = np.tile(half * weights, len(ends) - 1)
     exceeding = bdtrc(np.arange(count)[:, None], count, 2 * ndtr(-x))
-    return SCALE * (exceeding @ step), SCALE**2 * (exceeding @ (2 * x * step))
-
-
-@lru_cache(maxsize=16)
-def _alone(count: int) -> tuple[Floats, Floats]:
-    """Return the same for `count` absolute coordinates: the sum over their steps is exact.
-
-    >>> bool(np.isclose(_alone(1)[1][0], SCALE**2))
-    True
-    """
-    values, cells = np.unique(np.abs(COORDINATES).astype(np.float64), return_counts=True)
-    chance = cells[::-1].cumsum()[::-1][1:] / cells.sum()
-    exceeding = bdtrc(np.arange(count)[:, None], count, chance)
-    return exceeding @ np.diff(values), exceeding @ np.diff(values**2)
+    return exceeding @ step, exceeding @ (2 * x * step)

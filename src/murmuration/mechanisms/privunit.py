@@ -45,7 +45,8 @@ TOO_LONG = 1 + 1e-6
 TOO_SHORT = 1e-100
 """Shorter vectors have no direction: their squares are not exact."""
 DEPARTURE = 1e-3
-"""m was never found further off than this share (see tests/test_privunit.py)."""
+"""By what share m may be off; as a standard error it covers twice that. With 128 candidates:
+0.0003 up to epsilon 4 and 0.0011 at epsilon 8, worked out for four equal coordinates."""
 FINE = float(1 << 30)
 """What 1 is in fixed point before the vector is turned: then turning it is exact."""
 
@@ -186,7 +187,7 @@ class PrivUnit(TupleMechanism, RowReports):
         return stream.astype("<u8", copy=False).tobytes()
 
     def expand(self, seeds: Words, bases: Ints) -> NDArray[np.int8]:
-        """Return some of each seed's M/2 vectors, in turned coordinates."""
+        """Return some of each seed's M/2 vectors, in the coordinates of the turned u."""
         octets = self._stream(seeds, bases).translate(_TRANSLATION)
         return np.frombuffer(octets, np.int8).reshape(len(seeds), bases.shape[1], self._padded)
 
@@ -345,9 +346,9 @@ class PrivUnit(TupleMechanism, RowReports):
         return (rest + self.pull_squared) / self.pull**2
 
     def law_bytes(self) -> bytes:
-        """The weights, the coordinates, the fixed point and the name of the expansion."""
+        """The weights, the coordinates, the fixed point, the names of expansion and turn."""
         weights = " ".join(map(str, self.ranks.weights[0].tolist()))
-        return f"splitmix64 {self.unit} {weights} ".encode() + _TRANSLATION
+        return f"splitmix64 hadamard{BLOCK} {self.unit} {weights} ".encode() + _TRANSLATION
 
 
 def checked_lengths(rows: Floats) -> Floats:

@@ -374,13 +374,21 @@ def test_learn_from_a_file(tmp_path) -> None:
     found = json.loads(murmur(*task, "--target", "wage=0:60000").stdout)
     assert found["error"] < found["without_model"] / 3
     assert set(found["coefficients"]) == {"age", "home=rent"}
-    again = (*task, "--target", "home=rent|own", "--model", "svm")
+    fewer = [part for part in task if part not in ("--category", "home=rent|own")]
+    again = (*fewer, "--target", "home=rent|own", "--model", "svm")
     assert json.loads(murmur(*again).stdout)["kept"] is True
+    short = tmp_path / "short.csv"
+    short.write_text("age,wage\n20,1\n")
+    one = ("learn", "--data", str(short), "--number", "age=18:98", "--target", "wage=0:9")
+    assert "1 rows" in murmur(*one, "--no-plot", code=2).stderr.replace("\n", " ")
     for mistake, word in (
         (("--target", "pay=0:9"), "no column"),
         (("--target", "wage"), "age=18:98"),
         ((), "--target"),
-        (("--target", "home=0:9"), "words in it"),
+        (("--target", "home=0:9"), "one part"),
+        (("--target", "age=0:99"), "one part"),
+        (("--target", "wage=a|b|c", "--model", "svm"), "two values"),
+        (("--target", "wage=0:9", "--number", "age=0:50"), "one part"),
     ):
         assert word in murmur(*task, *mistake, code=2).stderr.replace("\n", " ")
 

@@ -211,6 +211,8 @@ def test_everybody_is_asked_once_and_steps_fit_the_noise() -> None:
     [
         lambda: FewRounds(rounds=0),
         lambda: FewRounds(clip=0.0),
+        lambda: FewRounds(clip=math.inf),
+        lambda: FewRounds(noise="a"),
         lambda: FewRounds(tail=1.5),
         lambda: FewRounds(noise=0.0),
         lambda: FewRounds(centre=1.0),
@@ -392,6 +394,47 @@ def test_a_penalty_shrinks() -> None:
     assert np.linalg.norm(tied.coef_) < np.linalg.norm(free.coef_) / 2
 
 
+def test_without_an_intercept_nothing_is_shifted() -> None:
+    draw = np.random.default_rng(6)
+    x = draw.uniform(0, 1, (60_000, 2))
+    y = 5 * (x @ np.array([0.5, 0.3]))
+    options = {"fit_intercept": False, "bounds": (0.0, 1.0), "target_bounds": (0.0, 5.0)}
+    model = LinearRegression(8.0, random_state=1, **options).fit(x, y)
+    assert model.intercept_ == 0
+    assert np.allclose(model.coef_, [2.5, 1.5], atol=0.3)
+
+
+def test_the_penalty_leaves_the_intercept_alone() -> None:
+    x = np.random.default_rng(7).uniform(-1, 1, (60_000, 3))
+    model = LinearRegression(8.0, random_state=1, alpha=0.5).fit(x, 0.6 + 0.3 * x[:, 0])
+    assert model.intercept_ == pytest.approx(0.6, abs=0.05)
+
+
+def test_grades_by_attribute_are_of_a_feature_and_are_not_centred() -> None:
+    x, y = linear(3, 2000)
+    for attribute in (-1, 3, 9):
+        with pytest.raises(ParameterError, match="feature's number"):
+            LinearRegression(1.0, ByAttribute(attribute, (2.0, 1.0), (0.5,)), random_state=1).fit(
+                x, y
+            )
+    graded = ByAttribute(0, (0.1, 0.25), (0.0,))
+    with pytest.raises(ParameterError, match="projected"):
+        LinearRegression(1.0, graded, random_state=1, projection=2).fit(x, y)
+    model = LinearRegression(4.0, graded, random_state=1).fit(x, y)
+    assert not model.loss_.holds
+    assert sum(model.plan_.batches) == 2000  # nobody was asked for features
+    for grades in (2.0, ("a",), ()):
+        with pytest.raises(ParameterError, match="grade"):
+            ByAttribute(0, grades, ()).mechanism(1.0, 2)
+
+
+def test_no_value_is_repeated_in_an_error() -> None:
+    for x, y in (([["1", "secret"], ["2", "3"]], [1, 2]), ([[1.0], [2.0]], ["secret", "b"])):
+        with pytest.raises(ValueError, match="must be numbers") as refused:
+            LinearRegression().fit(x, y)
+        assert "secret" not in str(refused.value)
+
+
 def test_in_pipelines_and_searches() -> None:
     x, y = linear(3, 6000)
     pipeline = make_pipeline(MinMaxScaler((-1, 1)), LinearRegression(4.0, random_state=1))
@@ -426,6 +469,9 @@ def test_mistakes_are_named() -> None:
         ({"bounds": (1.0, -1.0)}, "low < high"),
         ({"bounds": 3}, "bounds are"),
         ({"target_bounds": (1.0, 1.0)}, "low < high"),
+        ({"target_bounds": 5}, "two numbers"),
+        ({"alpha": "much"}, "penalty"),
+        ({"alpha": -1.0}, "penalty"),
         ({"projection": 9}, "projection is"),
         ({"projection": True}, "projection is"),
     ):

@@ -18,6 +18,7 @@ from murmuration.law import Floats
 MODELS = {"linear": "LinearRegression", "logistic": "LogisticRegression", "svm": "LinearSVC"}
 SCHEDULES = {"few": "FewRounds", "papers": "MiniBatches", "one": "OneByOne"}
 HELD_OUT = 0.2
+FEWEST = 10
 
 
 def learn(
@@ -28,10 +29,10 @@ def learn(
         list[str] | None, typer.Option(help="A feature NAME=LOW:HIGH; may be repeated.")
     ] = None,
     category: Annotated[
-        list[str] | None, typer.Option(help="A feature NAME=A|B|C; may be repeated.")
+        list[str] | None, typer.Option(help="A feature 'NAME=A|B|C'; may be repeated.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="NAME=LOW:HIGH for linear, NAME=A|B for logistic and svm.")
+        str | None, typer.Option(help="NAME=LOW:HIGH for linear, 'NAME=A|B' for logistic and svm.")
     ] = None,
     model: Annotated[str, typer.Option(help=f"One of: {', '.join(MODELS)}.")] = "linear",
     epsilon: Annotated[float, typer.Option(help="The privacy of each person.")] = 1.0,
@@ -102,9 +103,14 @@ def _read(
     encode = import_module("murmuration.learn.encode")
     if target is None or not (number or category):
         raise ParameterError("a file needs --target and at least one --number or --category")
-    columns = dict(_column(encode, text, False) for text in number or [])
-    columns |= dict(_column(encode, text, True) for text in category or [])
+    listed = [_column(encode, text, False) for text in number or []]
+    listed += [_column(encode, text, True) for text in category or []]
     (wanted, spec), texts = _column(encode, target, model != "linear"), _texts(data)
+    columns = dict(listed)
+    if len(columns) != len(listed) or wanted in columns:
+        raise ParameterError("every column has one part: a number, a category, or the target")
+    if spec.width != 1:
+        raise ParameterError("--target for logistic and svm has two values, as 'home=rent|own'")
     for name in (*columns, wanted):
         if name not in texts:
             raise ParameterError(f"{data} has no column {name!r}; it has {', '.join(texts)}")
@@ -126,7 +132,7 @@ def _column(encode: Any, text: str, words: bool) -> tuple[str, Any]:
         if isinstance(problem, ParameterError):
             raise
         raise ParameterError(
-            f"numbers are written as age=18:98, categories as sex=f|m; got {text!r}"
+            f"numbers are written as age=18:98, categories as 'sex=f|m'; got {text!r}"
         ) from None
 
 
@@ -134,11 +140,14 @@ def _texts(path: Path) -> dict[str, list[str]]:
     if not path.is_file():
         raise ParameterError(f"there is no file {path}")
     with path.open(newline="", encoding="utf-8-sig") as lines:
-        rows = csv.DictReader(lines)
-        names = list(rows.fieldnames or [])
-        found = list(rows)
-    if not found:
-        raise ParameterError(f"{path} has no rows")
+        try:
+            rows = csv.DictReader(lines)
+            names = list(rows.fieldnames or [])
+            found = list(rows)
+        except csv.Error as problem:
+            raise ParameterError(f"{path} is no CSV file: {problem}") from None
+    if len(found) < FEWEST:
+        raise ParameterError(f"{path} has {len(found)} rows; {FEWEST} are the fewest to learn from")
     return {name: [row[name] or "" for row in found] for name in names}
 
 
@@ -224,7 +233,8 @@ def draw(chosen: Any, model: str, x: Floats, y: Floats, found: dict[str, Any]) -
     features = np.column_stack([x, np.ones(len(x))])
     scores = [features @ weights for weights in chosen.history_]
     told = [s if model == "linear" else np.where(s > 0, 1.0, -1.0) for s in scores]
-    asked = np.concatenate([[0], np.cumsum(chosen.plan_.batches)])[: len(told)]
+    first = found["people"] - sum(chosen.plan_.batches) if chosen.schedule.centre else 0
+    asked = first + np.concatenate([[0], np.cumsum(chosen.plan_.batches)])[: len(told)]
     axes.plot(asked, [_error(model, t, y) for t in told], marker=".", label="after each round")
     for name, value, style in (
         ("the model (averaged)", found["error"], "-"),

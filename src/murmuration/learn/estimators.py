@@ -9,6 +9,7 @@ beforehand is public: the range of the features (`bounds`) and, for a number, of
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from murmuration.contract import checked_epsilon
-from murmuration.errors import ParameterError
+from murmuration.errors import InputError, ParameterError
 from murmuration.law import Floats, Ints
 from murmuration.learn.gradients import courier_for
 from murmuration.learn.hiera import ByAttribute
@@ -33,6 +34,7 @@ from murmuration.mechanisms.block import Block
 from murmuration.randomness import Rng, seeded_rng, system_rng
 from murmuration.tuples import TupleMechanism
 
+NOT_NUMBERS = "features, and targets of a regression, must be numbers"
 PUBLIC_SEED = 1
 """Of the projection: everybody knows it."""
 
@@ -72,6 +74,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         basis = self._projected(x.shape[1] + bool(self.fit_intercept))
         training = self._training(len(x), len(basis))
         rng, order = self._randomness(len(x))
+        training.courier.mechanism.require_promise(rng)  # before anybody is asked for anything
         for people in self._people(training, order):
             model = training.next_round()
             if model is not None:
@@ -97,6 +100,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         if not isinstance(schedule, Schedule):
             raise ParameterError(f"schedule is one of learn.schedule; got {schedule!r}")
         epsilon = checked_epsilon(self.epsilon)
+        if isinstance(self.mechanism, ByAttribute):
+            self._require_attribute(self.mechanism.attribute, d)
         courier = courier_for(self.mechanism, epsilon, d, schedule.clip_for)
         centring = self._centring(schedule, people, d, epsilon)
         asked = 0 if centring is None else centring[1]
@@ -104,14 +109,35 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.mechanism_ = courier.mechanism
         # Nobody is in two rounds, so a person's loss is the larger of the two mechanisms'.
         used = [courier.mechanism, *([] if centring is None else [centring[0]])]
-        self.loss_ = max((one.loss() for one in used), key=lambda loss: loss.epsilon)
-        return Training(objective(self._objective), courier, plan, self.alpha, centring)
+        losses = [one.loss() for one in used]
+        self.loss_ = max(losses, key=lambda loss: (not loss.holds, loss.epsilon))
+        return Training(objective(self._objective), courier, plan, self._penalty(d), centring)
+
+    def _penalty(self, d: int) -> Floats:
+        """Return alpha for each weight; the constant is free (unless it is projected too)."""
+        number = isinstance(self.alpha, Real) and not isinstance(self.alpha, bool)
+        if not number or not 0 <= float(self.alpha) < np.inf:
+            raise ParameterError(f"alpha, the penalty, is 0 or more; got {self.alpha!r}")
+        penalty = np.full(d, float(self.alpha))
+        if self.fit_intercept and self.projection is None:
+            penalty[-1] = 0.0
+        return penalty
+
+    def _require_attribute(self, attribute: int, d: int) -> None:
+        """Refuse grades by a column that is not a feature as the device knows it."""
+        features = d - bool(self.fit_intercept)
+        if self.projection is not None:
+            raise ParameterError("features that are projected have no ranges to grade by")
+        if attribute not in range(features):
+            raise ParameterError(f"attribute is a feature's number, below {features}")
 
     def _centring(
         self, schedule: Schedule, people: int, d: int, epsilon: float
     ) -> tuple[TupleMechanism, int] | None:
         """Who is asked for features: only where a constant can make up for what is taken off."""
         asked = int(schedule.centre * people)
+        if isinstance(self.mechanism, ByAttribute):  # its grades are not the features' means'
+            return None
         if not (self.fit_intercept and self.projection is None and d > 1 and asked):
             return None
         return Block(epsilon=epsilon, d=d - 1), asked
@@ -151,7 +177,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             ) from None
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ParameterError("bounds are finite, low < high")
-        return low, high
+        return (low, high) if self.fit_intercept else _symmetric(low, high)
 
     def _projected(self, d: int) -> Floats:
         """Return the rows that features are projected to: all of them, or Harmony's r of +-1/d."""
@@ -178,8 +204,27 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return tags
 
 
+def _symmetric(low: Any, high: Any) -> tuple[Any, Any]:
+    """Widen a range to both sides of 0: a model without a constant must not shift anything."""
+    half = np.maximum(np.abs(low), np.abs(high))
+    return -half, half
+
+
+def _validated(model: LinearModel, *data: ArrayLike, **options: Any) -> Any:
+    """Let scikit-learn check the data, but never repeat a value that is no number."""
+    try:
+        return validate_data(model, *data, dtype=np.float64, **options)
+    except ValueError as problem:
+        if "could not convert" in str(problem):
+            raise InputError(NOT_NUMBERS) from None
+        raise
+
+
 class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
     """Least squares from randomised gradients: minimises (w x + b - y)^2 + alpha/2 |w|^2.
+
+    w is that of features scaled to [-1, 1]. Gradients are clipped, so people with large errors
+    count less than they should: for very skewed targets the model leans to the median.
 
     >>> x = np.random.default_rng(1).uniform(-1, 1, (20_000, 3))
     >>> model = LinearRegression(epsilon=4.0, random_state=1).fit(x, x @ [0.5, -0.2, 0.1])
@@ -218,7 +263,9 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
         """Train on people with features X and targets y: a row, a number each."""
-        x, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        x, target = _validated(self, X, y, y_numeric=True)
+        if target.dtype.kind not in "fiub":
+            raise InputError(NOT_NUMBERS)
         low, high = self._target_ends()
         scaled = np.clip(2 * (np.asarray(target, np.float64) - low) / (high - low) - 1, -1, 1)
         weights = self._train(x, scaled)
@@ -228,17 +275,20 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
         return self
 
     def _target_ends(self) -> tuple[float, float]:
-        low, high = (float(end) for end in self.target_bounds)
+        try:
+            low, high = (float(end) for end in self.target_bounds)
+        except (TypeError, ValueError):
+            raise ParameterError("target_bounds are (low, high), two numbers") from None
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise ParameterError(
                 f"target_bounds are finite, low < high; got {self.target_bounds!r}"
             )
-        return low, high
+        return (low, high) if self.fit_intercept else _symmetric(low, high)
 
     def predict(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Return the predicted targets."""
         check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float64, reset=False)
+        x = _validated(self, X, reset=False)
         return np.asarray(x @ self.coef_ + self.intercept_)
 
     def __sklearn_tags__(self) -> Tags:
@@ -252,7 +302,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
         """Train on people with features X and one of two classes y."""
-        x, labels = validate_data(self, X, y, dtype=np.float64)
+        x, labels = _validated(self, X, y)
         check_classification_targets(labels)
         self.classes_, place = np.unique(labels, return_inverse=True)
         if type_of_target(labels, input_name="y") not in ("binary",) and len(self.classes_) > 2:
@@ -261,7 +311,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
                 f"{type_of_target(labels)}."
             )
         if len(self.classes_) < 2:
-            raise ValueError("this classifier needs two classes; the data has one class")
+            raise InputError("this classifier needs two classes; the data has one class")
         weights = self._train(x, np.asarray(2.0 * place - 1, np.float64))
         coefficients, constant = self._unscaled(weights, x.shape[1])
         self.coef_, self.intercept_ = coefficients[None, :], np.array([constant])
@@ -270,7 +320,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803
         """Return scores: above 0 speaks for the second class."""
         check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float64, reset=False)
+        x = _validated(self, X, reset=False)
         return np.asarray(x @ self.coef_[0] + self.intercept_[0])
 
     def predict(self, X: ArrayLike) -> Any:  # noqa: N803
@@ -288,6 +338,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 class LogisticRegression(LinearClassifier):
     """Logistic regression from randomised gradients: minimises ln(1 + e^(-y s)) + alpha/2 |w|^2.
 
+    Gradients are clipped and rounds are few: scores rank people well, but the probabilities made
+    of them are not calibrated. The two classes themselves are taken to be public.
+
     >>> x = np.random.default_rng(1).uniform(-1, 1, (20_000, 2))
     >>> model = LogisticRegression(epsilon=4.0, random_state=1).fit(x, x[:, 0] > x[:, 1])
     >>> model.score(x, x[:, 0] > x[:, 1]) > 0.95
@@ -303,6 +356,6 @@ class LogisticRegression(LinearClassifier):
 
 
 class LinearSVC(LinearClassifier):
-    """A linear support vector machine from randomised gradients: minimises max(0, 1 - y s)."""
+    """A linear SVM from randomised gradients: minimises max(0, 1 - y s) + alpha/2 |w|^2."""
 
     _objective = "hinge"

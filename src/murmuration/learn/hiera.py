@@ -189,6 +189,8 @@ class HieraGradient(TupleMechanism, RowReports):
 class ByAttribute:
     """How HierA's gradients are graded: budgets in units of epsilon, by one feature's range.
 
+    Edges are in [-1, 1], where features are once they are scaled from their bounds.
+
     >>> graded = ByAttribute(attribute=0, grades=(2.0, 1.0), edges=(0.0,)).mechanism(0.5, 3)
     >>> graded.budgets, graded.loss().holds
     ((1.0, 0.5), False)
@@ -202,5 +204,10 @@ class ByAttribute:
         """Return the mechanism for gradients of d coordinates."""
         if not isinstance(self.attribute, int) or isinstance(self.attribute, bool):
             raise ParameterError(f"attribute is a feature's number; got {self.attribute!r}")
-        budgets = tuple(grade * epsilon for grade in self.grades)
+        try:
+            budgets = tuple(float(grade) * epsilon for grade in self.grades)
+        except (TypeError, ValueError):
+            raise ParameterError(f"grades are numbers, one a range; got {self.grades!r}") from None
+        if not budgets:
+            raise ParameterError("there is at least one range, with a grade")
         return HieraGradient(epsilon=max(budgets), d=d + 1, budgets=budgets, edges=self.edges)

@@ -55,10 +55,10 @@ class Training:
         objective: Objective,
         courier: Courier,
         plan: Plan,
-        penalty: float = 0.0,
+        penalty: float | Floats = 0.0,
         centring: tuple[TupleMechanism, int] | None = None,
     ) -> None:
-        if not 0 <= penalty < np.inf:
+        if not (np.all(np.asarray(penalty) >= 0) and np.all(np.isfinite(penalty))):
             raise ParameterError(f"the penalty is 0 or more; got {penalty!r}")
         self.objective, self.courier, self.plan, self.penalty = objective, courier, plan, penalty
         self.centring = centring
@@ -75,8 +75,8 @@ class Training:
     def next_round(self) -> Model | None:
         """COLLECTOR. Return the model of the next round, or None when there is none left.
 
-        Asked again before the round is closed, it is the same model: devices that failed to
-        answer may be sent it again.
+        Asked again before the round is closed, it is the same model, for devices that have not
+        answered. One that has must send the same report again, never a new one.
         """
         if self._open is None and self.rounds_done < len(self.plan.batches):
             people = self.plan.batches[self.rounds_done]

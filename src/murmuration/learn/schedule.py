@@ -63,6 +63,10 @@ def _require(good: bool, words: str) -> None:
         raise ParameterError(words)
 
 
+def _positive(number: object) -> bool:
+    return isinstance(number, int | float) and 0 < number < math.inf
+
+
 @dataclass(frozen=True)
 class FewRounds(Schedule):
     """A few rounds of many people, steps that fit the noise, the tail averaged.
@@ -80,8 +84,8 @@ class FewRounds(Schedule):
     def __post_init__(self) -> None:
         whole = isinstance(self.rounds, int) and not isinstance(self.rounds, bool)
         _require(whole and self.rounds >= 1, f"rounds must be 1 or more; got {self.rounds!r}")
-        _require(self.clip is None or self.clip > 0, f"clip is above 0; got {self.clip!r}")
-        _require(self.noise > 0, f"noise is above 0; got {self.noise!r}")
+        _require(self.clip is None or _positive(self.clip), f"clip is above 0; got {self.clip!r}")
+        _require(_positive(self.noise), f"noise is above 0; got {self.noise!r}")
         _require(0 < self.tail <= 1, f"tail is the part that is averaged; got {self.tail!r}")
         _require(0 <= self.centre < 1, f"centre is a part of the people; got {self.centre!r}")
 
@@ -117,7 +121,7 @@ class MiniBatches(Schedule):
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(self.clip > 0 and self.rate > 0, "clip and rate are above 0")
+        _require(_positive(self.clip) and _positive(self.rate), "clip and rate are above 0")
 
     def clip_for(self, d: int, ball: bool) -> float:
         """Return the clip, whatever the mechanism."""
@@ -140,7 +144,7 @@ class OneByOne(Schedule):
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(self.clip > 0 and self.rate > 0, "clip and rate are above 0")
+        _require(_positive(self.clip) and _positive(self.rate), "clip and rate are above 0")
 
     def clip_for(self, d: int, ball: bool) -> float:
         """Return the clip, whatever the mechanism."""

@@ -309,7 +309,7 @@ class PrivUnit(TupleMechanism, RowReports):
         if n == 0:
             raise EmptyError("no reports yet: nothing to estimate")
         means, seconds = tally.counts.reshape(2, -1) / (n * np.array([[self.pull], [self.pull**2]]))
-        spreads = (seconds - means**2) * n / max(1, n - 1)
+        spreads = np.maximum(seconds - means**2, 0.0) * n / max(1, n - 1)
         if n < ENOUGH:
             spreads[:] = self.worst_variance()
         # The people's own spread is in there as well: a bound for participants. What m may be off

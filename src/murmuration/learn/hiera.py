@@ -20,8 +20,9 @@ from murmuration.contract import Reports, Tally, require_same
 from murmuration.errors import EmptyError, FormatError, ParameterError, ReportError
 from murmuration.estimate import About, Estimate, TupleEstimate
 from murmuration.graded import Matrix, checked_budgets, checked_edges, pairwise_budgets
-from murmuration.law import WHOLE, Floats, Grid, Ints, Table, exp_below, fixed_point, uniform
+from murmuration.law import Floats, Grid, Ints, Table, fixed_point, uniform
 from murmuration.loss import PairwiseLoss, pairwise_loss
+from murmuration.mechanisms.hiera import pair_law
 from murmuration.packed import RowReports, checked_rows
 from murmuration.randomness import Rng, require_rng
 from murmuration.tuples import TupleMechanism
@@ -64,18 +65,8 @@ class HieraGradient(TupleMechanism, RowReports):
     @cached_property
     def table(self) -> Table:
         """Two rows a grade, for v = -1 and v = 1; a column for each (grade, bit)."""
-        return Table(np.array([self._row(t, v) for t in range(self.k) for v in (-1, 1)]))
-
-    def _row(self, t: int, v: int) -> list[int]:
-        ratios = [exp_below(Fraction(budget)) for budget in self.budgets]
-        whole = ratios[t] + self.k - 1
-        weights = []
-        for g, ratio in enumerate(ratios):
-            grade = (ratios[t] if g == t else 1) / whole
-            slope = (ratio - 1) / (ratio + 1)
-            weights += [round(WHOLE * grade * (1 + s * slope * v) / 2) for s in (-1, 1)]
-        weights[weights.index(max(weights))] += WHOLE - sum(weights)
-        return weights
+        budgets, ends = [Fraction(budget) for budget in self.budgets], (Fraction(-1), Fraction(1))
+        return Table(np.array([pair_law(budgets, t, v) for t in range(self.k) for v in ends]))
 
     @cached_property
     def values(self) -> Floats:

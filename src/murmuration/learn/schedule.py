@@ -111,11 +111,8 @@ class FewRounds(Schedule):
 
 
 @dataclass(frozen=True)
-class MiniBatches(Schedule):
-    """The papers' schedule: batches of max(2 d ln d / eps^2, n/1000), steps 1/sqrt(t).
-
-    (Not FewRounds' defaults: clip 1, and no centring.)
-    """
+class AsPublished(Schedule):
+    """What the papers' schedules share: clip 1, steps of rate/sqrt(t), the last weights."""
 
     clip: float = 1.0
     rate: float = 1.0
@@ -127,6 +124,10 @@ class MiniBatches(Schedule):
         """Return the clip, whatever the mechanism."""
         del d, ball
         return self.clip
+
+
+class MiniBatches(AsPublished):
+    """The papers' schedule: batches of max(2 d ln d / eps^2, n/1000), steps 1/sqrt(t)."""
 
     def plan(self, people: int, epsilon: float, courier: Courier) -> Plan:
         """Full batches only, as the papers do; those left over are not asked."""
@@ -136,20 +137,8 @@ class MiniBatches(Schedule):
         return _plain(size, people // size, self.rate)
 
 
-@dataclass(frozen=True)
-class OneByOne(Schedule):
+class OneByOne(AsPublished):
     """Private stochastic gradient descent: one person a round, steps 1/sqrt(t)."""
-
-    clip: float = 1.0
-    rate: float = 1.0
-
-    def __post_init__(self) -> None:
-        _require(_positive(self.clip) and _positive(self.rate), "clip and rate are above 0")
-
-    def clip_for(self, d: int, ball: bool) -> float:
-        """Return the clip, whatever the mechanism."""
-        del d, ball
-        return self.clip
 
     def plan(self, people: int, epsilon: float, courier: Courier) -> Plan:
         """As many rounds as people."""

@@ -15,7 +15,7 @@ from murmuration.contract import Tally, Task
 from murmuration.errors import ParameterError
 from murmuration.estimate import Estimate
 from murmuration.graded import GradedMechanism
-from murmuration.law import HALF, WHOLE, Floats, Ints, UnevenGrid, exp_below
+from murmuration.law import HALF, WHOLE, Floats, UnevenGrid, exp_below
 from murmuration.likelihood import LikelihoodEstimate, fit_mean
 from murmuration.numeric import Design, unbiased
 
@@ -66,21 +66,12 @@ class Hiera(GradedMechanism):
         """Two rows a range: its lower and its upper end, seen from inside."""
         grid = UnevenGrid.at(self.edges, jumps=self.edges[1:-1])
         ends = [Fraction(place, HALF) - 1 for place in grid.places]
-        weights = np.array([self._row(t, x) for t in range(self.k) for x in ends[t : t + 2]])
+        budgets = [Fraction(self.factor) * Fraction(budget) for budget in self.epsilon]
+        weights = np.array(
+            [pair_law(budgets, t, x) for t in range(self.k) for x in ends[t : t + 2]]
+        )
         signs = np.tile([-1.0, 1.0], self.k)
         return unbiased(weights, signs / np.repeat(self.slopes, 2), grid)
-
-    def _row(self, t: int, x: Fraction) -> Ints:
-        """The law of the pair for the value x of grade t, rounded; the largest takes the rest."""
-        ratios = [exp_below(Fraction(self.factor) * Fraction(budget)) for budget in self.epsilon]
-        whole = ratios[t] + self.k - 1
-        weights = []
-        for d, ratio in enumerate(ratios):
-            grade = (ratios[t] if d == t else 1) / whole
-            slope = (ratio - 1) / (ratio + 1)
-            weights += [round(WHOLE * grade * (1 + s * slope * x) / 2) for s in (-1, 1)]
-        weights[weights.index(max(weights))] += WHOLE - sum(weights)
-        return np.array(weights, dtype=np.int64)
 
     @cached_property
     def slopes(self) -> Floats:
@@ -164,6 +155,19 @@ class Hiera(GradedMechanism):
         """
         raw, design = self.estimate(tally), self.design
         return fit_mean(design.table.probabilities, design.grid.points, tally.counts, raw)
+
+
+def pair_law(budgets: list[Fraction], t: int, x: Fraction) -> list[int]:
+    """Return the weights of (grade, bit) for the value x of grade t; the largest takes the rest."""
+    ratios = [exp_below(budget) for budget in budgets]
+    whole = ratios[t] + len(ratios) - 1
+    weights = []
+    for d, ratio in enumerate(ratios):
+        grade = (ratios[t] if d == t else 1) / whole
+        slope = (ratio - 1) / (ratio + 1)
+        weights += [round(WHOLE * grade * (1 + s * slope * x) / 2) for s in (-1, 1)]
+    weights[weights.index(max(weights))] += WHOLE - sum(weights)
+    return weights
 
 
 def _calibrated(hiera: Hiera) -> float:

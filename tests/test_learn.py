@@ -320,26 +320,35 @@ def test_scikit_learns_own_checks(estimator, check) -> None:
     check(estimator)
 
 
+# The defaults were chosen on the data of seed 3. Promises are held on data that they never saw.
+UNSEEN = range(101, 109)
+
+
 def test_default_settings_reach_the_promised_error_in_ten_dimensions() -> None:
-    x, y, test_x, test_y = split(*linear(10, 120_000), 100_000)
-    models = [LinearRegression(epsilon=0.5, random_state=seed).fit(x, y) for seed in range(8)]
-    errors = [np.mean((model.predict(test_x) - test_y) ** 2) for model in models]
+    errors = []
+    for seed in UNSEEN:
+        x, y, test_x, test_y = split(*linear(10, 120_000, seed), 100_000)
+        model = LinearRegression(epsilon=0.5, random_state=seed).fit(x, y)
+        errors.append(np.mean((model.predict(test_x) - test_y) ** 2))
+        assert model.loss_.holds
+        assert model.loss_.epsilon <= 0.5
     assert np.mean(errors) <= 0.0120
-    assert models[0].loss_.holds
-    assert models[0].loss_.epsilon <= 0.5
 
 
 @pytest.mark.parametrize(("epsilon", "most"), [(1.0, 0.060), (4.0, 0.0125)])
 def test_default_settings_reach_the_promised_error_in_ninety(epsilon: float, most: float) -> None:
-    x, y, test_x, test_y = split(*linear(90, 120_000), 100_000)
-    model = LinearRegression(epsilon=epsilon, random_state=1).fit(x, y)
-    assert np.mean((model.predict(test_x) - test_y) ** 2) <= most
+    errors = []
+    for seed in UNSEEN[:2]:
+        x, y, test_x, test_y = split(*linear(90, 120_000, seed), 100_000)
+        model = LinearRegression(epsilon=epsilon, random_state=seed).fit(x, y)
+        errors.append(np.mean((model.predict(test_x) - test_y) ** 2))
+    assert np.mean(errors) <= most
 
 
 def test_default_logistic_regression_in_ninety() -> None:
-    x, y, test_x, test_y = split(*logistic(90, 120_000), 100_000)
+    x, y, test_x, test_y = split(*logistic(90, 120_000, UNSEEN[0]), 100_000)
     best = 1 - PlainLogistic(C=1e3).fit(x, y).score(test_x, test_y)
-    assert 0.22 < best < 0.25  # as hard as the setting that the promise is about
+    assert 0.22 < best < 0.26  # as hard as the setting that the promise is about
     for model in (LogisticRegression, LinearSVC):
         assert 1 - model(epsilon=4.0, random_state=1).fit(x, y).score(test_x, test_y) <= 0.275
 

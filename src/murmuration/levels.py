@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -493,7 +493,10 @@ class Survey:
         if not self.sampled or subject is About.POPULATION:
             return [attribute.estimate(own, method, about) for attribute, own in pairs]
         everybody = sum(tally.n for own in tallies for tally in own)
-        return [_of_all(attribute, own, method, everybody) for attribute, own in pairs]
+        return [
+            of_all(partial(attribute.estimate, own, method), sum(t.n for t in own), everybody)
+            for attribute, own in pairs
+        ]
 
     # --- auditor ---
 
@@ -512,16 +515,15 @@ class Survey:
         return Loss(log_above(ratio), self.epsilon, ratio, losses[0].inputs, where)
 
 
-def _of_all(attribute: Leveled, own: Sequence[Tally], method: str, everybody: int) -> Combination:
+def of_all(read: Callable[[About], Combination], asked: int, everybody: int) -> Combination:
     """Estimate about all participants from those n_j who were asked, a random part of them.
 
     To the error about those asked comes spread (1/n_j - 1/n); spread/n_j is the difference
     between the squared errors about the population and about those asked.
     """
-    asked = sum(tally.n for tally in own)
     if not asked:
         raise EmptyError("nobody has answered about one of the attributes yet")
-    mine, people = (attribute.estimate(own, method, about) for about in About)
+    mine, people = (read(about) for about in About)
     squares = np.square(mine.estimate.stderr)
     extra = np.square(people.estimate.stderr) - squares
     stderr: Any = np.sqrt(squares + extra * (1 - asked / everybody))

@@ -258,7 +258,9 @@ class SampledTuple(TupleMechanism, RowReports):
         n = require_same(self, tally).n
         if n == 0:
             raise EmptyError("no reports yet: nothing to estimate")
-        parts = tuple(self._part(part, n, subject) for part in self.split(tally.counts))
+        parts = tuple(
+            part_of_all(part, n, subject, self.epsilon) for part in self.split(tally.counts)
+        )
         return TupleEstimate(parts, n, self.epsilon, subject)
 
     def mean_vector(self, tally: Tally) -> Floats:
@@ -276,24 +278,6 @@ class SampledTuple(TupleMechanism, RowReports):
             if isinstance(part.mechanism, NumericMechanism)
         ]
         return np.asarray(np.array(sums) / (n * shares))
-
-    def _part(self, tally: Tally, n: int, subject: About) -> Part:
-        """Estimate one attribute from those who answered about it.
-
-        They are n_j of n participants, at random: variance = noise/n_j + spread/n_j (1 - n_j/n).
-        """
-        if tally.n == 0:
-            raise EmptyError("nobody has answered about one of the attributes yet")
-        people, population = (tally.mechanism.estimate(tally, about) for about in About)
-        if isinstance(people, TupleEstimate) or isinstance(population, TupleEstimate):
-            raise ParameterError("a tuple cannot be an attribute of a tuple")
-        share = 1 - tally.n / n if subject is About.PARTICIPANTS else 1.0
-        extra = np.maximum(np.square(population.stderr) - np.square(people.stderr), 0.0)
-        if tally.n < ENOUGH and isinstance(people, Estimate):
-            extra = 1 / tally.n  # few people cannot tell how far apart all of them are
-        stderr: Any = np.sqrt(np.square(people.stderr) + (extra * share if share else 0.0))
-        stderr = float(stderr) if isinstance(people, Estimate) else stderr
-        return replace(people, stderr=stderr, epsilon=self.epsilon, about=subject)
 
     # --- auditor and planner ---
 
@@ -345,3 +329,22 @@ class SampledTuple(TupleMechanism, RowReports):
             if isinstance(inner, NumericMechanism):
                 return inner
         raise ParameterError("no attribute is a number: ask the attributes' own mechanisms")
+
+
+def part_of_all(tally: Tally, n: int, subject: About, epsilon: float) -> Part:
+    """Estimate one attribute from those who answered about it, a random part of n participants.
+
+    They are n_j of n: variance = noise/n_j + spread/n_j (1 - n_j/n).
+    """
+    if tally.n == 0:
+        raise EmptyError("nobody has answered about one of the attributes yet")
+    people, population = (tally.mechanism.estimate(tally, about) for about in About)
+    if isinstance(people, TupleEstimate) or isinstance(population, TupleEstimate):
+        raise ParameterError("a tuple cannot be an attribute of a tuple")
+    share = 1 - tally.n / n if subject is About.PARTICIPANTS else 1.0
+    extra = np.maximum(np.square(population.stderr) - np.square(people.stderr), 0.0)
+    if tally.n < ENOUGH and isinstance(people, Estimate):
+        extra = 1 / tally.n  # few people cannot tell how far apart all of them are
+    stderr: Any = np.sqrt(np.square(people.stderr) + (extra * share if share else 0.0))
+    stderr = float(stderr) if isinstance(people, Estimate) else stderr
+    return replace(people, stderr=stderr, epsilon=epsilon, about=subject)

@@ -8,6 +8,7 @@
     ├── FormatError        bytes that are truncated, damaged or not ours
     ├── EmptyError         an estimate from no reports
     ├── SourceError        randomness from a source that is not ours
+    ├── CampaignError      a mistake in a campaign file, with its line
     └── PromiseError       a device was asked to use a law whose exact loss exceeds epsilon
 
 Messages name the rule that was broken and what to do. They repeat what the caller typed as a
@@ -49,3 +50,12 @@ class SourceError(MurmurationError, TypeError):
 
 class PromiseError(MurmurationError):
     """A law that does not keep its epsilon: nothing is sent."""
+
+
+class CampaignError(MurmurationError, ValueError):
+    """A mistake in a campaign file: what, in which file and on which line."""
+
+    def __init__(self, message: str, source: str = "", line: int | None = None) -> None:
+        place = source if line is None else f"{source}, line {line}"
+        super().__init__(f"{place}: {message}" if place else message)
+        self.source, self.line = source, line

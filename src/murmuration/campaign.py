@@ -1,0 +1,463 @@
+"""A campaign: what is asked, by which laws, and what a report of it looks like.
+
+Every law of a campaign is a *cell*: an attribute (at a level, if people choose levels) and its
+mechanism, or all attributes together and one mechanism for tuples. A report is a few *entries*,
+each the number of a cell and that mechanism's own report; a collector keeps one tally a cell.
+Which cells a report may name is the campaign's *strategy*:
+
+    sample    each person answers a few attributes (one, unless told otherwise), drawn by a public
+              coin that looks at nothing, with all of epsilon
+    split     everybody answers everything; epsilon is shared out
+    together  everybody answers everything in one entry, by a mechanism for tuples
+
+Reports are rows of bytes of one length: for each entry the cell's number, the cell's report, and
+zeros up to the longest that the entry can be. So no length depends on a value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from murmuration import combine
+from murmuration.audit import admission
+from murmuration.contract import Mechanism, Tally
+from murmuration.errors import EmptyError, InputError, MismatchError, ParameterError, PromiseError
+from murmuration.estimate import About, TupleEstimate
+from murmuration.law import Ints, drawn, log_above, uniform, within
+from murmuration.levels import Levels, of_all
+from murmuration.loss import Loss
+from murmuration.mechanisms import publish
+from murmuration.mechanisms.memoised import Memoised
+from murmuration.packed import checked_rows, unpack_rows
+from murmuration.question import Figure, Part, Question
+from murmuration.randomness import Rng, require_rng
+from murmuration.tuples import part_of_all
+
+WIRE = 1
+"""The version of the report format, on every report."""
+STRATEGIES = ("sample", "split", "together")
+MOST_CELLS = 1 << 16
+LEAST_COHORT, COHORT = 100, 1000
+
+Rows = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+Answer = Callable[["Cell", NDArray[np.generic]], bytes]
+"""How a cell's values become packed reports; the device keeps permanent answers this way."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One law: the attributes it answers, the level it is for, and the mechanism."""
+
+    attributes: tuple[int, ...]
+    level: int | None
+    mechanism: Mechanism
+
+    @cached_property
+    def cost(self) -> float:
+        """What an entry of this cell costs a person: its budget, or more if the loss is more.
+
+        A permanent answer costs what any number of reports on it can tell.
+        """
+        if isinstance(self.mechanism, Memoised):
+            return self.mechanism.permanent
+        return max(self.mechanism.budget, self.mechanism.loss().epsilon)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What people are told, and what the collector goes by; nothing here changes a report."""
+
+    purpose: str
+    people: int = 100_000
+    opens: datetime | None = None
+    closes: datetime | None = None
+    cohort: int = COHORT
+    """Nothing is shown about fewer people than that."""
+    keep_reports: bool = True
+    """Whether the collector keeps reports after counting them."""
+    upload: str = "open"
+    """"open", or "token": devices need one."""
+
+    def accepts(self, now: datetime) -> bool:
+        """Whether reports are accepted at that time."""
+        started = self.opens is None or self.opens <= now
+        return started and (self.closes is None or now < self.closes)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Questions, cells and strategy; all that a device, a collector and an analyst go by."""
+
+    name: str
+    terms: Terms
+    questions: tuple[Question, ...]
+    cells: tuple[Cell, ...]
+    epsilon: float
+    strategy: str = "sample"
+    sample: int = 1
+    ends: tuple[int, ...] | None = None
+    """How often each attribute is asked, as cumulative weights out of 2^52; None: all alike."""
+    levels: Levels | None = None
+    limit: float | None = None
+    """The most that this campaign may ever cost one device; None: one report."""
+    accept_loss: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise ParameterError(f"a strategy is {', '.join(STRATEGIES)}; got {self.strategy!r}")
+        together = self.strategy == "together"
+        expected = 1 if together else len(self.questions) * len(self.levels or " ")
+        if len(self.cells) != expected or not 0 < len(self.cells) <= MOST_CELLS:
+            raise ParameterError(f"this campaign has {expected} cells; got {len(self.cells)}")
+        if not 1 <= self.sample <= len(self.questions):
+            raise ParameterError(f"sample is 1 to {len(self.questions)}; got {self.sample}")
+        if self.ends is not None:
+            self._check_ends(self.ends)
+        if together and self.levels is not None:
+            raise ParameterError("levels need a law for each attribute: sample or split")
+
+    def _check_ends(self, ends: tuple[int, ...]) -> None:
+        rising = all(a <= b for a, b in zip((0, *ends), (*ends, 1 << 52), strict=True))
+        if len(ends) != len(self.questions) - 1 or not rising or self.sample != 1:
+            raise ParameterError("shares are one for each attribute, where one of them is asked")
+
+    # --- what it is -----------------------------------------------------------------------------
+
+    @cached_property
+    def text(self) -> str:
+        """Everything that affects a report, as JSON: what is published and what is digested."""
+        return json.dumps(self._collection(), separators=(",", ":"), allow_nan=False)
+
+    def _collection(self) -> dict[str, Any]:
+        levels = self.levels and dict(zip(self.levels.names, self.levels.factors, strict=True))
+        return {
+            "wire": WIRE,
+            "campaign": self.name,
+            "epsilon": self.epsilon,
+            "strategy": self.strategy,
+            "sample": self.sample,
+            "ends": self.ends,
+            "levels": levels,
+            "limit": self.limit,
+            "accept_loss": self.accept_loss,
+            "attributes": [asdict(question) for question in self.questions],
+            "cells": [
+                {"attributes": c.attributes, "level": c.level, **publish(c.mechanism)}
+                for c in self.cells
+            ],
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the text. It is on every report: another campaign's report is refused."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the question may be asked again: its answers are permanent ones with noise."""
+        return any(isinstance(cell.mechanism, Memoised) for cell in self.cells)
+
+    def cells_of(self, attribute: int) -> tuple[int, ...]:
+        """Return the numbers of an attribute's cells, one a level."""
+        if self.strategy == "together":
+            return (0,)
+        per = len(self.levels or " ")
+        return tuple(range(attribute * per, (attribute + 1) * per))
+
+    # --- auditor ---------------------------------------------------------------------------------
+
+    def loss(self) -> Loss:
+        """Return the exact loss of one report, of whoever picks the most open level.
+
+        Sampled: the product of the `sample` largest ratios, as the coin tells nothing. Split: the
+        product over all attributes.
+        """
+        worst = [
+            max((self.cells[c].mechanism.loss() for c in self.cells_of(q)), key=_size)
+            for q in range(1 if self.strategy == "together" else len(self.questions))
+        ]
+        if self.strategy == "sample":
+            worst = sorted(worst, key=_size, reverse=True)[: self.sample]
+        if any(loss.ratio is None for loss in worst):
+            return Loss(math.inf, self.epsilon, None, worst[0].inputs, worst[0].output)
+        ratio = math.prod((loss.ratio or Fraction(0) for loss in worst), start=Fraction(1))
+        return Loss(log_above(ratio), self.epsilon, ratio, worst[0].inputs, worst[0].output)
+
+    def admitted(self) -> Campaign:
+        """Return this campaign with laws that may be sent, or refuse it with the numbers.
+
+        Every cell keeps its own budget, or its loss is accepted in words; all entries of a report
+        together keep epsilon.
+        """
+        if self.accept_loss is not None and not any(c.mechanism.published for c in self.cells):
+            raise PromiseError("accept_loss is for a mechanism that breaks its promise: none does")
+        cells = tuple(
+            Cell(c.attributes, c.level, admission.admit(c.mechanism, self.accept_loss))
+            if c.mechanism.published
+            else Cell(c.attributes, c.level, admission.admit(c.mechanism))
+            for c in self.cells
+        )
+        loss = self.loss()
+        if self.accept_loss is None and not (
+            loss.ratio is not None and within(loss.ratio, self.epsilon)
+        ):
+            raise PromiseError(
+                f"{self.name}: a report costs {loss.epsilon!r} where {self.epsilon!r} is promised"
+            )
+        return replace(self, cells=cells)
+
+    # --- the shape of a report -------------------------------------------------------------------
+
+    @cached_property
+    def index_bytes(self) -> int:
+        """Bytes of a cell's number."""
+        return 1 if len(self.cells) <= 1 << 8 else 2
+
+    @cached_property
+    def slots(self) -> tuple[tuple[int, ...], ...]:
+        """The cells that each entry of a report can name."""
+        if self.strategy == "sample":
+            return (tuple(range(len(self.cells))),) * self.sample
+        if self.strategy == "together":
+            return ((0,),)
+        return tuple(self.cells_of(attribute) for attribute in range(len(self.questions)))
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """The bytes of each entry."""
+        sizes = [cell.mechanism.report_bytes for cell in self.cells]
+        return tuple(self.index_bytes + max(sizes[c] for c in slot) for slot in self.slots)
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a report: the same for everybody."""
+        return sum(self.widths)
+
+    def _entries(self, rows: Rows) -> list[tuple[Ints, Rows]]:
+        """Cut rows into entries: the cells' numbers and the cells' own bytes."""
+        cut = []
+        for part in np.split(rows, np.cumsum(self.widths)[:-1], axis=1):
+            number = part[:, 0].astype(np.int64)
+            if self.index_bytes == 2:
+                number |= part[:, 1].astype(np.int64) << 8
+            cut.append((number, part[:, self.index_bytes :]))
+        return cut
+
+    # --- device ----------------------------------------------------------------------------------
+
+    def encode(self, answers: Mapping[str, Any]) -> list[NDArray[np.generic]]:
+        """Return one column an attribute from answers by name; refuse what is missing."""
+        names = [question.name for question in self.questions]
+        if missing := [name for name in names if name not in answers]:
+            raise InputError(f"no answer for {', '.join(missing)}. Nothing was sent.")
+        if unknown := [name for name in answers if name not in names]:
+            raise InputError(f"nobody asks for {', '.join(map(str, unknown))}. Nothing was sent.")
+        columns = [question.encode(answers[question.name]) for question in self.questions]
+        if len({len(column) for column in columns}) != 1:
+            raise InputError("all columns must be of one length, a row a person")
+        return columns
+
+    def privatize(
+        self,
+        columns: Sequence[NDArray[np.generic]],
+        rng: Rng,
+        levels: ArrayLike | None = None,
+        answer: Answer | None = None,
+    ) -> Rows:
+        """DEVICE. Turn encoded columns into reports, one row of bytes a person."""
+        rng, people = require_rng(rng), len(columns[0])
+        picked = self._picked(levels, people)
+        answer = answer or (lambda cell, values: _answered(cell, values, rng))
+        parts = []
+        for slot, asked in enumerate(self._asked(people, rng).T):
+            part = np.zeros((people, self.widths[slot]), dtype=np.uint8)
+            for attribute in np.unique(asked).tolist():
+                for place, cell in enumerate(self.cells_of(attribute)):
+                    mine = (asked == attribute) & (picked[:, attribute] == place)
+                    who = np.flatnonzero(mine)
+                    if len(who):
+                        self._fill(part, who, cell, columns, answer)
+            parts.append(part)
+        return np.concatenate(parts, axis=1)
+
+    def _fill(
+        self,
+        part: Rows,
+        who: Ints,
+        number: int,
+        columns: Sequence[NDArray[np.generic]],
+        answer: Answer,
+    ) -> None:
+        """Write the entries of these people, by one cell."""
+        cell, start = self.cells[number], self.index_bytes
+        part[who, 0] = number & 255
+        if start == 2:
+            part[who, 1] = number >> 8
+        mine = [columns[attribute][who] for attribute in cell.attributes]
+        sent = answer(cell, mine[0] if len(mine) == 1 else mine)  # type: ignore[arg-type]
+        width = cell.mechanism.report_bytes
+        part[who, start : start + width] = unpack_rows(sent, width)
+
+    def _asked(self, people: int, rng: Rng) -> Ints:
+        """Draw which attributes each person answers, in ascending order: a column an entry."""
+        d = len(self.questions)
+        if self.strategy == "together":
+            return np.zeros((people, 1), dtype=np.int64)
+        if self.strategy == "split":
+            return np.tile(np.arange(d), (people, 1))
+        if self.ends is not None:
+            words = drawn(rng.words(people))
+            return np.searchsorted(np.array(self.ends, dtype=np.int64), words, side="right")[
+                :, None
+            ]
+        if self.sample == 1:
+            return uniform(rng, people, d)[:, None]
+        order = np.argsort(drawn(rng.words(people * d)).reshape(people, d), axis=1)
+        return np.sort(order[:, : self.sample], axis=1)
+
+    def _picked(self, levels: ArrayLike | None, people: int) -> Ints:
+        """Return the level that each person picked for each attribute; 0 where there are none."""
+        d = len(self.questions)
+        if self.levels is None:
+            if levels is not None:
+                raise InputError("this campaign offers no levels")
+            return np.zeros((people, d), dtype=np.int64)
+        if levels is None:
+            raise InputError(f"each person picks a level: {', '.join(self.levels.names)}")
+        picked = self.levels.indices(levels)
+        if picked.shape == (people,):
+            picked = np.repeat(picked[:, None], d, axis=1)
+        if picked.shape != (people, d):
+            raise InputError("levels are one a person, or one for each attribute of a person")
+        return picked
+
+    def cost(self, rows: Rows) -> Fraction:
+        """Return what one person's report costs: the sum over its entries, exactly."""
+        numbers = [int(number[0]) for number, _ in self._entries(rows[:1])]
+        return sum((Fraction(self.cells[c].cost) for c in numbers), start=Fraction(0))
+
+    # --- collector -------------------------------------------------------------------------------
+
+    def valid(self, rows: Rows) -> Mask:
+        """COLLECTOR. Tell for each row whether a device can have sent it."""
+        rows = checked_rows(rows, self.row_bytes, self.name)
+        fine = np.ones(len(rows), dtype=bool)
+        last = np.full(len(rows), -1, dtype=np.int64)
+        per = len(self.levels or " ")
+        for slot, (number, octets) in enumerate(self._entries(rows)):
+            cells = self.slots[slot]
+            fine &= (number >= cells[0]) & (number <= cells[-1])
+            fine &= number // per > last
+            last = number // per
+            for cell in np.unique(number[fine]).tolist():
+                who = np.flatnonzero(fine & (number == cell))
+                fine[who] = self._valid_entries(cell, octets[who])
+        return fine
+
+    def _valid_entries(self, cell: int, octets: Rows) -> Mask:
+        width = self.cells[cell].mechanism.report_bytes
+        fits: Mask = self.cells[cell].mechanism.valid(np.ascontiguousarray(octets[:, :width]))
+        return fits & ~octets[:, width:].any(axis=1)
+
+    def tally(self, rows: Rows) -> tuple[Tally, ...]:
+        """COLLECTOR. Count reports: one tally a cell. Refuses what no device can have sent."""
+        rows = checked_rows(rows, self.row_bytes, self.name)
+        entries, tallies = self._entries(rows), []
+        for number, cell in enumerate(self.cells):
+            width = cell.mechanism.report_bytes
+            parts = [octets[asked == number, :width] for asked, octets in entries]
+            data = np.concatenate(parts).tobytes()
+            tallies.append(cell.mechanism.tally(cell.mechanism.unpack(data)))
+        counted = sum(tally.n for tally in tallies)
+        if counted != len(rows) * len(entries):
+            raise MismatchError(f"{len(rows)} reports have {counted} entries that can be counted")
+        return tuple(tallies)
+
+    def empty(self) -> tuple[Tally, ...]:
+        """Return the tallies of nobody."""
+        return tuple(cell.mechanism.empty() for cell in self.cells)
+
+    # --- analyst ---------------------------------------------------------------------------------
+
+    def people(self, tallies: Sequence[Tally]) -> int:
+        """Return how many people these tallies are about."""
+        return sum(tally.n for tally in tallies) // len(self.slots)
+
+    def parts(self, tallies: Sequence[Tally], about: str = "participants") -> list[Part | None]:
+        """ANALYST. Return each attribute's estimate in its mechanism's domain; None for nobody."""
+        subject = About.parse(about)
+        if [t.mechanism.fingerprint for t in tallies] != self._fingerprints:
+            raise MismatchError("these tallies are not this campaign's, one for each cell")
+        if self.strategy == "together":
+            return self._together(tallies[0], about)
+        everybody, found = self.people(tallies), []
+        for attribute in range(len(self.questions)):
+            own = [tallies[cell] for cell in self.cells_of(attribute)]
+            try:
+                found.append(self._part(own, everybody, subject))
+            except EmptyError:
+                found.append(None)
+        return found
+
+    @cached_property
+    def _fingerprints(self) -> list[str]:
+        return [cell.mechanism.fingerprint for cell in self.cells]
+
+    def _together(self, tally: Tally, about: str) -> list[Part | None]:
+        if tally.n == 0:
+            return [None] * len(self.questions)
+        found = tally.mechanism.estimate(tally, about)
+        return list(found.parts) if isinstance(found, TupleEstimate) else [found]
+
+    def _part(self, own: Sequence[Tally], everybody: int, subject: About) -> Part:
+        """Estimate one attribute; where it is sampled, those asked stand for all."""
+        asked = sum(tally.n for tally in own)
+        if self.levels is None:
+            return part_of_all(own[0], everybody, subject, own[0].mechanism.budget)
+        if asked == everybody or subject is About.POPULATION:
+            return combine.generalised(own, subject).estimate
+        return of_all(lambda about: combine.generalised(own, about), asked, everybody).estimate
+
+    def read(
+        self,
+        tallies: Sequence[Tally],
+        about: str = "participants",
+        level: float = 0.95,
+        cohort: int | None = None,
+    ) -> list[Figure]:
+        """ANALYST. Return all figures, each attribute's in its own units.
+
+        Attributes that fewer people than the cohort have answered are left out.
+        """
+        least = self.terms.cohort if cohort is None else cohort
+        figures = []
+        for place, part in enumerate(self.parts(tallies, about)):
+            own = [tallies[cell] for cell in self.cells_of(place)]
+            if part is not None and sum(tally.n for tally in own) >= least:
+                figures += self.questions[place].decode(part, own, level)
+        return figures
+
+
+def _answered(cell: Cell, values: Any, rng: Rng) -> bytes:
+    return cell.mechanism.pack(cell.mechanism.privatize(values, rng))
+
+
+def _size(loss: Loss) -> tuple[bool, Fraction]:
+    return loss.ratio is None, loss.ratio or Fraction(0)
+
+
+def utc_now() -> datetime:
+    """Return the time, with its zone."""
+    return datetime.now(UTC)

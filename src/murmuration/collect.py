@@ -1,0 +1,179 @@
+"""What a collector does with reports, whatever brought them: count each once, durably.
+
+`commit` takes a group of uploads and decides each report's fate in one transaction:
+
+    received = stored + duplicate + refused(reason), at all times, crashes included.
+
+Reports of a group are sorted by id, looked up, stored, counted into tallies and accounted for
+together; when `commit` returns, all of it is on the disk.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from murmuration import campaign_document
+from murmuration.campaign import Campaign
+from murmuration.contract import Tally
+from murmuration.errors import MismatchError
+from murmuration.law import Ints
+from murmuration.merging import Sources
+from murmuration.report import CODES, FINE, REASONS, Ids, Upload
+from murmuration.store import Merged, Store
+
+DUPLICATE = CODES["duplicate"]
+OUTCOMES = ("stored", *REASONS)
+"""What can become of a report, by the code of its problem."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A campaign that is being collected, and where its reports go."""
+
+    campaign: Campaign
+    version: int
+    document: bytes
+    key: int
+    older: frozenset[str]
+    """Digests of its earlier versions."""
+
+
+@dataclass
+class Batch:
+    """One upload on its way to the store; `commit` fills in which reports were duplicates."""
+
+    served: Served
+    upload: Upload
+    unreadable: int = 0
+    """1 for a body that could not be read: it counts as one report, refused."""
+
+
+def serve(store: Store, campaign: Campaign) -> Served:
+    """Publish a campaign in a store, as a new version if anything has changed."""
+    latest = store.latest(campaign.name)
+    version = 1 if latest is None else latest[0]
+    document = campaign_document.publish(campaign, version)
+    if latest is not None and latest[2] != document:
+        document = campaign_document.publish(campaign, version + 1)
+    version = store.publish(campaign.name, campaign.digest, document)
+    older = frozenset(store.digests(campaign.name) - {campaign.digest})
+    return Served(campaign, version, document, store.open_collection(campaign.digest), older)
+
+
+def commit(store: Store, group: Sequence[Batch]) -> None:
+    """Store a group of uploads: one transaction, durable on return."""
+    by_campaign: dict[int, list[Batch]] = {}
+    for batch in group:
+        by_campaign.setdefault(batch.served.key, []).append(batch)
+    with store.transaction():
+        marks = [_commit_campaign(store, batches) for batches in by_campaign.values()]
+    # Only now is it true: a transaction that failed has made no report a duplicate.
+    for batches, found in zip(by_campaign.values(), marks, strict=True):
+        _hand_back(batches, found)
+
+
+def _commit_campaign(store: Store, batches: Sequence[Batch]) -> Ints:
+    """Store one campaign's reports; return the places of duplicates in all of them."""
+    served = batches[0].served
+    problems = np.concatenate([batch.upload.problems for batch in batches])
+    fine = np.flatnonzero(problems == FINE)
+    ids = np.concatenate([batch.upload.ids for batch in batches])[fine]
+    rows = np.concatenate([batch.upload.rows for batch in batches])[fine]
+    order, first = in_order(ids)
+    chosen = order[first]
+    kept = rows[chosen] if served.campaign.terms.keep_reports else rows[chosen, :0]
+    is_new = store.add_reports(served.key, ids[chosen], kept)
+    new = chosen[is_new]
+    store.add_tallies(served.key, served.campaign.tally(rows[new]))
+    again = np.ones(len(ids), dtype=bool)
+    again[new] = False
+    duplicates = fine[again]
+    problems[duplicates] = DUPLICATE
+    unreadable = sum(batch.unreadable for batch in batches)
+    store.add_counts(served.campaign.name, outcomes(problems, unreadable))
+    return duplicates
+
+
+def in_order(ids: Ids) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Return the order of ids, and which of them, in that order, are the first of their kind.
+
+    >>> ids = np.zeros((3, 16), dtype=np.uint8)
+    >>> ids[0, 0] = 9
+    >>> order, first = in_order(ids)
+    >>> order.tolist(), first.tolist()
+    ([1, 2, 0], [True, False, True])
+    """
+    halves = np.ascontiguousarray(ids).view(">u8").reshape(len(ids), 2)
+    high = halves[:, 0].astype(np.uint64)
+    order = np.argsort(high)
+    alike = np.flatnonzero(np.diff(high[order]) == 0)
+    first = np.ones(len(ids), dtype=bool)
+    if len(alike):  # rare, but then the other half decides, and arrival among equals
+        order = np.lexsort((halves[:, 1], high))
+        first[1:] = (halves[order[1:]] != halves[order[:-1]]).any(axis=1)
+    return order, first
+
+
+def outcomes(problems: np.ndarray[tuple[int], np.dtype[np.uint8]], unreadable: int) -> Counter[str]:
+    """Count what became of reports; "received" is counted apart, so that it can be checked."""
+    found = np.bincount(problems, minlength=len(OUTCOMES)).tolist()
+    counts = Counter({outcome: n for outcome, n in zip(OUTCOMES, found, strict=True) if n})
+    if unreadable:
+        counts["malformed"] += unreadable
+    counts["received"] = len(problems) + unreadable
+    return counts
+
+
+def _hand_back(batches: Sequence[Batch], duplicates: Ints) -> None:
+    """Tell each upload which of its reports were duplicates."""
+    if not len(duplicates):
+        return
+    start = 0
+    for batch in batches:
+        end = start + len(batch.upload)
+        mine = duplicates[(duplicates >= start) & (duplicates < end)] - start
+        batch.upload.problems[mine] = DUPLICATE
+        start = end
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def sources(store: Store, campaign: Campaign) -> Sources:
+    """Return the tallies of this collector and of those that were merged into it."""
+    mechanisms = [cell.mechanism for cell in campaign.cells]
+    found = {store.collector_name(): store.tallies(campaign.digest, mechanisms)}
+    key = store.key_of(campaign.digest)
+    for merged in store.merged(key) if key is not None else []:
+        found.update(Sources.from_bytes(merged.tallies, campaign).parts)
+    return Sources(campaign, found)
+
+
+def total(store: Store, campaign: Campaign) -> tuple[Tally, ...]:
+    """Return the tallies of everybody, one a cell."""
+    return sources(store, campaign).total()
+
+
+def merge_sources(store: Store, served: Served, other: Sources) -> int:
+    """Take over other collectors' tallies; return how many of them were news.
+
+    A collector's tally is all it has ever counted, so a later one replaces an earlier one, and
+    sending one again changes nothing. What comes back to where it was counted is left out.
+    """
+    mine, news = store.collector_name(), 0
+    with store.transaction():
+        known = {merged.source: merged.n for merged in store.merged(served.key)}
+        for source, tallies in other.parts.items():
+            n = served.campaign.people(tallies)
+            if source == mine or n == known.get(source):
+                continue
+            if n < known.get(source, 0):
+                raise MismatchError(f"collector {source} has sent a later tally than this one")
+            only = Sources(served.campaign, {source: tallies})
+            store.set_merged(served.key, Merged(source, n, only.to_bytes()))
+            news += 1
+    return news

@@ -1,0 +1,101 @@
+"""Tallies on the move: what a collector has counted, by the collector that counted it.
+
+Bytes: magic, version, a JSON head (campaign, digest, the collectors and the lengths of their
+tallies), then the tallies themselves, each with its own head and checksum.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from murmuration.campaign import Campaign
+from murmuration.contract import Tally
+from murmuration.errors import FormatError, MismatchError, MurmurationError
+
+MAGIC = b"MURMTLYS"
+VERSION = 1
+HEAD = struct.Struct("<8sHI")
+MOST_HEAD = 1 << 24
+SOURCE = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The tallies of one campaign, by the collector that counted them."""
+
+    campaign: Campaign
+    parts: Mapping[str, tuple[Tally, ...]]
+
+    def total(self) -> tuple[Tally, ...]:
+        """Add up all collectors' tallies, cell by cell."""
+        columns = zip(*self.parts.values(), strict=True)
+        return tuple(Tally.merge(column) for column in columns)
+
+    def to_bytes(self) -> bytes:
+        """Serialise; the same tallies are the same bytes."""
+        packed = {
+            source: [tally.to_bytes() for tally in tallies]
+            for source, tallies in sorted(self.parts.items())
+        }
+        head = {
+            "campaign": self.campaign.name,
+            "digest": self.campaign.digest,
+            "sources": {source: [len(data) for data in parts] for source, parts in packed.items()},
+        }
+        text = json.dumps(head, sort_keys=True).encode()
+        body = b"".join(data for parts in packed.values() for data in parts)
+        return HEAD.pack(MAGIC, VERSION, len(text)) + text + body
+
+    @classmethod
+    def from_bytes(cls, data: bytes, campaign: Campaign) -> Sources:
+        """Read tallies of this campaign; anything else is refused with the reason."""
+        head, at = _head(data)
+        if head.get("digest") != campaign.digest:
+            raise MismatchError("these are tallies of another campaign, or of another version")
+        try:
+            lengths = {str(s): [int(n) for n in sizes] for s, sizes in head["sources"].items()}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise FormatError("the head of these tallies cannot be read") from None
+        parts = {}
+        for source, sizes in lengths.items():
+            if not SOURCE.fullmatch(source) or len(sizes) != len(campaign.cells):
+                raise FormatError("these tallies do not have one for each cell of the campaign")
+            parts[source], at = _tallies(data, at, sizes, campaign)
+        if at != len(data):
+            raise FormatError("there are bytes after the last tally")
+        return cls(campaign, parts)
+
+
+def _head(data: bytes) -> tuple[dict[str, Any], int]:
+    if len(data) < HEAD.size or not data.startswith(MAGIC):
+        raise FormatError("these bytes are no tallies")
+    _, version, length = HEAD.unpack_from(data)
+    if version != VERSION or length > min(MOST_HEAD, len(data)):
+        raise FormatError(f"tallies of version {version} cannot be read")
+    try:
+        head = json.loads(data[HEAD.size : HEAD.size + length])
+    except (ValueError, RecursionError):
+        raise FormatError("the head of these tallies cannot be read") from None
+    if not isinstance(head, dict):
+        raise FormatError("the head of these tallies cannot be read")
+    return head, HEAD.size + length
+
+
+def _tallies(
+    data: bytes, at: int, sizes: list[int], campaign: Campaign
+) -> tuple[tuple[Tally, ...], int]:
+    found = []
+    for size, cell in zip(sizes, campaign.cells, strict=True):
+        if size < 0 or at + size > len(data):
+            raise FormatError("these tallies are cut off")
+        try:
+            found.append(Tally.from_bytes(data[at : at + size], cell.mechanism))
+        except (MurmurationError, ValueError, KeyError, TypeError) as problem:
+            raise FormatError(f"a tally cannot be read: {problem}") from None
+        at += size
+    return tuple(found), at

@@ -1,0 +1,182 @@
+"""What one attribute of a campaign asks: how a person's answer becomes a number or an item.
+
+`encode` runs on the device: it brings an answer into the domain of a mechanism, by the rule that
+the campaign published ("clamp" or "refuse"), before anything is drawn. `decode` runs where
+estimates are read: back to the attribute's own units and labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.contract import Tally
+from murmuration.distribution import checked_bins
+from murmuration.errors import InputError, ParameterError
+from murmuration.estimate import Estimate, FrequencyEstimate
+from murmuration.law import Floats
+from murmuration.numeric import NumericMechanism
+
+KINDS = ("number", "category", "distribution", "graded")
+CLAMP, REFUSE = "clamp", "refuse"
+MOST_LABELS = 1 << 15
+
+Part = Estimate | FrequencyEstimate
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of a result: a mean, an item's share, or a bin's share, with its interval."""
+
+    attribute: str
+    item: str
+    """The label or the bin; "mean" for a mean."""
+    value: float
+    stderr: float | None
+    """None where there is no honest one (a bin of a fitted distribution)."""
+    low: float | None
+    high: float | None
+    n: int
+    epsilon: float
+    unit: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One attribute.
+
+    >>> age = Question("age", low=18, high=98, unit="years")
+    >>> age.encode([18, 58, 120]).tolist()
+    [-1.0, 0.0, 1.0]
+    >>> phone = Question("phone", kind="category", labels=("android", "ios", "other"))
+    >>> phone.encode(["ios", "other"]).tolist()
+    [1, 2]
+    """
+
+    name: str
+    kind: str = "number"
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    labels: tuple[str, ...] = ()
+    outside: str = CLAMP
+    """For numbers "clamp" or "refuse"; for a category "refuse", or the label that takes the rest."""
+    bins: int = 64
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ParameterError(f"kind is one of {', '.join(KINDS)}; got {self.kind!r}")
+        if self.kind == "category":
+            self._check_labels()
+        else:
+            self._check_range()
+        checked_bins(self.bins)
+
+    def _check_range(self) -> None:
+        low, high = self.low, self.high
+        if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+            raise ParameterError(f"{self.name}: a {self.kind} needs a range, low and high")
+        if not low < high or not math.isfinite(high - low):
+            raise ParameterError(f"{self.name}: low is below high; got {low!r} and {high!r}")
+        if self.labels:
+            raise ParameterError(f"{self.name}: a {self.kind} has a range, not labels")
+        if self.outside not in (CLAMP, REFUSE):
+            raise ParameterError(f"{self.name}: outside is {CLAMP!r} or {REFUSE!r}")
+
+    def _check_labels(self) -> None:
+        different = len(set(self.labels)) == len(self.labels)
+        if not 2 <= len(self.labels) <= MOST_LABELS or not different or "" in self.labels:
+            raise ParameterError(f"{self.name}: a category has 2 or more labels, all different")
+        if self.low is not None or self.high is not None:
+            raise ParameterError(f"{self.name}: a category has labels, not a range")
+        if self.outside not in (REFUSE, *self.labels):
+            raise ParameterError(
+                f"{self.name}: outside is {REFUSE!r}, or the label that stands for all others"
+            )
+
+    @property
+    def k(self) -> int | None:
+        """How many items; None for a number."""
+        return len(self.labels) or None
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The ends of a number's range."""
+        if self.low is None or self.high is None:
+            raise ParameterError(f"{self.name} has labels, not a range")
+        return self.low, self.high
+
+    # --- device ---
+
+    def encode(self, values: Any) -> NDArray[np.generic]:
+        """Return items, or numbers in [-1, 1]; refuse what has no answer, without repeating it."""
+        return self._items(values) if self.kind == "category" else self._numbers(values)
+
+    def _numbers(self, values: Any) -> Floats:
+        low, high = self.range
+        try:
+            given = np.atleast_1d(np.asarray(values, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise InputError(f"{self.name} is a number. Nothing was sent.") from None
+        if given.ndim != 1 or np.isnan(given).any():
+            raise InputError(f"{self.name} is one number a person; some are missing.")
+        if self.outside == REFUSE and ((given < low) | (given > high)).any():
+            raise InputError(f"{self.name} is {low:g} to {high:g}. Nothing was sent.")
+        inside = np.clip(given, low, high)
+        return np.clip(2 * ((inside - low) / (high - low)) - 1, -1.0, 1.0)
+
+    def _items(self, values: Any) -> NDArray[np.int64]:
+        given = [values] if isinstance(values, str) else list(values)
+        places = {label: place for place, label in enumerate(self.labels)}
+        rest = places.get(self.outside, -1)
+        found = np.array([places.get(str(value), rest) for value in given], dtype=np.int64)
+        if (found < 0).any():
+            raise InputError(
+                f"{self.name} is one of {len(self.labels)} labels; "
+                f"{int((found < 0).sum())} of {len(found)} answers are not. Nothing was sent."
+            )
+        return found
+
+    # --- analyst ---
+
+    def decode(self, part: Part, tallies: Sequence[Tally], level: float = 0.95) -> list[Figure]:
+        """Return an estimate in the attribute's own units, one figure for each number."""
+        if isinstance(part, FrequencyEstimate):
+            return self._shares(part, level)
+        mean = part.scaled(*self.range)
+        low, high = mean.interval(level)
+        figure = Figure(
+            *(self.name, "mean", mean.value, mean.stderr, low, high, mean.n, mean.epsilon),
+            *(self.unit, mean.note),
+        )
+        return [figure, *(self._bins(tallies[0]) if self.kind == "distribution" else [])]
+
+    def _shares(self, part: FrequencyEstimate, level: float) -> list[Figure]:
+        columns = (part.value, part.stderr, *part.interval(level))
+        rows = zip(self.labels, *(column.tolist() for column in columns), strict=True)
+        return [Figure(self.name, *row, part.n, part.epsilon, "share", part.note) for row in rows]
+
+    def _bins(self, tally: Tally) -> list[Figure]:
+        """Return the fitted histogram: no interval, as smoothing has a bias that none covers."""
+        if not isinstance(tally.mechanism, NumericMechanism):
+            return []
+        shape = tally.mechanism.distribution(tally, bins=self.bins).scaled(*self.range)
+        note = "fitted (EMS); read it as a shape"
+        return [
+            Figure(
+                *(self.name, f"{start:g} to {end:g}", share, None, None, None),
+                *(tally.n, shape.epsilon, "share", note),
+            )
+            for start, end, share in zip(
+                shape.edges[:-1].tolist(),
+                shape.edges[1:].tolist(),
+                shape.histogram.tolist(),
+                strict=True,
+            )
+        ]

@@ -1,0 +1,155 @@
+"""The embedded store: one SQLite file. A commit is on the disk when it returns.
+
+WAL with synchronous=FULL: every commit syncs the log, so a power cut loses nothing that was
+acknowledged. Ids start with their time, so reports of one moment lie on the same few pages.
+A group of reports is one statement: Python is not asked row by row.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from murmuration.errors import FormatError
+from murmuration.store.base import Mask, Octets, Store, StoreError, StoreFullError
+
+MOST_ROWS = 1 << 16
+"""Reports in one statement."""
+CHECKPOINT_PAGES = 8000
+CACHE_KIB = 64 << 10
+BUSY_SECONDS = 30.0
+
+
+class SqliteStore(Store):
+    """A store in one file."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._inside = False
+        try:
+            self._db = sqlite3.connect(
+                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            self._set_up()
+        except sqlite3.DatabaseError as problem:
+            raise _translated(problem, self.path) from None
+
+    def _set_up(self) -> None:
+        for setting in (
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+            f"cache_size = -{CACHE_KIB}",
+            "temp_store = MEMORY",
+        ):
+            self._db.execute(f"PRAGMA {setting}")
+        self.migrate()
+        self._db.execute("CREATE TEMP TABLE places (place INTEGER PRIMARY KEY)")
+        self._db.execute(
+            "WITH RECURSIVE up (p) AS (SELECT 0 UNION ALL SELECT p + 1 FROM up WHERE p < ?) "
+            "INSERT INTO places SELECT p FROM up",
+            (MOST_ROWS - 1,),
+        )
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement."""
+        try:
+            return self._db.execute(sql, values).fetchall()
+        except sqlite3.Error as problem:
+            raise _translated(problem, self.path) from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin at once with the write lock; a transaction inside another is part of it."""
+        if self._inside:
+            yield
+            return
+        self.execute("BEGIN IMMEDIATE")
+        self._inside = True
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:  # a full disk may have rolled back already
+                self._db.execute("ROLLBACK")
+            raise
+        finally:
+            self._inside = False
+
+    def add_reports(self, key: int, ids: Octets, rows: Octets) -> Mask:
+        """Insert all; only if some were there, take it back and look which."""
+        new = np.ones(len(ids), dtype=bool)
+        for start in range(0, len(ids), MOST_ROWS):
+            part = slice(start, start + MOST_ROWS)
+            new[part] = self._add(key, ids[part], rows[part])
+        return new
+
+    def _add(self, key: int, ids: Octets, rows: Octets) -> Mask:
+        new = np.ones(len(ids), dtype=bool)
+        self.execute("SAVEPOINT arriving")
+        if self._insert(key, ids, rows) < len(ids):
+            self.execute("ROLLBACK TO arriving")
+            new[self._known(key, ids)] = False
+            self._insert(key, ids[new], rows[new])
+        self.execute("RELEASE arriving")
+        return new
+
+    def _insert(self, key: int, ids: Octets, rows: Octets) -> int:
+        """Cut two byte strings into rows inside SQLite; return how many rows are new."""
+        values = (key, ids.tobytes(), ids.shape[1], rows.tobytes(), rows.shape[1], len(ids))
+        try:
+            return self._db.execute(
+                "INSERT OR IGNORE INTO reports (key, id, report) SELECT ?1, "
+                "substr(?2, place * ?3 + 1, ?3), substr(?4, place * ?5 + 1, ?5) "
+                "FROM places WHERE place < ?6",
+                values,
+            ).rowcount
+        except sqlite3.Error as problem:
+            raise _translated(problem, self.path) from None
+
+    def _known(self, key: int, ids: Octets) -> list[int]:
+        """Return the places of ids that are there already."""
+        found = self.execute(
+            "SELECT place FROM places WHERE place < ?4 AND EXISTS "
+            "(SELECT 1 FROM reports WHERE key = ?1 AND id = substr(?2, place * ?3 + 1, ?3))",
+            (key, ids.tobytes(), ids.shape[1], len(ids)),
+        )
+        return [int(row[0]) for row in found]
+
+    def schema_version(self) -> int:
+        """SQLite keeps a number for that in its head."""
+        return int(self.execute("PRAGMA user_version")[0][0])
+
+    def set_schema_version(self, version: int) -> None:
+        """Write it into the head."""
+        self.execute(f"PRAGMA user_version = {int(version)}")
+
+    def clustered(self, sql: str) -> str:
+        """Keep a table in the order of its key."""
+        return sql.format(clustered=" WITHOUT ROWID")
+
+    def reader(self) -> Store:
+        """Return another connection: readers do not wait for the writer."""
+        return SqliteStore(self.path)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def _translated(problem: sqlite3.Error, path: Path) -> Exception:
+    """Say what happened in our words; no statement, no value."""
+    code = getattr(problem, "sqlite_errorname", "") or ""
+    if code == "SQLITE_FULL" or (code.startswith("SQLITE_IOERR") and "WRITE" in code):
+        return StoreFullError("the disk is full")
+    if code in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
+        return FormatError(f"{path} is not a store of ours, or it is damaged")
+    if code in ("SQLITE_BUSY", "SQLITE_LOCKED"):
+        return StoreError("the store is in use by another program")
+    return StoreError(f"the store failed: {code or type(problem).__name__}")

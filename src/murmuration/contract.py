@@ -37,6 +37,8 @@ from murmuration.loss import Loss
 from murmuration.randomness import Rng
 
 Reports = NDArray[np.unsignedinteger]
+Rows = NDArray[np.uint8]
+Bits = NDArray[np.bool_]
 
 MIN_EPSILON = 1e-3
 """Below this, rounding to a 52-bit word is no longer small beside epsilon."""
@@ -147,6 +149,21 @@ class Mechanism(ABC):
     def unpack(self, data: bytes) -> Reports:
         """Read what `pack` wrote; refuse a truncated tail and what no device can have sent."""
 
+    def valid(self, rows: Rows) -> Bits:
+        """COLLECTOR. Tell for each row of packed bytes whether a device can have sent it.
+
+        It is so exactly when `unpack` takes the row's bytes.
+        """
+        return self._possible(checked_rows(rows, self.report_bytes, self.name))
+
+    @abstractmethod
+    def _possible(self, rows: Rows) -> Bits:
+        """Return `valid` of rows that have the right width."""
+
+    @abstractmethod
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """Say what is wrong with row number `bad`, which is not valid."""
+
     @abstractmethod
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """Return the counters, or say why n people cannot have produced them."""
@@ -232,13 +249,26 @@ class SymbolMechanism(Mechanism):
             raise ReportError(
                 f"reports are a flat array of integers; got {array.dtype} of shape {array.shape}"
             )
-        if array.size and (array.max() >= self.symbols or array.min() < 0):
-            bad = int(np.flatnonzero((array < 0) | (array >= self.symbols))[0])
-            raise ReportError(
-                f"report {array[bad]} at position {bad} is outside the alphabet "
-                f"0..{self.symbols - 1} of {self.name}"
-            )
+        if not (inside := self._inside(array)).all():
+            raise ReportError(self._outside(array, int(inside.argmin())))
         return array.astype(np.min_scalar_type(self.symbols - 1), copy=False)
+
+    def _inside(self, symbols: NDArray[np.integer]) -> Bits:
+        """Tell which symbols are in the alphabet."""
+        return np.asarray((symbols >= 0) & (symbols < self.symbols))
+
+    def _outside(self, symbols: NDArray[np.integer], bad: int) -> str:
+        return (
+            f"report {symbols[bad]} at position {bad} is outside the alphabet "
+            f"0..{self.symbols - 1} of {self.name}"
+        )
+
+    def _possible(self, rows: Rows) -> Bits:
+        return self._inside(unpack_integers(rows.tobytes(), self.report_bytes))
+
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """Name the symbol, its place and the alphabet."""
+        return self._outside(unpack_integers(rows.tobytes(), self.report_bytes), bad)
 
     def tally(self, reports: ArrayLike) -> Tally:
         """Count each symbol."""
@@ -273,6 +303,17 @@ def unpack_integers(data: bytes, width: int) -> Reports:
     octets = np.zeros((len(data) // width, 8), dtype=np.uint8)
     octets[:, :width] = np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
     return octets.view("<u8").ravel()
+
+
+def checked_rows(reports: ArrayLike, width: int, name: str) -> Rows:
+    """Return rows of `width` bytes, or say what was got instead."""
+    rows = np.asarray(reports)
+    if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
+        raise ReportError(
+            f"reports of {name} are rows of {width} bytes (uint8); got {rows.dtype} of shape "
+            f"{rows.shape}"
+        )
+    return rows
 
 
 def checked_epsilon(epsilon: object) -> float:

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from murmuration import allocate, combine
 from murmuration.combine import Combination
-from murmuration.contract import Mechanism, Tally, checked_epsilon
+from murmuration.contract import Mechanism, Rows, Tally, checked_epsilon, checked_rows
 from murmuration.errors import EmptyError, InputError, MismatchError, ParameterError, ReportError
 from murmuration.estimate import About, Estimate
 from murmuration.frequency import FrequencyMechanism, checked_items
@@ -34,7 +34,7 @@ from murmuration.loss import Loss
 from murmuration.mechanisms import mechanism, mechanisms
 from murmuration.mechanisms.optimal import MAX_EPSILON
 from murmuration.numeric import NumericMechanism, checked_values
-from murmuration.packed import checked_rows, unpack_rows
+from murmuration.packed import unpack_rows
 from murmuration.randomness import Rng, require_rng
 from murmuration.tuples import checked_domains
 
@@ -55,7 +55,6 @@ SPLITS = {
     "optimal": allocate.optimal,
 }
 
-Rows = NDArray[np.uint8]
 LevelTallies = tuple[Tally, ...]
 
 

@@ -5,23 +5,25 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from murmuration.contract import Mechanism, Reports, Tally
+from murmuration.contract import Bits, Mechanism, Reports, Rows, Tally
 from murmuration.errors import FormatError, ReportError
 from murmuration.law import Ints
 
 BITS_PER_PASS = 1 << 20
 """Bits that one pass holds unpacked: memory is bounded whatever the sizes are."""
-Bits = NDArray[np.bool_]
 
 
 class RowReports(Mechanism):
     """A mechanism whose report is a row of `report_bytes` bytes."""
 
-    @abstractmethod
-    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
+    def checked_reports(self, reports: ArrayLike) -> Rows:
         """Return the rows, or say which one no device can have sent."""
+        rows = np.asarray(reports)
+        if not (valid := self.valid(rows)).all():
+            raise ReportError(self.complaint(rows, int(valid.argmin())))
+        return rows
 
     def pack(self, reports: ArrayLike) -> bytes:
         """Serialise the rows one after the other."""
@@ -50,13 +52,14 @@ class PackedReports(RowReports):
         """One counter a bit: the reports that have it set."""
         return self.bits
 
-    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
-        """Return rows of bytes, or say which row no device can have sent."""
-        rows = checked_rows(reports, self.report_bytes, self.name)
+    def _possible(self, rows: Rows) -> Bits:
         spare = 8 * self.report_bytes - self.bits
-        if spare and len(bad := np.flatnonzero(rows[:, -1] >> (8 - spare))):
-            raise ReportError(f"report {int(bad[0])} of {self.name} has more than {self.bits} bits")
-        return rows
+        return np.asarray(rows[:, -1] <= 255 >> spare)
+
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """Bits beyond the last one are never set."""
+        del rows
+        return f"report {bad} of {self.name} has more than {self.bits} bits"
 
     def tally(self, reports: ArrayLike) -> Tally:
         """Count the set bits."""
@@ -69,30 +72,19 @@ class PackedReports(RowReports):
         return counts
 
 
-def checked_rows(reports: ArrayLike, width: int, name: str) -> NDArray[np.uint8]:
-    """Return rows of `width` bytes, or say what was got instead."""
-    rows = np.asarray(reports)
-    if rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != width:
-        raise ReportError(
-            f"reports of {name} are rows of {width} bytes (uint8); got {rows.dtype} of shape "
-            f"{rows.shape}"
-        )
-    return rows
-
-
-def unpack_rows(data: bytes, width: int) -> NDArray[np.uint8]:
+def unpack_rows(data: bytes, width: int) -> Rows:
     """Cut bytes into rows; refuse a truncated tail."""
     if len(data) % width:
         raise FormatError(f"{len(data)} bytes are not a whole number of {width}-byte reports")
     return np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
 
 
-def pack_bits(bits: Bits) -> NDArray[np.uint8]:
+def pack_bits(bits: Bits) -> Rows:
     """Pack rows of bits, lowest bit first."""
     return np.packbits(bits, axis=1, bitorder="little")
 
 
-def count_bits(rows: NDArray[np.uint8], bits: int) -> Ints:
+def count_bits(rows: Rows, bits: int) -> Ints:
     """Return how many rows have each bit set; 255 rows at a time fit a byte's worth of counting."""
     counts = np.zeros(bits, dtype=np.int64)
     step = max(255, BITS_PER_PASS // bits // 255 * 255)

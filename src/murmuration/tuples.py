@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -21,14 +22,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from murmuration.contract import Mechanism, Reports, Tally, Task, require_same
-from murmuration.errors import EmptyError, FormatError, InputError, ParameterError, ReportError
+from murmuration.contract import Bits, Mechanism, Reports, Rows, Tally, Task, require_same
+from murmuration.errors import EmptyError, FormatError, InputError, ParameterError
 from murmuration.estimate import About, Estimate, FrequencyEstimate, TupleEstimate
 from murmuration.frequency import checked_items
 from murmuration.law import WHOLE, Floats, Ints, drawn, log_above, uniform
 from murmuration.loss import Loss
 from murmuration.numeric import ENOUGH, NumericMechanism, checked_values
-from murmuration.packed import RowReports, checked_rows, unpack_rows
+from murmuration.packed import RowReports, unpack_rows
 from murmuration.randomness import Rng, require_rng
 
 PEOPLE_PER_PASS = 1 << 16
@@ -105,6 +106,26 @@ def _is_array(column: object) -> bool:
     return isinstance(column, np.ndarray) and column.ndim == 1
 
 
+@dataclass(frozen=True, eq=False)
+class _Sent:
+    """What came in about one attribute: from whom, the bytes, and whether more bytes follow."""
+
+    attribute: int
+    inner: Mechanism
+    people: Ints
+    reports: Rows
+    longer: Bits
+
+    @cached_property
+    def valid(self) -> Bits:
+        """Which reports the attribute's mechanism takes."""
+        return self.inner.valid(self.reports)
+
+    def tally(self) -> Tally:
+        """Count the reports by the attribute's mechanism."""
+        return self.inner.tally(self.inner.unpack(self.reports.tobytes()))
+
+
 class SampledTuple(TupleMechanism, RowReports):
     """Answer about `sample` of the attributes, each by a mechanism of its own.
 
@@ -158,9 +179,7 @@ class SampledTuple(TupleMechanism, RowReports):
             self._respond([column[part] for column in columns], reports[part], rng)
         return reports.reshape(n, self.report_bytes)
 
-    def _respond(
-        self, columns: list[NDArray[np.generic]], slots: NDArray[np.uint8], rng: Rng
-    ) -> None:
+    def _respond(self, columns: list[NDArray[np.generic]], slots: Rows, rng: Rng) -> None:
         """Fill in the slots: choose attributes, then let each attribute's mechanism answer."""
         chosen = self._choose(len(slots), rng)
         width = self._index_bytes
@@ -194,32 +213,41 @@ class SampledTuple(TupleMechanism, RowReports):
 
     # --- collector ---
 
-    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
-        """Return rows of bytes with attributes that exist, ascending, and reports they can have."""
-        rows = checked_rows(reports, self.report_bytes, self.name)
+    def _possible(self, rows: Rows) -> Bits:
+        """Attributes exist and go up, and each one's mechanism takes its report."""
+        possible = self._exist(rows)
+        for sent in self._sent(rows):
+            possible[sent.people[sent.longer | ~sent.valid]] = False
+        return possible
+
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """Say which attribute is wrong, and what its mechanism has to say about it."""
+        if not self._exist(rows)[bad]:
+            return f"report {bad} names attributes that it cannot have"
+        wrong = (sent for sent in self._sent(rows) if sent.longer.any() or not sent.valid.all())
+        sent = next(wrong)
+        if sent.longer.any():
+            return f"a report on attribute {sent.attribute} is longer than it can be"
+        problem = sent.inner.complaint(sent.reports, int(sent.valid.argmin()))
+        return f"of those on attribute {sent.attribute}, {problem}"
+
+    def _exist(self, rows: Rows) -> Bits:
+        """Tell which rows name attributes that there are, in ascending order."""
         chosen = self._chosen(rows)
-        bad = (chosen >= len(self.inner)).any(axis=1) | (np.diff(chosen, axis=1) <= 0).any(axis=1)
-        if bad.any():
-            raise ReportError(f"report {int(bad.argmax())} names attributes that it cannot have")
-        self._inner_reports(rows, chosen)
-        return rows
+        rising = (np.diff(chosen, axis=1) > 0).all(axis=1)
+        return np.asarray((chosen < len(self.inner)).all(axis=1) & rising)
 
-    def _inner_reports(self, rows: NDArray[np.uint8], chosen: Ints) -> list[Reports]:
-        """Return each attribute's own reports, checked by its mechanism."""
+    def _sent(self, rows: Rows) -> Iterator[_Sent]:
+        """Return what was sent on each attribute in turn."""
         slots = rows.reshape(len(rows), self.sample, self._slot_bytes)[:, :, self._index_bytes :]
-        found = []
+        chosen = self._chosen(rows)
         for attribute, inner in enumerate(self.inner):
-            sent = slots[chosen == attribute]
-            if sent[:, inner.report_bytes :].any():
-                raise ReportError(f"a report on attribute {attribute} is longer than it can be")
-            data = np.ascontiguousarray(sent[:, : inner.report_bytes]).tobytes()
-            try:
-                found.append(inner.unpack(data))
-            except ReportError as problem:
-                raise ReportError(f"of those on attribute {attribute}, {problem}") from None
-        return found
+            people, slot = np.nonzero(chosen == attribute)
+            sent, width = slots[people, slot], inner.report_bytes
+            longer = np.asarray(sent[:, width:].any(axis=1))
+            yield _Sent(attribute, inner, people, sent[:, :width], longer)
 
-    def _chosen(self, rows: NDArray[np.uint8]) -> Ints:
+    def _chosen(self, rows: Rows) -> Ints:
         slots = rows.reshape(len(rows), self.sample, self._slot_bytes)
         octets = np.zeros((len(rows), self.sample, 4), dtype=np.uint8)
         octets[:, :, : self._index_bytes] = slots[:, :, : self._index_bytes]
@@ -228,9 +256,7 @@ class SampledTuple(TupleMechanism, RowReports):
     def tally(self, reports: ArrayLike) -> Tally:
         """Count each attribute's answers by its own mechanism."""
         rows = self.checked_reports(reports)
-        reports_by_attribute = self._inner_reports(rows, self._chosen(rows))
-        pairs = zip(self.inner, reports_by_attribute, strict=True)
-        tallies = [inner.tally(answers) for inner, answers in pairs]
+        tallies = [sent.tally() for sent in self._sent(rows)]
         people = np.array([tally.n for tally in tallies], dtype=np.int64)
         counts = np.concatenate([people, *(tally.counts for tally in tallies)])
         return Tally(self, counts, len(rows))

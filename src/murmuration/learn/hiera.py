@@ -14,16 +14,16 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from murmuration.contract import Reports, Tally, require_same
-from murmuration.errors import EmptyError, FormatError, ParameterError, ReportError
+from murmuration.contract import Bits, Reports, Rows, Tally, require_same
+from murmuration.errors import EmptyError, FormatError, ParameterError
 from murmuration.estimate import About, Estimate, TupleEstimate
 from murmuration.graded import Matrix, checked_budgets, checked_edges, pairwise_budgets
 from murmuration.law import Floats, Grid, Ints, Table, fixed_point, uniform
 from murmuration.loss import PairwiseLoss, pairwise_loss
 from murmuration.mechanisms.hiera import pair_law
-from murmuration.packed import RowReports, checked_rows
+from murmuration.packed import RowReports
 from murmuration.randomness import Rng, require_rng
 from murmuration.tuples import TupleMechanism
 
@@ -84,7 +84,7 @@ class HieraGradient(TupleMechanism, RowReports):
         parts = [self._respond(rows[i : i + step], rng) for i in range(0, len(rows), step)]
         return np.concatenate(parts or [np.zeros((0, self.report_bytes), dtype=np.uint8)])
 
-    def _respond(self, rows: Floats, rng: Rng) -> NDArray[np.uint8]:
+    def _respond(self, rows: Floats, rng: Rng) -> Rows:
         n = len(rows)
         place = uniform(rng, n, self.coordinates)
         inner = fixed_point(np.array(self.edges[1:-1]))
@@ -105,16 +105,16 @@ class HieraGradient(TupleMechanism, RowReports):
         """One for each coordinate and pair."""
         return self.coordinates * 2 * self.k
 
-    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
-        """Return reports, or say which one no device can have sent."""
-        rows = checked_rows(reports, self.report_bytes, self.name)
+    def _possible(self, rows: Rows) -> Bits:
         place, symbol = self._fields(rows)
-        bad = (place >= self.coordinates) | (symbol >= 2 * self.k)
-        if bad.any():
-            raise ReportError(f"report {int(bad.argmax())} is outside the alphabet of {self.name}")
-        return rows
+        return np.asarray((place < self.coordinates) & (symbol < 2 * self.k))
 
-    def _fields(self, rows: NDArray[np.uint8]) -> tuple[Ints, Ints]:
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """Coordinate and pair have their ranges."""
+        del rows
+        return f"report {bad} is outside the alphabet of {self.name}"
+
+    def _fields(self, rows: Rows) -> tuple[Ints, Ints]:
         place = np.ascontiguousarray(rows[:, :2]).view("<u2")[:, 0].astype(np.int64)
         return place, rows[:, 2].astype(np.int64)
 

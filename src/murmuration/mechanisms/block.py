@@ -9,15 +9,15 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from murmuration.contract import Reports, Tally, require_same
-from murmuration.errors import EmptyError, FormatError, ParameterError, ReportError
+from murmuration.contract import Bits, Reports, Rows, Tally, require_same
+from murmuration.errors import EmptyError, FormatError, ParameterError
 from murmuration.estimate import About, Estimate, TupleEstimate
 from murmuration.law import WHOLE, Floats, Grid, Ints, drawn, exp_below, log_above, uniform
 from murmuration.loss import Loss
 from murmuration.numeric import ENOUGH, checked_values
-from murmuration.packed import RowReports, checked_rows
+from murmuration.packed import RowReports
 from murmuration.randomness import Rng, require_rng
 from murmuration.tuples import TupleMechanism
 
@@ -120,7 +120,7 @@ class Block(TupleMechanism, RowReports):
         parts = [self._respond(rows[i : i + step], rng) for i in range(0, len(rows), step)]
         return np.concatenate(parts or [np.zeros((0, self.report_bytes), dtype=np.uint8)])
 
-    def _respond(self, rows: Floats, rng: Rng) -> NDArray[np.uint8]:
+    def _respond(self, rows: Floats, rng: Rng) -> Rows:
         """Choose block and thresholds, take the signs, flip them by a pattern of the law."""
         n, k = len(rows), self.block
         start = uniform(rng, n, rows.shape[1])
@@ -153,17 +153,17 @@ class Block(TupleMechanism, RowReports):
         """For each coordinate, threshold and sign: how many answers."""
         return len(self.attributes) * THRESHOLDS * 2
 
-    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
-        """Return rows of bytes, or say which row no device can have sent."""
-        rows = checked_rows(reports, self.report_bytes, self.name)
+    def _possible(self, rows: Rows) -> Bits:
         start, thresholds, answer = self._fields(rows)
-        bad = (start >= len(self.attributes)) | (answer >= 2**self.block)
-        bad |= (thresholds >= THRESHOLDS).any(axis=1)
-        if bad.any():
-            raise ReportError(f"report {int(bad.argmax())} is outside the alphabet of {self}")
-        return rows
+        possible = (start < len(self.attributes)) & (answer < 2**self.block)
+        return np.asarray(possible & (thresholds < THRESHOLDS).all(axis=1))
 
-    def _fields(self, rows: NDArray[np.uint8]) -> tuple[Ints, Ints, Ints]:
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """Start, thresholds and answer have their ranges."""
+        del rows
+        return f"report {bad} is outside the alphabet of {self}"
+
+    def _fields(self, rows: Rows) -> tuple[Ints, Ints, Ints]:
         start = np.ascontiguousarray(rows[:, :2]).view("<u2")[:, 0].astype(np.int64)
         answer = np.ascontiguousarray(rows[:, -2:]).view("<u2")[:, 0].astype(np.int64)
         return start, rows[:, 2:-2].astype(np.int64), answer

@@ -11,13 +11,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from murmuration.contract import Reports, Tally, require_same
+from murmuration.contract import Bits, Reports, Tally, require_same
 from murmuration.errors import EmptyError, ParameterError
 from murmuration.estimate import About, Estimate, TupleEstimate
 from murmuration.law import WHOLE, Floats, Grid, drawn, exp_below, log_above
 from murmuration.loss import Loss
 from murmuration.numeric import ENOUGH, checked_values
-from murmuration.packed import BITS_PER_PASS, Bits, PackedReports, pack_bits
+from murmuration.packed import BITS_PER_PASS, PackedReports, pack_bits
 from murmuration.randomness import Rng, require_rng
 from murmuration.tuples import TupleMechanism
 

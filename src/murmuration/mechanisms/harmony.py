@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from murmuration.contract import Mechanism, Reports
+from murmuration.contract import Bits, Mechanism, Reports
 from murmuration.errors import ReportError
 from murmuration.law import Ints, drawn, uniform
 from murmuration.mechanisms.duchi import Duchi
 from murmuration.mechanisms.hadamard import Hadamard
-from murmuration.packed import Bits
 from murmuration.randomness import Rng, require_rng
 from murmuration.tuples import SampledTuple
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -11,14 +12,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from murmuration.contract import Mechanism, Reports, Tally, require_same
+from murmuration.contract import Bits, Mechanism, Reports, Rows, Tally, require_same
 from murmuration.errors import EmptyError, ParameterError
 from murmuration.estimate import About, Estimate, FrequencyEstimate, TupleEstimate
 from murmuration.law import Floats, Ints, log_above
 from murmuration.loss import Loss
 from murmuration.mechanisms.bassily_smith import BassilySmith
 from murmuration.mechanisms.duchi_multi import DuchiMulti
-from murmuration.packed import RowReports, checked_rows, unpack_rows
+from murmuration.packed import RowReports, unpack_rows
 from murmuration.randomness import Rng, require_rng
 from murmuration.tuples import TupleMechanism
 
@@ -87,25 +88,28 @@ class HybridComposition(TupleMechanism, RowReports):
         """The parts', one after the other."""
         return sum(part.counters for part in self.parts)
 
-    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
-        """Let every part check its own bytes."""
-        rows = checked_rows(reports, self.report_bytes, self.name)
-        self._pieces(rows)
-        return rows
-
-    def _pieces(self, rows: NDArray[np.uint8]) -> list[Reports]:
+    def _pieces(self, rows: Rows) -> Iterator[tuple[Mechanism, Rows]]:
+        """Cut reports into those of each part."""
         ends = np.cumsum([part.report_bytes for part in self.parts])
-        pieces = np.split(rows, ends[:-1], axis=1)
-        return [
-            part.unpack(np.ascontiguousarray(piece).tobytes())
-            for part, piece in zip(self.parts, pieces, strict=True)
-        ]
+        return zip(self.parts, np.split(rows, ends[:-1], axis=1), strict=True)
+
+    def _possible(self, rows: Rows) -> Bits:
+        valid = [part.valid(piece) for part, piece in self._pieces(rows)]
+        return np.asarray(np.all(valid, axis=0))
+
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """Say what the first part that refuses the row has to say."""
+        refused = (
+            (part, piece) for part, piece in self._pieces(rows) if not part.valid(piece)[bad]
+        )
+        part, piece = next(refused)
+        return part.complaint(piece, bad)
 
     def tally(self, reports: ArrayLike) -> Tally:
         """Count every part by its own mechanism."""
         rows = self.checked_reports(reports)
         pieces = self._pieces(rows)
-        tallies = [part.tally(piece) for part, piece in zip(self.parts, pieces, strict=True)]
+        tallies = [part.tally(part.unpack(piece.tobytes())) for part, piece in pieces]
         return Tally(self, np.concatenate([tally.counts for tally in tallies]), len(rows))
 
     def split(self, counts: Ints, n: int) -> list[Tally]:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from murmuration.contract import Reports, Tally
+from murmuration.contract import Bits, Reports, Rows, Tally
 from murmuration.errors import ReportError
 from murmuration.frequency import FrequencyMechanism
 from murmuration.law import Ints, uniform
@@ -110,11 +110,25 @@ class Olh(FrequencyMechanism):
         rows = np.asarray(reports)
         if rows.ndim != 2 or rows.shape[1] != 3 or rows.dtype.kind not in "ui":
             raise ReportError(f"reports of olh are rows (a, b, cell); got shape {rows.shape}")
-        bad = (rows[:, :2] >= self.prime).any(axis=1) | (rows[:, 2] >= self.g)
-        bad |= (rows < 0).any(axis=1)
-        if bad.any():
-            raise ReportError(f"report {int(bad.argmax())} is outside the alphabet of {self}")
+        if not (inside := self._inside(rows)).all():
+            raise ReportError(self._outside(int(inside.argmin())))
         return rows.astype(np.uint32, copy=False)
+
+    def _inside(self, rows: NDArray[np.integer]) -> Bits:
+        """Tell which rows have coefficients below the prime and one of the g cells."""
+        below = (rows >= 0) & (rows < np.array([self.prime, self.prime, self.g]))
+        return np.asarray(below.all(axis=1))
+
+    def _outside(self, bad: int) -> str:
+        return f"report {bad} is outside the alphabet of {self}"
+
+    def _possible(self, rows: Rows) -> Bits:
+        return self._inside(self._fields(rows))
+
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """There is only one way to be wrong."""
+        del rows
+        return self._outside(bad)
 
     def pack(self, reports: ArrayLike) -> bytes:
         """Serialise a, b and the cell, little-endian."""
@@ -126,13 +140,16 @@ class Olh(FrequencyMechanism):
 
     def unpack(self, data: bytes) -> Reports:
         """Read what `pack` wrote."""
-        sent = unpack_rows(data, self.report_bytes)
+        return self.checked_reports(self._fields(unpack_rows(data, self.report_bytes)))
+
+    def _fields(self, sent: Rows) -> NDArray[np.uint32]:
+        """Read a, b and the cell from packed rows."""
         width, last = self.coefficient_bytes, self.response.report_bytes
         octets = np.zeros((len(sent), 3, 4), dtype=np.uint8)
         octets[:, 0, :width] = sent[:, :width]
         octets[:, 1, :width] = sent[:, width : 2 * width]
         octets[:, 2, :last] = sent[:, 2 * width :]
-        return self.checked_reports(octets.reshape(-1, 12).view("<u4"))
+        return octets.reshape(-1, 12).view("<u4")
 
     def tally(self, reports: ArrayLike) -> Tally:
         """Count for each item the reports whose cell is its hash."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, ndtr
 
-from murmuration.contract import Reports, Tally, require_same
-from murmuration.errors import EmptyError, FormatError, InputError, ParameterError, ReportError
+from murmuration.contract import Bits, Reports, Rows, Tally, require_same
+from murmuration.errors import EmptyError, FormatError, InputError, ParameterError
 from murmuration.estimate import About, Estimate, TupleEstimate
 from murmuration.law import (
     WHOLE,
@@ -28,7 +28,7 @@ from murmuration.law import (
 )
 from murmuration.loss import Loss
 from murmuration.numeric import ENOUGH, checked_values
-from murmuration.packed import RowReports, checked_rows
+from murmuration.packed import RowReports
 from murmuration.randomness import Rng, Words, require_rng
 from murmuration.tuples import TupleMechanism
 
@@ -210,7 +210,7 @@ class PrivUnit(TupleMechanism, RowReports):
         ]
         return np.concatenate(parts or [np.zeros((0, self.report_bytes), dtype=np.uint8)])
 
-    def _respond(self, rows: Floats, lengths: Floats, rng: Rng) -> NDArray[np.uint8]:
+    def _respond(self, rows: Floats, lengths: Floats, rng: Rng) -> Rows:
         """Draw seed, sign and rank; order the candidates; send the one of that rank."""
         n = len(rows)
         words = rng.words(WORDS_PER_PERSON * n).reshape(n, WORDS_PER_PERSON)
@@ -251,14 +251,12 @@ class PrivUnit(TupleMechanism, RowReports):
         """The coordinates of one candidate."""
         return len(self.attributes)
 
-    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
-        """Return rows of bytes, or say which row names a candidate that there is not."""
-        rows = checked_rows(reports, self.report_bytes, self.name)
-        if len(bad := np.flatnonzero(rows[:, SEED_BYTES] >= self.size)):
-            raise ReportError(
-                f"report {int(bad[0])} names candidate {rows[bad[0], SEED_BYTES]} of {self.size}"
-            )
-        return rows
+    def _possible(self, rows: Rows) -> Bits:
+        return np.asarray(rows[:, SEED_BYTES] < self.size)
+
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """Name the candidate that there is not."""
+        return f"report {bad} names candidate {rows[bad, SEED_BYTES]} of {self.size}"
 
     def tally(self, reports: ArrayLike) -> Tally:
         """Add up the coordinates of the candidates that were sent, and their squares."""
@@ -271,7 +269,7 @@ class PrivUnit(TupleMechanism, RowReports):
             counts[self.d :] += np.square(vectors).sum(axis=0, dtype=np.int64)
         return Tally(self, counts, len(rows))
 
-    def vectors(self, rows: NDArray[np.uint8]) -> NDArray[np.int32]:
+    def vectors(self, rows: Rows) -> NDArray[np.int32]:
         """Return the candidates that were sent; the second half are opposites of the first."""
         seeds = np.ascontiguousarray(rows[:, :SEED_BYTES]).view("<u4")[:, 0].astype(np.uint64)
         number, half = rows[:, SEED_BYTES].astype(np.int64), self.size // 2

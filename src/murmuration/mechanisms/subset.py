@@ -9,17 +9,14 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from murmuration.contract import Reports
-from murmuration.errors import FormatError, ReportError
+from murmuration.contract import Bits, Reports, Rows
+from murmuration.errors import FormatError
 from murmuration.frequency import PackedMechanism
 from murmuration.law import WHOLE, Ints, drawn, exp_below, log_above, uniform
 from murmuration.loss import Loss
-from murmuration.packed import BITS_PER_PASS, Bits
+from murmuration.packed import BITS_PER_PASS
 from murmuration.randomness import Rng
-
-Rows = NDArray[np.uint8]
 
 PLACES = np.array(
     [([bit for bit in range(8) if octet >> bit & 1] + [0] * 8)[:8] for octet in range(256)]
@@ -155,13 +152,14 @@ class Subset(PackedMechanism):
             missing[todo] = left
             todo = todo[left > 0]
 
-    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint8]:
-        """Every set has w members."""
-        rows = super().checked_reports(reports)
-        sizes = set_sizes(rows)
-        if len(bad := np.flatnonzero(sizes != self.w)):
-            raise ReportError(f"report {int(bad[0])} has {int(sizes[bad[0]])} items, not {self.w}")
-        return rows
+    def _possible(self, rows: Rows) -> Bits:
+        return np.asarray(super()._possible(rows) & (set_sizes(rows) == self.w))
+
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """Every set has w members, all of them items."""
+        if not super()._possible(rows)[bad]:
+            return super().complaint(rows, bad)
+        return f"report {bad} has {int(set_sizes(rows)[bad])} items, not {self.w}"
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """Everybody's set has w members."""
@@ -180,7 +178,7 @@ class Subset(PackedMechanism):
         return f"{self.holds} {self.w}".encode()
 
 
-def set_sizes(rows: NDArray[np.uint8]) -> Ints:
+def set_sizes(rows: Rows) -> Ints:
     """Return how many bits each row has set."""
     whole = rows.shape[1] // 8 * 8
     sizes: Ints = np.bitwise_count(rows[:, whole:]).sum(axis=1, dtype=np.int64)

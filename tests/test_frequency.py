@@ -49,6 +49,15 @@ def grr_law(m, v):
     return {(y,): Fraction(m.truth if y == v else m.lie, WHOLE) for y in range(m.k)}
 
 
+def memoised_law(m, v):
+    """Every permanent answer, times the law of a report about it."""
+    memory = grr_law(m.memory, v)
+    noise = [
+        [Fraction(m.keep if y == a else m.swap, WHOLE) for y in range(m.k)] for a in range(m.k)
+    ]
+    return {(y,): sum(memory[a,] * noise[a][y] for a in range(m.k)) for y in range(m.k)}
+
+
 def unary_law(m, v):
     law = {}
     for bits in itertools.product((0, 1), repeat=m.k):
@@ -125,6 +134,7 @@ LAWS = {
     "projective": projective_law,
     "olh": olh_law,
     "bassily-smith": projection_law,
+    "memoised": memoised_law,
 }
 
 

@@ -43,6 +43,8 @@ class FrequencyMechanism(Mechanism):
     answers: ClassVar[Task] = Task.FREQUENCY
     largest: ClassVar[int] = MAX_ITEMS
     """The most items that this mechanism can take."""
+    repeated: ClassVar[bool] = False
+    """True where it is made for a question that is asked again: no choice for asking once."""
 
     k: int
 

@@ -206,7 +206,8 @@ def _named(
                 yield name, {"epsilon": epsilon, **variant}
         return
     for name, kind in mechanisms().items():
-        if issubclass(kind, FrequencyMechanism) and kind.keeps_promise:
+        once = issubclass(kind, FrequencyMechanism) and not kind.repeated
+        if once and kind.keeps_promise:
             given = {"epsilon": epsilon, "k": int(attribute.k), "people": people}
             known = {field.name for field in dataclasses.fields(kind)}
             yield name, {key: value for key, value in given.items() if key in known}

@@ -58,18 +58,11 @@ class Grr(FrequencyMechanism, SymbolMechanism):
 
     def channel(self) -> Floats:
         """The lie everywhere, the truth on the diagonal."""
-        require_small_channel(self)
-        law = np.full((self.k, self.k), float(self.q))
-        np.fill_diagonal(law, float(self.p))
-        return law
+        return symmetric_channel(self)
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
-        """One word a person: below `truth` the own item, above it the others in turn."""
-        word = drawn(rng.words(len(items))) - self.truth
-        other = word // self.lie
-        other += other >= items
-        reports = np.where(word < 0, items, other)
-        return reports.astype(np.min_scalar_type(self.k - 1))
+        """One word a person, compared with the two weights."""
+        return own_or_other(items, self.k, self.lie, rng)
 
     def loss(self) -> Loss:
         """Truth / lie."""
@@ -79,3 +72,27 @@ class Grr(FrequencyMechanism, SymbolMechanism):
     def law_bytes(self) -> bytes:
         """The two weights."""
         return f"{self.truth} {self.lie}".encode()
+
+
+def own_or_other(items: Ints, k: int, lie: int, rng: Rng) -> Reports:
+    """Answer each item with itself, or with any one other of k with weight `lie` out of 2^52.
+
+    One word a person: below the weight of the own item that item, above it the others in turn.
+
+    >>> from murmuration.randomness import ScriptedRng
+    >>> own_or_other(np.array([1, 1]), 3, 1 << 50, ScriptedRng([0, 2**64 - 1])).tolist()
+    [1, 2]
+    """
+    word = drawn(rng.words(len(items))) - (WHOLE - (k - 1) * lie)
+    other = word // lie
+    other += other >= items
+    reports = np.where(word < 0, items, other)
+    return reports.astype(np.min_scalar_type(k - 1))
+
+
+def symmetric_channel(mechanism: FrequencyMechanism) -> Floats:
+    """Return the table with p on the diagonal and q everywhere else."""
+    require_small_channel(mechanism)
+    law = np.full((mechanism.k, mechanism.k), float(mechanism.q))
+    np.fill_diagonal(law, float(mechanism.p))
+    return law

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from murmuration import combine
 from murmuration.audit import admission
-from murmuration.contract import Mechanism, Tally
+from murmuration.contract import Mechanism, Tally, checked_rows
 from murmuration.errors import EmptyError, InputError, MismatchError, ParameterError, PromiseError
 from murmuration.estimate import About, TupleEstimate
 from murmuration.law import Ints, drawn, log_above, uniform, within
@@ -39,7 +39,7 @@ from murmuration.levels import Levels, of_all
 from murmuration.loss import Loss
 from murmuration.mechanisms import publish
 from murmuration.mechanisms.memoised import Memoised
-from murmuration.packed import checked_rows, unpack_rows
+from murmuration.packed import unpack_rows
 from murmuration.question import Figure, Part, Question
 from murmuration.randomness import Rng, require_rng
 from murmuration.tuples import part_of_all
@@ -402,7 +402,8 @@ class Campaign:
             raise MismatchError("these tallies are not this campaign's, one for each cell")
         if self.strategy == "together":
             return self._together(tallies[0], about)
-        everybody, found = self.people(tallies), []
+        everybody = self.people(tallies)
+        found: list[Part | None] = []
         for attribute in range(len(self.questions)):
             own = [tallies[cell] for cell in self.cells_of(attribute)]
             try:

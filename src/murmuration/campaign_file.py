@@ -109,7 +109,9 @@ def parse(text: str, source: str = "campaign.toml") -> Campaign:
         raise CampaignError(str(problem), source, int(line[1]) if line else None) from None
     except msgspec.ValidationError as problem:
         message, _, path = str(problem).partition(" - at ")
-        raise CampaignError(_plain(message), source, _line_of(text, path.strip("`"), message))
+        raise CampaignError(
+            _plain(message), source, _line_of(text, path.strip("`"), message)
+        ) from None
     except _At as found:
         line_number = _line_of(text, found.path, "")
         raise CampaignError(str(found), source, line_number) from None
@@ -126,7 +128,11 @@ class _At(Exception):  # noqa: N818 - not an error but a place
 def _plain(message: str) -> str:
     """Say it in the words of the file."""
     message = message.replace("Object", "The file" if "`$" not in message else "The table")
-    return message.replace("`str`", "text").replace("`float`", "a number").replace("`int`", "a whole number")
+    return (
+        message.replace("`str`", "text")
+        .replace("`float`", "a number")
+        .replace("`int`", "a whole number")
+    )
 
 
 def _line_of(text: str, path: str, message: str) -> int | None:
@@ -224,12 +230,17 @@ def _strategy(table: CampaignTable) -> str:
     """Return sample, split, split-optimal, or the name of a mechanism for tuples."""
     own = [one.epsilon is not None for one in table.attributes]
     if table.strategy == "auto":
-        return "split" if len(table.attributes) == 1 or (all(own) and not table.epsilon) else "sample"
+        return (
+            "split" if len(table.attributes) == 1 or (all(own) and not table.epsilon) else "sample"
+        )
     kind = mechanisms().get(table.strategy)
     tuples = kind is not None and issubclass(kind, TupleMechanism)
     if table.strategy not in ("sample", *SPLITS) and not tuples:
         names = [name for name, kind in mechanisms().items() if issubclass(kind, TupleMechanism)]
-        raise _At("$.strategy", f"strategy is auto, sample, split, split-optimal, or one of {', '.join(names)}")
+        raise _At(
+            "$.strategy",
+            f"strategy is auto, sample, split, split-optimal, or one of {', '.join(names)}",
+        )
     return table.strategy
 
 
@@ -306,7 +317,7 @@ def _total(table: CampaignTable, strategy: str) -> float:
         total = float(needed)
         total = total if Fraction(total) >= needed else math.nextafter(total, math.inf)
     else:
-        raise _At("$.epsilon", "say what one report may cost: epsilon, for all or for each attribute")
+        raise _At("$.epsilon", "say what a report may cost: epsilon, for all or for each attribute")
     try:
         return checked_epsilon(total)
     except MurmurationError as problem:
@@ -439,7 +450,9 @@ def _repeated(
 
 
 def _graded(one: AttributeTable, question: Question) -> Mechanism:
-    semantics = one.semantics if isinstance(one.semantics, str) else tuple(map(tuple, one.semantics))
+    semantics = (
+        one.semantics if isinstance(one.semantics, str) else tuple(map(tuple, one.semantics))
+    )
     chosen = "graded-optimal" if one.mechanism == "auto" else one.mechanism
     return named(
         chosen,
@@ -457,6 +470,8 @@ def _tuple_cell(
         raise _At("$.strategy", f"{strategy} takes neither levels nor repeats: use sample or split")
     for place, one in enumerate(table.attributes):
         if one.mechanism != "auto" or one.epsilon or one.kind not in ("number", "category"):
-            raise _At(f"$.attributes[{place}]", f"{strategy} asks numbers and categories its own way")
+            raise _At(
+                f"$.attributes[{place}]", f"{strategy} asks numbers and categories its own way"
+            )
     domains = tuple(question.k or 0 for question in questions)
     return Cell(tuple(range(len(questions))), None, named(strategy, epsilon=total, domains=domains))

@@ -66,7 +66,7 @@ class Question:
     unit: str = ""
     labels: tuple[str, ...] = ()
     outside: str = CLAMP
-    """For numbers "clamp" or "refuse"; for a category "refuse", or the label that takes the rest."""
+    """For numbers "clamp" or "refuse"; for a category "refuse", or the label for the rest."""
     bins: int = 64
 
     def __post_init__(self) -> None:
@@ -160,7 +160,12 @@ class Question:
     def _shares(self, part: FrequencyEstimate, level: float) -> list[Figure]:
         columns = (part.value, part.stderr, *part.interval(level))
         rows = zip(self.labels, *(column.tolist() for column in columns), strict=True)
-        return [Figure(self.name, *row, part.n, part.epsilon, "share", part.note) for row in rows]
+        return [
+            Figure(
+                self.name, label, value, stderr, low, high, part.n, part.epsilon, "share", part.note
+            )
+            for label, value, stderr, low, high in rows
+        ]
 
     def _bins(self, tally: Tally) -> list[Figure]:
         """Return the fitted histogram: no interval, as smoothing has a bias that none covers."""

@@ -3,7 +3,7 @@
 A report is the campaign's digest, the version of this format, an id, and entries: for each the
 number of a cell and the octets of that cell's own report, all of them small integers.
 
-    JSON     {"digest": "...", "version": 1, "id": "<32 hex digits>", "entries": [[cell, octet, ...]]}
+    JSON     {"digest": "...", "version": 1, "id": "<32 hex>", "entries": [[cell, octet, ...]]}
              or a list of up to 10,000 of these
     binary   "MURMRPTS", version (2 bytes), digest (32), number of reports (4), all ids (16 each),
              all rows; little-endian. For one campaign.

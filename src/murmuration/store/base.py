@@ -64,7 +64,7 @@ class Merged:
 class Store(ABC):
     """A database with our tables."""
 
-    # --- what each kind of database does its own way -----------------------------------------------
+    # --- what each kind of database does its own way ---------------------------------------------
 
     @abstractmethod
     def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -100,7 +100,7 @@ class Store(ABC):
         """Write a statement in this database's words."""
         return sql
 
-    # --- schema ------------------------------------------------------------------------------------
+    # --- schema ----------------------------------------------------------------------------------
 
     def migrate(self, upto: int = NEWEST) -> None:
         """Bring the schema up to date; refuse one that a newer program made."""
@@ -123,7 +123,7 @@ class Store(ABC):
         """Return this collector's random name: whose tallies these are."""
         return str(self.execute("SELECT name FROM collector")[0][0])
 
-    # --- campaigns ---------------------------------------------------------------------------------
+    # --- campaigns -------------------------------------------------------------------------------
 
     def publish(self, campaign: str, digest: str, document: bytes) -> int:
         """Note a campaign as it is served now; a changed one is a new version."""
@@ -172,7 +172,7 @@ class Store(ABC):
                 self.execute("INSERT INTO collections (key, digest) VALUES (?, ?)", (key, digest))
             return key
 
-    # --- tallies and counts ------------------------------------------------------------------------
+    # --- tallies and counts ----------------------------------------------------------------------
 
     def add_tallies(self, key: int, tallies: Sequence[Tally]) -> None:
         """Add what new reports count to, inside the transaction that stores them."""
@@ -222,7 +222,7 @@ class Store(ABC):
         sql = "SELECT outcome, n FROM counts WHERE campaign = ? ORDER BY outcome"
         return {str(outcome): int(n) for outcome, n in self.execute(sql, (campaign,))}
 
-    # --- raw reports -------------------------------------------------------------------------------
+    # --- raw reports -----------------------------------------------------------------------------
 
     def reports(self, key: int) -> Iterator[tuple[Octets, list[bytes]]]:
         """Yield ids and rows in chunks, in the order of their ids; a scrubbed row is empty."""
@@ -239,7 +239,7 @@ class Store(ABC):
             yield ids, [bytes(row[1]) for row in found]
             last = bytes(found[-1][0])
 
-    # --- other collectors --------------------------------------------------------------------------
+    # --- other collectors ------------------------------------------------------------------------
 
     def merged(self, key: int) -> list[Merged]:
         """Return what other collectors have sent."""
@@ -254,7 +254,7 @@ class Store(ABC):
             (key, merged.source, merged.n, merged.tallies),
         )
 
-    # --- tokens ------------------------------------------------------------------------------------
+    # --- tokens ----------------------------------------------------------------------------------
 
     def tokens(self) -> list[Token]:
         """Return all tokens' hashes and what they allow."""

@@ -145,8 +145,9 @@ class PostgresStore(Store):
 
 
 def _copy_rows(ids: Octets, rows: Octets) -> bytes:
-    """Return reports in PostgreSQL's binary COPY format: for each row the number of fields, and
-    for each field its length and its bytes, big-endian.
+    """Return reports in PostgreSQL's binary COPY format.
+
+    For each row the number of fields, and for each field its length and its bytes, big-endian.
     """
     fields = np.dtype(
         [

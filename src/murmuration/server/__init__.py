@@ -1,0 +1,1 @@
+"""HTTP: the collector that devices send to and analysts read from."""

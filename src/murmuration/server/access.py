@@ -1,0 +1,77 @@
+"""Who may do what. Every route declares a policy; there is no route without one.
+
+    public    anybody
+    device    whoever holds a device's token, or anybody if the campaign's uploads are open
+    analyst   reads estimates and status
+    admin     merges tallies, reads raw state
+
+A higher role may do what a lower one may. A token is 32 random bytes and is stored as its SHA-256
+(a token is no password: it cannot be guessed, so a slow hash would gain nothing). It ends by
+itself. Rotation: a new token of the same name, while the old one goes on for a while.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Awaitable, Callable
+from secrets import token_urlsafe
+
+from murmuration.collect import Served
+from murmuration.errors import ParameterError
+from murmuration.server.problems import Problem
+from murmuration.store import Store, Token
+
+PUBLIC, DEVICE, ANALYST, ADMIN = "public", "device", "analyst", "admin"
+RANKS = {DEVICE: 1, ANALYST: 2, ADMIN: 3}
+PREFIX = "murmur_"
+DAY = 86_400
+REFRESH_SECONDS = 2.0
+
+
+def new_token(store: Store, role: str, name: str = "", campaign: str = "", days: float = 90) -> str:
+    """Make a token, keep its hash, and return it: this is the only time it is seen."""
+    if role not in RANKS:
+        raise ParameterError(f"a role is {', '.join(RANKS)}; got {role!r}")
+    if not 0 < days <= 3660:
+        raise ParameterError(f"a token lasts up to ten years; got {days!r} days")
+    text, now = PREFIX + token_urlsafe(32), int(time.time())
+    expires = now + max(1, round(days * DAY))
+    store.add_token(Token(hashed(text), name or role, role, campaign, now, expires))
+    return text
+
+
+def hashed(token: str) -> bytes:
+    """Return what is stored of a token."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+class Gate:
+    """Checks requests against policies; knows the tokens as they were a moment ago."""
+
+    def __init__(self, load: Callable[[], Awaitable[list[Token]]]) -> None:
+        self._load = load
+        self._tokens: dict[bytes, Token] = {}
+        self._loaded = -REFRESH_SECONDS
+
+    async def check(self, policy: str, header: str | None, served: Served | None) -> None:
+        """Let the request pass, or raise the problem."""
+        if policy == PUBLIC:
+            return
+        if policy == DEVICE and served is not None and served.campaign.terms.upload == "open":
+            return
+        token = await self._find(header)
+        if token is None or token.expires <= time.time():
+            raise Problem("unauthorized")
+        name = "" if served is None else served.campaign.name
+        if RANKS.get(token.role, 0) < RANKS[policy] or token.campaign not in ("", name):
+            raise Problem("forbidden")
+
+    async def _find(self, header: str | None) -> Token | None:
+        scheme, _, text = (header or "").partition(" ")
+        if scheme.lower() != "bearer" or not text.startswith(PREFIX):
+            return None
+        if time.monotonic() - self._loaded > REFRESH_SECONDS:
+            self._loaded = time.monotonic()  # others go on with what is known meanwhile
+            self._tokens = {token.hash: token for token in await self._load()}
+        return self._tokens.get(hashed(text.strip()))

@@ -1,0 +1,427 @@
+"""The collector's HTTP interface. `ROUTES` is all of it: address, policy, and what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+
+from murmuration import collect, report
+from murmuration.campaign import utc_now
+from murmuration.collect import Batch, Served
+from murmuration.errors import FormatError, MismatchError, MurmurationError, ParameterError
+from murmuration.merging import Sources
+from murmuration.report import CODES, FINE, REASONS, Upload
+from murmuration.server import access, body, figures, openapi
+from murmuration.server.access import ADMIN, ANALYST, DEVICE, PUBLIC, Gate
+from murmuration.server.ingest import MOST_WAITING, Ingest
+from murmuration.server.metrics import exposition
+from murmuration.server.problems import PROBLEMS, Problem, described, type_of
+from murmuration.store import Store, StoreError, StoreFullError
+
+log = logging.getLogger("murmuration.server")
+
+MOST_REQUESTS = 2000
+"""Requests that may be open at once."""
+LARGE = 1 << 18
+"""A body from this size on is read in a thread, so that others do not wait for it."""
+OCTETS = "application/octet-stream"
+
+_T = TypeVar("_T")
+Handler = Callable[["Collector", Request, Served | None], Awaitable[Response]]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """One report that was not counted."""
+
+    index: int
+    type: str
+    title: str
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What became of an upload; received = stored + len(failures)."""
+
+    received: int
+    stored: int
+    failures: list[Failure]
+
+
+class Collector:
+    """The state behind the routes: campaigns, the queue to the store, and a reader."""
+
+    def __init__(
+        self, store: Store, served: Sequence[Served], most_waiting: int = MOST_WAITING
+    ) -> None:
+        self.served = {one.campaign.name: one for one in served}
+        self.room = body.Room()
+        self.open_requests = 0
+        self.answers: Counter[tuple[str, int]] = Counter()
+        self.started = time.time()
+        self._store, self._most_waiting = store, most_waiting
+        self._reader = store.reader()
+        self._read_thread = ThreadPoolExecutor(1, thread_name_prefix="murmur-read")
+        self._parse_thread = ThreadPoolExecutor(1, thread_name_prefix="murmur-parse")
+        self.gate = Gate(partial(self.read, self._reader.tokens))
+
+    @asynccontextmanager
+    async def running(self, app: Starlette) -> AsyncIterator[None]:
+        """Start writing; at the end write what has arrived."""
+        del app
+        self.ingest = Ingest(self._store, self._most_waiting)
+        self.ingest.start()
+        try:
+            yield
+        finally:
+            await self.ingest.stop()
+            self._read_thread.shutdown(wait=True)
+            self._parse_thread.shutdown(wait=True)
+            self._reader.close()
+            self._store.close()
+
+    async def read(self, ask: Callable[..., _T], *values: Any) -> _T:
+        """Ask the reading connection, in its own thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._read_thread, partial(ask, *values))
+
+    # --- what devices use ----------------------------------------------------------------------
+
+    async def campaigns(self, request: Request, served: Served | None) -> Response:
+        """List the campaigns."""
+        del request, served
+        found = [
+            {
+                "campaign": name,
+                "version": one.version,
+                "digest": one.campaign.digest,
+                "purpose": one.campaign.terms.purpose,
+                "open": one.campaign.terms.accepts(utc_now()),
+            }
+            for name, one in self.served.items()
+        ]
+        return _json({"campaigns": found})
+
+    async def document(self, request: Request, served: Served | None) -> Response:
+        """Return the published campaign: all that a device needs."""
+        one = _known(served)
+        tag = f'"{one.campaign.digest[:32]}-{one.version}"'
+        headers = {"etag": tag, "cache-control": "public, max-age=60"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(one.document, headers=headers, media_type="application/json")
+
+    async def upload(self, request: Request, served: Served | None) -> Response:
+        """Take one report or many; answer when they are on the disk."""
+        one = _known(served)
+        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        if kind not in (report.JSON, report.BINARY):
+            raise Problem("unsupported-type", f"send {report.JSON} or {report.BINARY}")
+        with self.room.hold() as held:
+            data = await body.read(request, held)
+            try:
+                upload = await self._parsed(one, data, kind)
+            except FormatError as problem:
+                await self.ingest.submit(Batch(one, _nothing(one), unreadable=1))
+                raise Problem("unreadable-body", str(problem)) from None
+            if not one.campaign.terms.accepts(utc_now()):
+                upload.problems[upload.problems == FINE] = CODES["outside-window"]
+            await self.ingest.submit(Batch(one, upload))
+        return Response(_receipt(upload), media_type="application/json")
+
+    async def _parsed(self, served: Served, data: bytes, kind: str) -> Upload:
+        read = partial(report.read, served.campaign, data, kind, served.older)
+        if len(data) < LARGE:
+            return read()
+        return await asyncio.get_running_loop().run_in_executor(self._parse_thread, read)
+
+    # --- what analysts use -----------------------------------------------------------------------
+
+    async def estimates(self, request: Request, served: Served | None) -> Response:
+        """Read the crowd's answer as it is now."""
+        one = _known(served)
+        form = _form(request)
+        level, about = _level(request), request.query_params.get("about", "participants")
+        data = await self.read(partial(_estimates, self._reader, one, form, level, about))
+        return Response(data, media_type=figures.FORMATS[form])
+
+    async def status(self, request: Request, served: Served | None) -> Response:
+        """Say what has arrived and what became of it."""
+        del request
+        one = _known(served)
+        return _json(await self.read(status_of, self._reader, one))
+
+    # --- what admins and other collectors use ----------------------------------------------------
+
+    async def tally(self, request: Request, served: Served | None) -> Response:
+        """Return all tallies, by the collector that counted them."""
+        del request
+        one = _known(served)
+        found = await self.read(collect.sources, self._reader, one.campaign)
+        return Response(found.to_bytes(), media_type=OCTETS)
+
+    async def merge(self, request: Request, served: Served | None) -> Response:
+        """Take over another collector's tallies; sending them again changes nothing."""
+        one = _known(served)
+        with self.room.hold() as held:
+            data = await body.read(request, held)
+            try:
+                other = Sources.from_bytes(data, one.campaign)
+                news = await self.read(collect.merge_sources, self._reader, one, other)
+            except MismatchError as problem:
+                raise Problem("mismatched-tally", str(problem)) from None
+            except FormatError as problem:
+                raise Problem("unreadable-body", str(problem)) from None
+        return _json({"merged": news, "collectors": len(other.parts)})
+
+    # --- what machines use -----------------------------------------------------------------------
+
+    async def health(self, request: Request, served: Served | None) -> Response:
+        """Alive."""
+        del request, served
+        return _json({"status": "alive"})
+
+    async def ready(self, request: Request, served: Served | None) -> Response:
+        """Ready when the store answers and the queue has room."""
+        del request, served
+        await self.read(self._reader.collector_name)
+        return _json({"status": "ready", "waiting": self.ingest.reports_waiting})
+
+    async def metrics(self, request: Request, served: Served | None) -> Response:
+        """Numbers for Prometheus."""
+        del request, served
+        counts = {name: await self.read(self._reader.counts, name) for name in self.served}
+        return Response(exposition(self, counts), media_type="text/plain; version=0.0.4")
+
+    async def openapi(self, request: Request, served: Served | None) -> Response:
+        """Describe all this to programs."""
+        del request, served
+        return _json(openapi.described(ROUTES))
+
+    async def problem(self, request: Request, served: Served | None) -> Response:
+        """Explain a type of problem."""
+        del served
+        name = request.path_params["problem"]
+        if name not in PROBLEMS:
+            raise Problem("not-found")
+        return _json(described(name))
+
+
+@dataclass(frozen=True)
+class Route:
+    """One address: who may use it, and what answers."""
+
+    method: str
+    path: str
+    handler: Handler
+    policy: str
+    summary: str
+
+
+_ONE = "/v1/campaigns/{campaign}"
+ROUTES = (
+    Route("GET", "/v1/campaigns", Collector.campaigns, PUBLIC, "The campaigns that are collected"),
+    Route("GET", _ONE, Collector.document, PUBLIC, "What a device needs, laws included"),
+    Route("POST", f"{_ONE}/reports", Collector.upload, DEVICE, "Send reports"),
+    Route("GET", f"{_ONE}/estimates", Collector.estimates, ANALYST, "Estimates with intervals"),
+    Route("GET", f"{_ONE}/status", Collector.status, ANALYST, "What has arrived"),
+    Route("GET", f"{_ONE}/tally", Collector.tally, ADMIN, "All tallies, to be merged elsewhere"),
+    Route("POST", f"{_ONE}/tally", Collector.merge, ADMIN, "Merge another collector's tallies"),
+    Route("GET", "/health", Collector.health, PUBLIC, "Whether the process is alive"),
+    Route("GET", "/ready", Collector.ready, PUBLIC, "Whether it can take reports"),
+    Route("GET", "/metrics", Collector.metrics, ANALYST, "Prometheus metrics"),
+    Route("GET", "/v1/openapi.json", Collector.openapi, PUBLIC, "This interface, for programs"),
+    Route("GET", "/problems/{problem}", Collector.problem, PUBLIC, "What a type of problem means"),
+)
+
+
+def create_app(collector: Collector) -> Starlette:
+    """Return the ASGI application."""
+    routes = [
+        StarletteRoute(route.path, _endpoint(collector, route), methods=[route.method])
+        for route in ROUTES
+    ]
+    return Starlette(
+        routes=routes,
+        lifespan=collector.running,
+        exception_handlers={HTTPException: _http_problem, Exception: _internal},
+    )
+
+
+def _endpoint(collector: Collector, route: Route) -> Callable[[Request], Awaitable[Response]]:
+    """Wrap a handler: campaign, policy, one shape for problems, and a count of answers."""
+
+    async def answer(request: Request) -> Response:
+        collector.open_requests += 1
+        try:
+            if collector.open_requests > MOST_REQUESTS:
+                raise Problem("too-many-requests")
+            served = _served(collector, request)
+            await collector.gate.check(route.policy, request.headers.get("authorization"), served)
+            response = await route.handler(collector, request, served)
+        except Problem as problem:
+            response = problem.response()
+        except StoreFullError:
+            response = Problem("store-full").response()
+        except StoreError:
+            response = Problem("store-unavailable").response()
+        except ParameterError as problem:
+            response = Problem("bad-parameter", str(problem)).response()
+        except Exception as failure:
+            _note(route, failure)
+            response = Problem("internal").response()
+        finally:
+            collector.open_requests -= 1
+        collector.answers[route.path, response.status_code] += 1
+        return response
+
+    return answer
+
+
+def _note(route: Route, failure: BaseException) -> None:
+    """Log what failed and where in our code: no message, as it might repeat what was sent."""
+    trace = failure.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}"
+    log.error("%s %s failed: %s in %s", route.method, route.path, type(failure).__name__, where)
+
+
+def _served(collector: Collector, request: Request) -> Served | None:
+    name = request.path_params.get("campaign")
+    if name is None:
+        return None
+    served = collector.served.get(name)
+    if served is None:
+        raise Problem("unknown-campaign")
+    return served
+
+
+async def _http_problem(request: Request, failure: Exception) -> Response:
+    status = failure.status_code if isinstance(failure, HTTPException) else 500
+    names = {404: "not-found", 405: "method-not-allowed"}
+    response = Problem(names.get(status, "internal")).response()
+    if isinstance(failure, HTTPException) and failure.headers:
+        response.headers.update(failure.headers)
+    del request
+    return response
+
+
+async def _internal(request: Request, failure: Exception) -> Response:
+    del request
+    log.error("a request failed: %s", type(failure).__name__)
+    return Problem("internal").response()
+
+
+# --- small things --------------------------------------------------------------------------------
+
+
+def _known(served: Served | None) -> Served:
+    if served is None:
+        raise Problem("unknown-campaign")
+    return served
+
+
+def _json(data: Any) -> Response:
+    return Response(msgspec.json.encode(data), media_type="application/json")
+
+
+def _nothing(served: Served) -> Upload:
+    width = served.campaign.row_bytes
+    empty = np.zeros(0, dtype=np.uint8)
+    return Upload(empty.reshape(0, report.ID_BYTES), empty.reshape(0, width), empty)
+
+
+_FAILURES = [Failure(0, "", "")] + [
+    Failure(0, type_of(reason), title) for reason, title in REASONS.items()
+]
+
+
+def _receipt(upload: Upload) -> bytes:
+    """Return the answer to an upload: failures in the order of the request."""
+    failed = np.flatnonzero(upload.problems).tolist()
+    failures = [
+        Failure(place, _FAILURES[code].type, _FAILURES[code].title)
+        for place, code in zip(failed, upload.problems[failed].tolist(), strict=True)
+    ]
+    received = len(upload)
+    return msgspec.json.encode(Receipt(received, received - len(failures), failures))
+
+
+def _form(request: Request) -> str:
+    """Return the form that is asked for: by `format`, else by the Accept header."""
+    asked = request.query_params.get("format")
+    if asked is not None:
+        if asked not in figures.FORMATS:
+            raise Problem("bad-parameter", f"format is {', '.join(figures.FORMATS)}")
+        return asked
+    accepted = request.headers.get("accept", "*/*").lower()
+    for form, media in figures.FORMATS.items():
+        if media in accepted:
+            return form
+    if "*/*" in accepted or "application/*" in accepted:
+        return "json"
+    raise Problem("not-acceptable")
+
+
+def _level(request: Request) -> float:
+    try:
+        level = float(request.query_params.get("level", "0.95"))
+    except ValueError:
+        level = -1.0
+    if not 0 < level < 1:
+        raise Problem("bad-parameter", "level is between 0 and 1, such as 0.95")
+    return level
+
+
+def _estimates(store: Store, served: Served, form: str, level: float, about: str) -> bytes:
+    campaign = served.campaign
+    tallies = collect.total(store, campaign)
+    found = campaign.read(tallies, about, level)
+    if not found:
+        raise Problem("cohort-too-small", f"at least {campaign.terms.cohort:,} people are needed")
+    head = {
+        "campaign": campaign.name,
+        "version": served.version,
+        "digest": campaign.digest,
+        "people": campaign.people(tallies),
+        "level": level,
+        "about": about,
+    }
+    return figures.rendered(found, head, form)
+
+
+def status_of(store: Store, served: Served) -> dict[str, Any]:
+    """Return what has arrived, what became of it, and whether the books balance."""
+    campaign, counts = served.campaign, store.counts(served.campaign.name)
+    received = counts.pop("received", 0)
+    return {
+        "campaign": campaign.name,
+        "version": served.version,
+        "digest": campaign.digest,
+        "open": campaign.terms.accepts(utc_now()),
+        "cohort": campaign.terms.cohort,
+        "people_expected": campaign.terms.people,
+        "received": received,
+        "outcomes": counts,
+        "balanced": received == sum(counts.values()),
+        "merged_collectors": len(store.merged(served.key)),
+        "people": campaign.people(collect.total(store, campaign)),
+    }
+
+
+__all__ = ["ROUTES", "Collector", "MurmurationError", "Receipt", "access", "create_app"]

@@ -1,0 +1,101 @@
+"""Bodies, read with a limit on size (decompressed, while it streams), on time, and on all."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+from starlette.requests import ClientDisconnect, Request
+
+from murmuration.server.problems import Problem
+
+MOST_BYTES = 16 << 20
+"""Of one body, decompressed."""
+MOST_TOGETHER = 128 << 20
+"""Of all bodies that are being read or waiting."""
+SECONDS = 20.0
+GZIP = 16 + zlib.MAX_WBITS
+
+
+class Room:
+    """The memory that bodies may take together."""
+
+    def __init__(self, most: int = MOST_TOGETHER) -> None:
+        self._most = most
+        self.used = 0
+
+    @contextmanager
+    def hold(self) -> Iterator[Held]:
+        """Give back what was taken when the request ends."""
+        held = Held(self)
+        try:
+            yield held
+        finally:
+            self.used -= held.taken
+
+    def take(self, size: int) -> None:
+        """Take room, or say that there is none."""
+        if self.used + size > self._most:
+            raise Problem("overloaded")
+        self.used += size
+
+
+class Held:
+    """What one request has taken."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.taken = 0
+
+    def take(self, size: int) -> None:
+        """Take some more."""
+        self._room.take(size)
+        self.taken += size
+
+
+async def read(request: Request, held: Held, most: int = MOST_BYTES) -> bytes:
+    """Return the body, decompressed; refuse what is too large as soon as it is."""
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip", ""):
+        raise Problem("unsupported-type", "bodies are plain or gzip")
+    try:
+        async with asyncio.timeout(SECONDS):
+            parts = _gunzipped(request, most) if encoding == "gzip" else request.stream()
+            return await _gathered(parts, held, most)
+    except TimeoutError:
+        raise Problem("too-slow") from None
+    except ClientDisconnect:
+        raise Problem("unreadable-body") from None
+
+
+async def _gathered(parts: AsyncIterator[bytes], held: Held, most: int) -> bytes:
+    found, size = [], 0
+    async for part in parts:
+        size += len(part)
+        if size > most:
+            raise Problem("too-large")
+        held.take(len(part))
+        found.append(part)
+    return found[0] if len(found) == 1 else b"".join(found)
+
+
+async def _gunzipped(request: Request, most: int) -> AsyncIterator[bytes]:
+    """Decompress as it comes, never more at once than is still allowed."""
+    engine, size = zlib.decompressobj(GZIP), 0
+    try:
+        async for part in request.stream():
+            while part:
+                plain = engine.decompress(part, most - size + 1)
+                size += len(plain)
+                yield plain
+                if size > most:
+                    raise Problem("too-large")
+                if engine.eof and (engine.unused_data or engine.unconsumed_tail):
+                    raise Problem("unreadable-body", "there is more after the end of the gzip data")
+                part = engine.unconsumed_tail
+    except zlib.error:
+        raise Problem("unreadable-body", "the body is not gzip data") from None
+    if not engine.eof:
+        raise Problem("unreadable-body", "the gzip data is cut off")

@@ -1,0 +1,110 @@
+"""Group commit: uploads wait together for one transaction, and are answered after it.
+
+While a thread commits one group, the next one gathers; so the disk is asked as often as it can
+answer, and no more. What waits is bounded: beyond that, uploads are turned away at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+
+from murmuration.collect import Batch, commit
+from murmuration.server.problems import Problem
+from murmuration.store import Store, StoreError, StoreFullError
+
+MOST_WAITING = 200_000
+"""Reports that may wait for the store."""
+MOST_GROUP = 65_536
+"""Reports in one transaction."""
+
+
+class Ingest:
+    """The queue before the store, and the one thread that writes."""
+
+    def __init__(self, store: Store, most_waiting: int = MOST_WAITING) -> None:
+        self._store = store
+        self._most = most_waiting
+        self._waiting: deque[tuple[Batch, asyncio.Future[None]]] = deque()
+        self._arrived = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="murmur-store")
+        self._task: asyncio.Task[None] | None = None
+        self.reports_waiting = 0
+        self.commits = 0
+        self.commit_seconds = 0.0
+        self.failures = 0
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Write what has arrived, then end."""
+        while self._waiting:
+            await asyncio.sleep(0.01)
+        if self._task is not None:
+            self._task.cancel()
+        self._thread.shutdown(wait=True)
+
+    async def submit(self, batch: Batch) -> None:
+        """Return when the upload is committed; raise the problem if it is not."""
+        size = max(1, len(batch.upload))
+        if self.reports_waiting + size > self._most and self._waiting:
+            raise Problem("overloaded")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((batch, done))
+        self.reports_waiting += size
+        self._arrived.set()
+        await asyncio.shield(done)  # whoever hangs up has been counted all the same
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            while self._waiting:
+                group = self._next_group()
+                start = time.perf_counter()
+                try:
+                    batches = [batch for batch, _ in group]
+                    await loop.run_in_executor(self._thread, commit, self._store, batches)
+                    problem = None
+                except asyncio.CancelledError:
+                    raise
+                except BaseException as failure:
+                    problem = _problem_of(failure)
+                    self.failures += 1
+                self._settle(group, problem)
+                self.commits += 1
+                self.commit_seconds += time.perf_counter() - start
+
+    def _next_group(self) -> list[tuple[Batch, asyncio.Future[None]]]:
+        group, size = [self._waiting.popleft()], 0
+        size = len(group[0][0].upload)
+        while self._waiting and size + len(self._waiting[0][0].upload) <= MOST_GROUP:
+            group.append(self._waiting.popleft())
+            size += len(group[-1][0].upload)
+        return group
+
+    def _settle(
+        self, group: list[tuple[Batch, asyncio.Future[None]]], problem: Problem | None
+    ) -> None:
+        for batch, done in group:
+            self.reports_waiting -= max(1, len(batch.upload))
+            if done.cancelled():
+                continue
+            if problem is None:
+                done.set_result(None)
+            else:
+                done.set_exception(problem)
+                done.exception()  # whoever hung up does not fetch it
+
+
+def _problem_of(failure: BaseException) -> Problem:
+    if isinstance(failure, StoreFullError):
+        return Problem("store-full")
+    if isinstance(failure, StoreError):
+        return Problem("store-unavailable")
+    return Problem("internal")

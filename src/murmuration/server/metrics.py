@@ -1,0 +1,40 @@
+"""Numbers for Prometheus, in its text format. Nothing about a single person or request."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from murmuration.server.app import Collector
+
+
+def exposition(collector: Collector, counts: Mapping[str, Mapping[str, int]]) -> str:
+    """Return all metrics; what became of reports comes from the store, so it survives restarts."""
+    lines = ["# TYPE murmur_reports_total counter"]
+    lines += [
+        f'murmur_reports_total{{campaign="{campaign}",outcome="{outcome}"}} {n}'
+        for campaign, found in counts.items()
+        for outcome, n in found.items()
+    ]
+    lines.append("# TYPE murmur_requests_total counter")
+    lines += [
+        f'murmur_requests_total{{route="{route}",status="{status}"}} {n}'
+        for (route, status), n in sorted(collector.answers.items())
+    ]
+    ingest = collector.ingest
+    singles = {
+        "murmur_reports_waiting gauge": ingest.reports_waiting,
+        "murmur_commits_total counter": ingest.commits,
+        "murmur_commit_failures_total counter": ingest.failures,
+        "murmur_commit_seconds_total counter": ingest.commit_seconds,
+        "murmur_open_requests gauge": collector.open_requests,
+        "murmur_body_bytes gauge": collector.room.used,
+        "murmur_peak_memory_bytes gauge": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        "murmur_uptime_seconds gauge": time.time() - collector.started,
+    }
+    for name, value in singles.items():
+        lines += [f"# TYPE {name}", f"{name.split()[0]} {value}"]
+    return "\n".join(lines) + "\n"

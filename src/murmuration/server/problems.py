@@ -1,0 +1,70 @@
+"""One shape for everything that goes wrong: RFC 9457, with a type that a program can read.
+
+`PROBLEMS` is the whole list; a problem that is not in it cannot be answered. Details never repeat
+what was sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from murmuration.report import REASONS
+
+MEDIA_TYPE = "application/problem+json"
+
+PROBLEMS: dict[str, tuple[int, str]] = {
+    **{reason: (422, title) for reason, title in REASONS.items()},
+    "unreadable-body": (400, "The body cannot be read as reports, or as a tally."),
+    "unsupported-type": (415, "This media type or encoding is not read here."),
+    "too-large": (413, "The body, decompressed, is larger than is accepted."),
+    "too-slow": (408, "The body did not arrive in time."),
+    "unauthorized": (401, "A valid token is needed: Authorization: Bearer ..."),
+    "forbidden": (403, "This token does not allow that."),
+    "unknown-campaign": (404, "There is no campaign of that name here."),
+    "not-found": (404, "There is nothing here."),
+    "method-not-allowed": (405, "This method is not for this address."),
+    "not-acceptable": (406, "Estimates come as JSON, CSV or Parquet."),
+    "bad-parameter": (422, "A parameter of the address is not one that is understood."),
+    "cohort-too-small": (409, "Too few people have answered for anything to be shown."),
+    "mismatched-tally": (409, "This tally is of another campaign, or older than what is known."),
+    "too-many-requests": (429, "More requests are open than can be served. Try again."),
+    "overloaded": (503, "The queue to the store is full. Try again."),
+    "store-unavailable": (503, "The store cannot be reached. Try again."),
+    "store-full": (507, "The disk is full. It goes on by itself when there is room."),
+    "internal": (500, "Something went wrong here. It was noted without the request."),
+}
+RETRY_AFTER = {"too-many-requests": 1, "overloaded": 1, "store-unavailable": 2, "store-full": 10}
+
+
+class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
+    """Raised anywhere in a request; answered in the one shape."""
+
+    def __init__(self, name: str, detail: str = "") -> None:
+        super().__init__(name)
+        self.name, self.detail = name, detail
+
+    def response(self) -> Response:
+        """Return the answer."""
+        status, _ = PROBLEMS[self.name]
+        headers = {}
+        if self.name in RETRY_AFTER:
+            headers["retry-after"] = str(RETRY_AFTER[self.name])
+        if status == 401:
+            headers["www-authenticate"] = "Bearer"
+        body = msgspec.json.encode(described(self.name, self.detail))
+        return Response(body, status, headers, MEDIA_TYPE)
+
+
+def type_of(name: str) -> str:
+    """Return the type: an address under which this collector explains it."""
+    return f"/problems/{name}"
+
+
+def described(name: str, detail: str = "") -> dict[str, Any]:
+    """Return a problem as RFC 9457 has it."""
+    status, title = PROBLEMS[name]
+    problem = {"type": type_of(name), "title": title, "status": status}
+    return {**problem, "detail": detail} if detail else problem

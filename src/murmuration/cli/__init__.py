@@ -19,6 +19,7 @@ from murmuration.cli.mechanisms import mechanisms
 from murmuration.cli.output import errors
 from murmuration.cli.plan import plan
 from murmuration.cli.plan_graded import graded as plan_graded
+from murmuration.cli.serve import serve
 from murmuration.cli.tuples import tuples
 from murmuration.errors import MurmurationError
 
@@ -45,7 +46,7 @@ def _options(
     """Collect and analyse data under exact local differential privacy."""
 
 
-for command in (mechanisms, audit, demo, tuples, learn):
+for command in (mechanisms, audit, demo, tuples, learn, serve):
     app.command()(command)
 
 Command = Callable[..., None]

@@ -1,0 +1,87 @@
+"""`murmur serve`: start the collector of one or more campaigns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from murmuration import campaign_file
+from murmuration.campaign import Campaign
+from murmuration.cli.output import console
+from murmuration.errors import ParameterError
+from murmuration.store import Store, open_store
+
+STORE_HELP = "sqlite:///FILE (or just a path), or postgresql://..."
+
+
+def serve(
+    files: Annotated[list[Path], typer.Argument(help="Campaign files.")],
+    store: Annotated[
+        str, typer.Option(help=f"{STORE_HELP}. Default: NAME.db beside the file.")
+    ] = "",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8750,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Processes; more than one needs PostgreSQL.")
+    ] = 1,
+    certificate: Annotated[Path | None, typer.Option(help="TLS certificate (PEM).")] = None,
+    key: Annotated[Path | None, typer.Option(help="TLS key (PEM).")] = None,
+    plain_http: Annotated[
+        bool,
+        typer.Option("--plain-http", help="Allow plain HTTP beyond this machine (behind a proxy)."),
+    ] = False,
+) -> None:
+    """Collect reports over HTTP: answered when they are on the disk, counted once.
+
+    Listens on this machine only, unless told otherwise. Ctrl-C ends it after writing what arrived.
+    """
+    run, address_of = _server()
+    campaigns = [campaign_file.load(path) for path in files]
+    names = [campaign.name for campaign in campaigns]
+    if len(set(names)) != len(names):
+        raise ParameterError("two of these campaigns have the same name")
+    where = store or str(files[0].with_name(f"{names[0]}.db"))
+    address = address_of(host, port, certificate, key, plain_http)
+    address.check()
+    opened = open_store(where)
+    try:
+        for campaign in campaigns:
+            _introduce(campaign, address.url)
+        _hand_out(opened)
+    finally:
+        opened.close()
+    run(campaigns, where, address, workers)
+
+
+def _server() -> tuple[Any, Any]:
+    """Import the server, or say how to install it."""
+    try:
+        from murmuration.server.run import Address
+        from murmuration.server.workers import run
+    except ModuleNotFoundError as problem:
+        raise ParameterError(
+            f"the collector needs {problem.name}: pip install 'murmuration[server]'"
+        ) from None
+    return run, Address
+
+
+def _introduce(campaign: Campaign, url: str) -> None:
+    loss = campaign.loss()
+    console.print(
+        f"[bold]{campaign.name}[/]: {url}/v1/campaigns/{campaign.name}\n"
+        f"  a report costs {loss.epsilon:.6g} of {campaign.epsilon:g} (exact); "
+        f"digest {campaign.digest[:16]}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _hand_out(store: Store) -> None:
+    """Print an admin's token, once, when the store has no token yet."""
+    from murmuration.server.workers import first_token
+
+    token = first_token(store)
+    if token is not None:
+        console.print(f"  admin token, shown this once: {token}", highlight=False, soft_wrap=True)

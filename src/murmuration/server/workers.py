@@ -1,0 +1,104 @@
+"""Run the collector: in this process, or in several that share one PostgreSQL store."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.context import SpawnProcess
+from types import FrameType
+
+import uvicorn
+import uvloop
+
+from murmuration import collect
+from murmuration.campaign import Campaign
+from murmuration.campaign_document import publish, read
+from murmuration.errors import ParameterError
+from murmuration.server.app import Collector
+from murmuration.server.run import Address, configured, log_to_stderr
+from murmuration.store import Store, open_store
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that a worker process needs; campaigns travel as published."""
+
+    store: str
+    documents: tuple[bytes, ...]
+    address: Address
+
+
+def run(campaigns: Sequence[Campaign], store: str, address: Address, workers: int = 1) -> None:
+    """Listen until told to stop."""
+    address.check()
+    if workers > 1 and not store.startswith("postgres"):
+        raise ParameterError("several workers need PostgreSQL: a SQLite file has one writer")
+    settings = Settings(store, tuple(publish(campaign) for campaign in campaigns), address)
+    listener = listening(address)
+    if workers == 1:
+        _serve(settings, listener)
+    else:
+        _supervise(settings, listener, workers)
+
+
+def listening(address: Address) -> socket.socket:
+    """Bind the address, so that a port in use is found before anything starts."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM
+        )[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+    except OSError as problem:
+        raise ParameterError(f"cannot listen on {address.host}:{address.port}: {problem}") from None
+    listener.set_inheritable(True)
+    return listener
+
+
+def _serve(settings: Settings, listener: socket.socket) -> None:
+    """Serve in this process until a signal ends it."""
+    log_to_stderr()
+    store = open_store(settings.store)
+    served = [collect.serve(store, read(document)) for document in settings.documents]
+    server = uvicorn.Server(configured(Collector(store, served), settings.address))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(server.serve(sockets=[listener]))
+
+
+def _supervise(settings: Settings, listener: socket.socket, workers: int) -> None:
+    """Keep so many processes going; one that dies is replaced."""
+    context = multiprocessing.get_context("spawn")
+    stopping = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stopping.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+    def started() -> SpawnProcess:
+        process = context.Process(target=_serve, args=(settings, listener))
+        process.start()
+        return process
+
+    running = [started() for _ in range(workers)]
+    while not stopping.wait(0.5):
+        running = [one if one.is_alive() else started() for one in running]
+    for process in running:
+        process.terminate()
+    for process in running:
+        process.join()
+
+
+def first_token(store: Store) -> str | None:
+    """Return a new admin's token if there is none at all, so that somebody can read."""
+    from murmuration.server.access import ADMIN, new_token
+
+    return None if store.tokens() else new_token(store, ADMIN, "first")

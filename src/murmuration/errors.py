@@ -9,7 +9,9 @@
     ├── EmptyError         an estimate from no reports
     ├── SourceError        randomness from a source that is not ours
     ├── CampaignError      a mistake in a campaign file, with its line
-    └── PromiseError       a device was asked to use a law whose exact loss exceeds epsilon
+    ├── PromiseError       a device was asked to use a law whose exact loss exceeds epsilon
+    ├── BudgetError        a report would cost more than the person or the campaign allows
+    └── LedgerError        the record of what was spent cannot be read or written
 
 Messages name the rule that was broken and what to do. They repeat what the caller typed as a
 parameter and what came over the wire, but never a private value: errors end up in logs.
@@ -59,3 +61,15 @@ class CampaignError(MurmurationError, ValueError):
         place = source if line is None else f"{source}, line {line}"
         super().__init__(f"{place}: {message}" if place else message)
         self.source, self.line = source, line
+
+
+class BudgetError(MurmurationError):
+    """A charge beyond a limit: nothing is sent. `reason` says whose: "lifetime" or "campaign"."""
+
+    def __init__(self, message: str, reason: str = "lifetime") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class LedgerError(MurmurationError):
+    """A ledger that is missing, locked, or on a full disk: nothing is sent."""

@@ -1,0 +1,13 @@
+"""What runs on a person's device: the ledger of what was spent and sent.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     ledger = Ledger(f"{folder}/ledger.db", lifetime=1.0)
+...     entry = ledger.charge("phones", "d1", "survey", 0.4, None, b"report", b"id-1")
+...     ledger.spent(), ledger.remaining(), [one.report for one in ledger.pending()]
+(0.4, 0.6, [b'report'])
+"""
+
+from murmuration.device.ledger import Entry, Ledger, Memo
+
+__all__ = ["Entry", "Ledger", "Memo"]

@@ -1,0 +1,665 @@
+"""The device's ledger: never less spent than sent, whatever dies and whoever races."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from murmuration import system_rng
+from murmuration.device import Entry, Ledger, Memo
+from murmuration.errors import (
+    BudgetError,
+    FormatError,
+    LedgerError,
+    MismatchError,
+    MurmurationError,
+    ParameterError,
+)
+from murmuration.mechanisms.memoised import Memoised
+
+CANARY = b"the-true-value-of-a-person"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+def charge(ledger: Ledger, number: int, cost: Fraction | float = 0.1, **other) -> Entry:
+    """Charge report `number`, a question and a round of its own unless told otherwise."""
+    given = {
+        "campaign": "phones",
+        "digest": "d1",
+        "purpose": "survey",
+        "cost": cost,
+        "limit": None,
+        "report": b"report %d" % number,
+        "report_id": b"id %d" % number,
+        "round": str(number),
+    }
+    return ledger.charge(**(given | other))
+
+
+def start(script: str, *arguments: object) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(script: str, *arguments: object) -> int:
+    with start(script, *arguments) as child:
+        child.communicate()
+    return child.returncode
+
+
+# --- limits ----------------------------------------------------------------------------------
+
+
+def test_ten_tenths_are_one_and_the_eleventh_is_refused(path: Path) -> None:
+    ledger = Ledger(path, lifetime=1.0)
+    for number in range(10):
+        charge(ledger, number)
+    assert (ledger.spent(), ledger.remaining()) == (1.0, 0.0)
+    for cost in (0.1, 1e-300, Fraction(1, 10**40), math.inf):
+        with pytest.raises(BudgetError) as refused:
+            charge(ledger, 10, cost)
+        assert refused.value.reason == "lifetime"
+    assert len(ledger.entries()) == 10
+    assert charge(ledger, 11, 0.0).epsilon == 0.0
+
+
+@pytest.mark.parametrize("cost", [0.1, 0.3, 0.7, Fraction(1, 3), np.float64(0.1)])
+def test_sums_do_not_drift(path: Path, cost) -> None:
+    """30 charges against exactly their sum: all allowed, and nothing beyond."""
+    exact = cost if isinstance(cost, Fraction) else Fraction(str(float(cost)))
+    ledger = Ledger(path)
+    for number in range(30):
+        charge(ledger, number, cost, limit=30 * exact)
+    with pytest.raises(BudgetError):
+        charge(ledger, 30, Fraction(1, 10**30), limit=30 * exact)
+    assert sum(entry.cost for entry in ledger.entries()) == 30 * exact
+
+
+def test_the_lifetime_is_over_all_campaigns(path: Path) -> None:
+    ledger = Ledger(path, lifetime=2.0)
+    charge(ledger, 1, 1.0, campaign="a", limit=1.0)
+    with pytest.raises(BudgetError) as refused:
+        charge(ledger, 2, 0.5, campaign="a", limit=1.0)
+    assert refused.value.reason == "campaign"
+    charge(ledger, 3, 0.75, campaign="b", limit=1.0)
+    with pytest.raises(BudgetError) as refused:
+        charge(ledger, 4, 0.75, campaign="c", limit=1.0)
+    assert refused.value.reason == "lifetime"
+    assert (ledger.spent("a"), ledger.spent("b"), ledger.spent("c")) == (1.0, 0.75, 0.0)
+    assert ledger.remaining() == 0.25
+    assert pickle.loads(pickle.dumps(refused.value)).reason == "lifetime"  # noqa: S301
+
+
+def test_only_the_person_raises_the_lifetime(path: Path) -> None:
+    assert Ledger(path).lifetime is None
+    assert Ledger(path, lifetime=3.0).lifetime == 3.0
+    ledger = Ledger(path, lifetime=5.0)  # what a campaign's code might try
+    assert ledger.lifetime == 3.0
+    with pytest.raises(ParameterError, match="raise_lifetime"):
+        ledger.set_lifetime(3.5)
+    ledger.set_lifetime(2.0)
+    assert Ledger(path).lifetime == 2.0
+    ledger.raise_lifetime(4.0)
+    assert Ledger(path).lifetime == 4.0
+    with pytest.raises(ParameterError, match="set_lifetime"):
+        ledger.raise_lifetime(1.0)
+    ledger.raise_lifetime(None)
+    assert (ledger.lifetime, ledger.remaining()) == (None, None)
+
+
+def test_a_limit_below_what_is_spent_stops_everything(path: Path) -> None:
+    ledger = Ledger(path)
+    charge(ledger, 1, 1.0)
+    ledger.set_lifetime(0.5)
+    assert ledger.remaining() == 0.0
+    with pytest.raises(BudgetError):
+        charge(ledger, 2, 0.0)
+
+
+def test_an_infinite_cost_needs_the_absence_of_limits(path: Path) -> None:
+    ledger = Ledger(path)
+    with pytest.raises(BudgetError) as refused:
+        charge(ledger, 1, math.inf, limit=1000.0)
+    assert refused.value.reason == "campaign"
+    assert charge(ledger, 1, math.inf).cost == math.inf
+    charge(ledger, 2, 1.0)
+    assert Ledger(path).spent() == math.inf
+    ledger.set_lifetime(10.0)
+    assert ledger.remaining() == 0.0
+    with pytest.raises(BudgetError):
+        charge(ledger, 3, 0.0)
+
+
+@pytest.mark.parametrize("cost", [-0.1, math.nan, True, "1", None, -math.inf])
+def test_costs_and_limits_are_numbers(path: Path, cost) -> None:
+    ledger = Ledger(path)
+    with pytest.raises(ParameterError):
+        charge(ledger, 1, cost)
+    if cost is not None:
+        with pytest.raises(ParameterError):
+            charge(ledger, 1, 0.1, limit=cost)
+        with pytest.raises(ParameterError):
+            Ledger(path, lifetime=cost)
+    with pytest.raises(ParameterError, match="None"):
+        ledger.set_lifetime(math.inf)
+    assert ledger.entries() == []
+
+
+# --- reports ---------------------------------------------------------------------------------
+
+
+def test_a_retry_sends_the_same_bytes(path: Path) -> None:
+    ledger = Ledger(path, lifetime=0.1)
+    assert ledger.find("d1", "7") is None
+    made = charge(ledger, 7)
+    again = charge(ledger, 8, report=b"fresh noise", round="7")
+    assert again == made == Ledger(path).find("d1", "7") == ledger.pending()[0]
+    assert made.report == b"report 7"
+    assert ledger.spent() == 0.1
+    assert ledger.find("d2", "7") is None
+    assert ledger.find("d1") is None
+
+
+def test_an_entry_says_what_was_sent(path: Path) -> None:
+    made = charge(Ledger(path), 1, 0.25)
+    assert (made.campaign, made.digest, made.purpose, made.round) == ("phones", "d1", "survey", "1")
+    assert (made.cost, made.epsilon, made.outcome) == (Fraction(1, 4), 0.25, None)
+    assert made.made_at.endswith("+00:00")
+    assert Ledger(path).entries() == [made]
+
+
+def test_acknowledged_reports_are_not_sent_again_and_stay_charged(path: Path) -> None:
+    ledger = Ledger(path)
+    for number in range(3):
+        charge(ledger, number)
+    assert ledger.acknowledge(b"id 0", "stored").outcome == "stored"
+    assert ledger.acknowledge(b"id 0", "duplicate").outcome == "stored"
+    assert ledger.acknowledge(b"id 1", "refused:closed").outcome == "refused:closed"
+    assert [entry.report_id for entry in ledger.pending()] == [b"id 2"]
+    assert ledger.spent() == 0.3
+    for wrong in ("", "refused:", "lost", "refused"):
+        with pytest.raises(ParameterError, match="outcome"):
+            ledger.acknowledge(b"id 2", wrong)
+    with pytest.raises(ParameterError, match="no report"):
+        ledger.acknowledge(b"id 9", "stored")
+
+
+def test_forgotten_bytes_are_gone_and_their_cost_is_not(path: Path) -> None:
+    ledger = Ledger(path)
+    for number in range(3):
+        charge(ledger, number, report=b"some-report-bytes-%d" % number)
+    ledger.acknowledge(b"id 0", "stored")
+    ledger.acknowledge(b"id 1", "refused:late")
+    assert ledger.forget_sent() == 2
+    assert ledger.forget_sent() == 0
+    assert [entry.report for entry in ledger.entries()] == [None, None, b"some-report-bytes-2"]
+    assert ledger.spent() == 0.3
+    assert b"some-report-bytes-0" not in path.read_bytes()
+    assert ledger.find("d1", "0").report is None
+
+
+def test_report_ids_and_bytes_are_checked(path: Path) -> None:
+    ledger = Ledger(path)
+    charge(ledger, 1)
+    with pytest.raises(ParameterError, match="already in use"):
+        charge(ledger, 1, round="2")
+    for wrong in ({"report": 3}, {"report_id": "id"}, {"report": "text"}):
+        with pytest.raises(ParameterError, match="must be bytes"):
+            charge(ledger, 2, **wrong)
+    assert len(ledger.entries()) == 1
+
+
+# --- permanent answers -----------------------------------------------------------------------
+
+
+def memo(value: bytes, answer: bytes = b"\x03", cost: float = 2.0, attribute: str = "os") -> Memo:
+    return Memo(attribute, value, answer, cost)
+
+
+def test_a_value_is_paid_for_once(path: Path) -> None:
+    ledger = Ledger(path, lifetime=4.0)
+    assert ledger.recall("d1", "os", CANARY) is None
+    assert charge(ledger, 1, 0, memos=[memo(CANARY)]).epsilon == 2.0
+    assert Ledger(path).recall("d1", "os", CANARY) == b"\x03"
+    for number in range(2, 6):
+        assert charge(ledger, number, 0, memos=[memo(CANARY)]).epsilon == 0.0
+    assert charge(ledger, 6, 0, memos=[memo(b"another")]).epsilon == 2.0
+    assert ledger.spent() == 4.0
+    with pytest.raises(BudgetError):
+        charge(ledger, 7, 0, memos=[memo(b"a third")])
+    assert ledger.recall("d1", "os", b"a third") is None
+    charge(ledger, 8, 0, memos=[memo(CANARY)])
+
+
+def test_questions_and_attributes_have_answers_of_their_own(path: Path) -> None:
+    ledger = Ledger(path)
+    both = [memo(b"x"), memo(b"x", attribute="browser", answer=b"\x01", cost=1.0)]
+    assert charge(ledger, 1, 0.5, memos=both).epsilon == 3.5
+    assert charge(ledger, 2, 0.5, memos=both).epsilon == 0.5
+    assert charge(ledger, 3, 0, digest="d2", memos=both[:1]).epsilon == 2.0
+    assert ledger.recall("d1", "browser", b"x") == b"\x01"
+    # Lengths are part of the key: no two (digest, attribute, value) run together.
+    assert ledger.recall("d1o", "s", b"x") is None
+
+
+def test_a_second_permanent_answer_is_refused(path: Path) -> None:
+    """Two processes drew one each: a report on the loser's would be a second permanent answer."""
+    ledger = Ledger(path)
+    charge(ledger, 1, 0, memos=[memo(CANARY)])
+    with pytest.raises(MismatchError) as refused:
+        charge(ledger, 2, 0, memos=[memo(CANARY, answer=b"\x04")])
+    assert CANARY.decode() not in str(refused.value)
+    assert CANARY.decode() not in repr(memo(CANARY))
+    assert len(ledger.entries()) == 1
+    with pytest.raises(ParameterError, match="must be bytes"):
+        ledger.recall("d1", "os", 3)
+
+
+def test_a_refused_charge_keeps_no_answer(path: Path) -> None:
+    ledger = Ledger(path, lifetime=1.0)
+    with pytest.raises(BudgetError):
+        charge(ledger, 1, 0, memos=[memo(CANARY)])
+    assert ledger.recall("d1", "os", CANARY) is None
+    assert ledger.find("d1", "1") is None
+
+
+def test_a_memoised_question_asked_every_day(path: Path) -> None:
+    """The loop that a device runs: recall or draw, repeat, charge, send what the entry holds."""
+    m, ledger, rng = Memoised(1.0, 8, 2.0), Ledger(path, lifetime=4.0), system_rng()
+    answers = {3: set(), 5: set()}
+    for day in range(12):
+        value = 5 if day >= 9 else 3
+        known = ledger.recall(m.fingerprint, "os", b"%d" % value)
+        answer = m.remember([value], rng) if known is None else m.unpack(known)
+        kept = Memo("os", b"%d" % value, m.pack(answer), m.permanent)
+        report = m.pack(m.repeat(answer, rng))
+        entry = charge(ledger, day, 0, report=report, digest=m.fingerprint, memos=[kept])
+        assert entry.epsilon == (2.0 if day in (0, 9) else 0.0)
+        answers[value].add(int(answer[0]))
+    assert [len(drawn) for drawn in answers.values()] == [1, 1]
+    assert ledger.spent() == 4.0
+
+
+def test_no_true_value_is_in_any_file(path: Path) -> None:
+    ledger = Ledger(path)
+    code = ended(
+        """
+        import os, sqlite3, sys
+        from murmuration.device import Ledger, Memo, ledger as module
+        class Halting(sqlite3.Connection):
+            def execute(self, sql, *values):
+                if sql == "COMMIT":
+                    os._exit(0)  # leaves the journal behind
+                return super().execute(sql, *values)
+        connect = sqlite3.connect
+        module.sqlite3.connect = lambda *a, **k: connect(*a, factory=Halting, **k)
+        ledger = Ledger.__new__(Ledger)
+        ledger.path = module.Path(sys.argv[1])
+        memos = [Memo("os", sys.argv[2].encode(), b"4", 2.0)]
+        ledger.charge("phones", "d1", "survey", 0, None, b"r", b"i", memos=memos)
+        """,
+        path,
+        CANARY.decode(),
+    )
+    assert code == 0
+    assert sorted(file.name for file in path.parent.iterdir()) == ["ledger.db", "ledger.db-journal"]
+    assert all(CANARY not in file.read_bytes() for file in path.parent.iterdir())
+    charge(ledger, 1, 0, memos=[memo(CANARY)])
+    assert all(CANARY not in file.read_bytes() for file in path.parent.iterdir())
+    assert ledger.recall("d1", "os", CANARY) == b"\x03"
+
+
+# --- what dies, and who races ----------------------------------------------------------------
+
+KILLED = """
+    import os, signal, sqlite3, sys
+    from murmuration.device import Ledger, Memo, ledger as module
+    path, point = sys.argv[1:]
+    def die():
+        os.kill(os.getpid(), signal.SIGKILL)
+    class Dying(sqlite3.Connection):
+        def execute(self, sql, *values):
+            if point == "begun" and sql.startswith("INSERT INTO entry"):
+                die()
+            if point == "inserted" and sql == "COMMIT":
+                die()
+            done = super().execute(sql, *values)
+            if point == "committed" and sql == "COMMIT":
+                die()
+            return done
+    ledger = Ledger(path)
+    connect = sqlite3.connect
+    module.sqlite3.connect = lambda *a, **k: connect(*a, factory=Dying, **k)
+    memos = [Memo("os", b"value", b"3", 0.25)]
+    ledger.charge("phones", "d1", "survey", 0.5, None, b"the bytes", b"id", memos=memos)
+    die()  # charged, not sent
+"""
+
+
+@pytest.mark.parametrize("point", ["begun", "inserted", "committed", "returned"])
+def test_a_killed_device_has_charged_all_or_nothing(path: Path, point: str) -> None:
+    ledger = Ledger(path, lifetime=1.0)
+    assert ended(KILLED, path, point) == -signal.SIGKILL
+    if point in ("begun", "inserted"):
+        assert (ledger.spent(), ledger.pending()) == (0.0, [])
+        assert ledger.recall("d1", "os", b"value") is None
+    else:
+        assert ledger.spent() == 0.75
+        assert [entry.report for entry in ledger.pending()] == [b"the bytes"]
+        assert ledger.recall("d1", "os", b"value") == b"3"
+        assert ledger.find("d1").report_id == b"id"
+    charge(ledger, 1)  # and the ledger goes on
+
+
+SENDING = """
+    import sys
+    from murmuration.device import Ledger
+    ledger = Ledger(sys.argv[1])
+    for number in range(100_000):
+        name = b"%d" % number
+        entry = ledger.charge("c", "d", "p", 0.1, None, b"bytes " + name, name, str(number))
+        print(number, flush=True)  # "sent"
+"""
+
+
+def test_what_was_sent_before_a_kill_is_charged(path: Path) -> None:
+    ledger, sent = Ledger(path), -1
+    for wait in (0.05, 0.11, 0.17):
+        with start(SENDING, path) as child:
+            first = int(child.stdout.readline())
+            time.sleep(wait)
+            child.kill()
+            sent = max([sent, first, *map(int, child.stdout.read().split())])
+        charged = [int(entry.report_id) for entry in ledger.entries()]
+        assert charged == list(range(len(charged)))
+        assert len(charged) in (sent + 1, sent + 2)
+        assert all(entry.report == b"bytes " + entry.report_id for entry in ledger.pending())
+
+
+RACING = """
+    import pathlib, sys, time
+    from murmuration.device import Ledger
+    from murmuration.errors import BudgetError
+    path, name = sys.argv[1:]
+    ledger = Ledger(path)
+    pathlib.Path(path + name).touch()
+    while not pathlib.Path(path + "go").exists():
+        pass
+    wins = 0
+    for turn in range(20):
+        try:
+            report_id = f"{name} {turn}".encode()
+            ledger.charge("c", "d", "p", 0.1, None, b"r", report_id, report_id.decode())
+            wins += 1
+        except BudgetError:
+            pass
+    print(wins)
+"""
+
+
+@pytest.mark.parametrize("left", [1, 13])
+def test_processes_race_for_the_last_of_the_budget(path: Path, left: int) -> None:
+    ledger = Ledger(path, lifetime=Fraction(left, 10))
+    racers = [start(RACING, path, name) for name in "ab"]
+    while not all(Path(f"{path}{name}").exists() for name in "ab"):
+        assert all(racer.poll() is None for racer in racers)
+        time.sleep(0.01)
+    Path(f"{path}go").touch()
+    wins = [int(racer.communicate()[0]) for racer in racers]
+    assert sum(wins) == left == len(ledger.entries())
+    assert ledger.remaining() == 0.0
+
+
+def test_threads_race_for_one_question_and_for_the_budget(path: Path) -> None:
+    ledger, made, refused = Ledger(path, lifetime=1.0), [], []
+
+    def run(number: int) -> None:
+        made.append(charge(ledger, number, round="the same"))
+        try:
+            charge(Ledger(path), 100 + number, 0.3)
+        except BudgetError:
+            refused.append(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 8
+    assert len(set(made)) == 1
+    assert len(refused) == 5
+    assert ledger.spent() == 1.0
+
+
+def test_racing_to_make_the_ledger(path: Path) -> None:
+    gate, found = threading.Barrier(8), []
+
+    def run(number: int) -> None:
+        gate.wait()
+        ledger = Ledger(path, lifetime=1.0 + number)
+        charge(ledger, number)
+        found.append(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(Ledger(path).entries()) == len(found) == 8
+    assert Ledger(path).lifetime == 1.0
+    assert [file.name for file in path.parent.iterdir()] == ["ledger.db"]
+
+
+# --- the file --------------------------------------------------------------------------------
+
+
+def test_only_the_owner_reads_it(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        charge(Ledger(path), 1)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_commits_survive_a_power_cut(path: Path) -> None:
+    with Ledger(path)._reading() as db:
+        assert db.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_newer_schema_is_refused(path: Path) -> None:
+    ledger = Ledger(path)
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 2")
+    db.close()
+    for call in (lambda: Ledger(path), ledger.pending, lambda: charge(ledger, 1)):
+        with pytest.raises(FormatError, match="schema 2"):
+            call()
+
+
+@pytest.mark.parametrize("damage", ["empty", "text", "cut", "scrambled", "other", "cost"])
+def test_a_damaged_file_is_never_a_fresh_ledger(path: Path, damage: str) -> None:
+    ledger = Ledger(path, lifetime=1.0)
+    for number in range(10):
+        charge(ledger, number, report=bytes(2000))
+    whole = path.read_bytes()
+    if damage == "other":
+        path.unlink()
+        with sqlite3.connect(path) as db:
+            db.execute("CREATE TABLE entry (cost TEXT)")
+        db.close()
+    elif damage == "cost":
+        with sqlite3.connect(path) as db:
+            db.execute("UPDATE entry SET cost = 'a lot'")
+        db.close()
+    else:
+        path.write_bytes(
+            {
+                "empty": b"",
+                "text": b"dear diary\n" * 100,
+                "cut": whole[: len(whole) // 2],
+                "scrambled": whole[:100] + bytes(len(whole) - 100),
+            }[damage]
+        )
+    with pytest.raises(MurmurationError):
+        charge(Ledger(path), 10, 1e-9)
+    with pytest.raises(MurmurationError):
+        ledger.spent()
+
+
+def test_a_ledger_that_cannot_be_used(path: Path, monkeypatch) -> None:
+    with pytest.raises(LedgerError):
+        Ledger(path.parent / "no" / "such" / "folder")
+    with pytest.raises(MurmurationError):
+        Ledger(path.parent)
+    ledger = Ledger(path)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr("murmuration.device.ledger.PATIENCE", 0.05)
+    with pytest.raises(LedgerError, match="locked"):
+        charge(ledger, 1)
+    holder.close()
+    path.unlink()
+    with pytest.raises(LedgerError):
+        charge(ledger, 1)
+    assert not path.exists()
+
+
+def test_odd_names(tmp_path: Path) -> None:
+    for name in ("a?mode=memory", "100%", ":memory:", "a#b", "ä b"):
+        charge(Ledger(tmp_path / name), 1)
+        assert len(Ledger(str(tmp_path / name)).entries()) == 1
+    assert "ä b" in repr(Ledger(tmp_path / "ä b"))
+
+
+# --- against a simple model ------------------------------------------------------------------
+
+COSTS = st.sampled_from([0.0, 0.1, 0.3, 1.0, Fraction(1, 3), math.inf])
+LIMITS = st.sampled_from([None, 0.7, 2.0])
+CAMPAIGNS = st.sampled_from(["a", "b"])
+ROUNDS = st.sampled_from(["1", "2", "3", "4", "5"])
+VALUES = st.sampled_from([None, b"x", b"y"])
+
+
+class LedgerModel(RuleBasedStateMachine):
+    """The ledger beside a list: campaign, round, exact cost, bytes, outcome."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.mkdtemp()
+        self.ledger = Ledger(f"{self.folder}/ledger.db")
+        self.rows: dict[tuple[str, str], list] = {}
+        self.lifetime: Fraction | None = None
+        self.values: set[tuple[str, bytes]] = set()
+        self.made = 0
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    def spent(self, campaign: str | None = None) -> Fraction | float:
+        return sum(
+            (row[0] for key, row in self.rows.items() if campaign in (None, key[0])), Fraction(0)
+        )
+
+    @rule(campaign=CAMPAIGNS, turn=ROUNDS, cost=COSTS, limit=LIMITS, value=VALUES)
+    def charge(self, campaign, turn, cost, limit, value) -> None:
+        self.made += 1
+        name = b"%d" % self.made
+        new = value is not None and (campaign, value) not in self.values
+        total = exact(cost) + (Fraction(1, 2) if new else 0)
+        memos = [] if value is None else [Memo("os", value, b"!", 0.5)]
+
+        def call() -> Entry:
+            return self.ledger.charge(
+                campaign, f"digest {campaign}", "p", cost, limit, b"r" + name, name, turn, memos
+            )
+
+        if (campaign, turn) in self.rows:
+            assert call().report_id == self.rows[campaign, turn][1]
+        elif over(self.spent() + total, self.lifetime):
+            assert reason(call) == "lifetime"
+        elif over(self.spent(campaign) + total, exact(limit)):
+            assert reason(call) == "campaign"
+        else:
+            assert call().cost == total
+            self.rows[campaign, turn] = [total, name, None]
+            self.values |= {(campaign, value)} if new else set()
+
+    @rule(lifetime=st.sampled_from([0.5, 1.0, 1.4, 3.0]))
+    def lower(self, lifetime) -> None:
+        if self.lifetime is None or exact(lifetime) <= self.lifetime:
+            self.ledger.set_lifetime(lifetime)
+            self.lifetime = exact(lifetime)
+        else:
+            self.ledger = Ledger(self.ledger.path, lifetime)  # changes nothing
+
+    @rule()
+    def lift(self) -> None:
+        self.ledger.raise_lifetime(None)
+        self.lifetime = None
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data(), outcome=st.sampled_from(["stored", "refused:late"]))
+    def acknowledge(self, data, outcome) -> None:
+        row = self.rows[data.draw(st.sampled_from(sorted(self.rows)))]
+        row[2] = row[2] or outcome
+        assert self.ledger.acknowledge(row[1], outcome).outcome == row[2]
+
+    @rule()
+    def forget(self) -> None:
+        self.ledger.forget_sent()
+
+    @invariant()
+    def same(self) -> None:
+        entries = self.ledger.entries()
+        assert [[e.cost, e.report_id, e.outcome] for e in entries] == list(self.rows.values())
+        assert [e.report_id for e in self.ledger.pending()] == [
+            row[1] for row in self.rows.values() if row[2] is None
+        ]
+        assert self.ledger.spent() == float(self.spent())
+        assert all(e.report == b"r" + e.report_id for e in self.ledger.pending())
+
+
+def exact(number):
+    return Fraction(str(number)) if isinstance(number, float) and math.isfinite(number) else number
+
+
+def over(total, limit) -> bool:
+    return limit is not None and total > limit
+
+
+def reason(call) -> str:
+    with pytest.raises(BudgetError) as refused:
+        call()
+    return refused.value.reason
+
+
+LedgerModel.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TestLedgerModel = LedgerModel.TestCase

@@ -130,8 +130,9 @@ def _question(table: dict[str, Any]) -> Question:
 
 
 def _cell(table: dict[str, Any]) -> Cell:
-    attributes, level = tuple(table["attributes"]), table["level"]
-    return Cell(attributes, level, published(table))
+    rest = dict(table)
+    attributes, level = tuple(rest.pop("attributes")), rest.pop("level")
+    return Cell(attributes, level, published(rest))
 
 
 def pretty(data: bytes) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from murmuration.contract import Tally
 from murmuration.errors import MismatchError
 from murmuration.law import Ints
 from murmuration.merging import Sources
-from murmuration.report import CODES, FINE, REASONS, Ids, Upload
+from murmuration.report import CODES, FINE, REASONS, Codes, Ids, Incoming, Upload, joined
 from murmuration.store import Merged, Store
 
 DUPLICATE = CODES["duplicate"]
@@ -44,12 +44,19 @@ class Served:
 
 @dataclass
 class Batch:
-    """One upload on its way to the store; `commit` fills in which reports were duplicates."""
+    """One upload on its way to the store."""
 
     served: Served
-    upload: Upload
+    incoming: Incoming
     unreadable: int = 0
     """1 for a body that could not be read: it counts as one report, refused."""
+    in_time: bool = True
+    """Whether it arrived while the campaign was open."""
+    problems: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
+    """After `commit`: what is wrong with each report, in the order of the upload; 0 is stored."""
+
+    def __len__(self) -> int:
+        return len(self.incoming)
 
 
 def serve(store: Store, campaign: Campaign) -> Served:
@@ -65,37 +72,49 @@ def serve(store: Store, campaign: Campaign) -> Served:
 
 
 def commit(store: Store, group: Sequence[Batch]) -> None:
-    """Store a group of uploads: one transaction, durable on return."""
+    """Decide the fate of every report of a group: one transaction, durable on return."""
     by_campaign: dict[int, list[Batch]] = {}
-    for batch in group:
+    for batch in sorted(group, key=lambda batch: batch.incoming.columns is not None):
         by_campaign.setdefault(batch.served.key, []).append(batch)
+    uploads = [_checked(batches) for batches in by_campaign.values()]
     with store.transaction():
-        marks = [_commit_campaign(store, batches) for batches in by_campaign.values()]
+        for batches, upload in zip(by_campaign.values(), uploads, strict=True):
+            _commit_campaign(store, batches, upload)
     # Only now is it true: a transaction that failed has made no report a duplicate.
-    for batches, found in zip(by_campaign.values(), marks, strict=True):
-        _hand_back(batches, found)
+    for batches, upload in zip(by_campaign.values(), uploads, strict=True):
+        ends = np.cumsum([len(batch) for batch in batches])[:-1]
+        for batch, problems in zip(batches, np.split(upload.problems, ends), strict=True):
+            batch.problems = problems
 
 
-def _commit_campaign(store: Store, batches: Sequence[Batch]) -> Ints:
-    """Store one campaign's reports; return the places of duplicates in all of them."""
+def _checked(batches: Sequence[Batch]) -> Upload:
+    """Put one campaign's uploads together and check them."""
     served = batches[0].served
-    problems = np.concatenate([batch.upload.problems for batch in batches])
+    upload = joined(served.campaign, [batch.incoming for batch in batches], served.older)
+    start = 0
+    for batch in batches:
+        if not batch.in_time:
+            mine = upload.problems[start : start + len(batch)]
+            mine[mine == FINE] = CODES["outside-window"]
+        start += len(batch)
+    return upload
+
+
+def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> None:
+    """Store one campaign's reports and account for them; mark duplicates."""
+    served, problems = batches[0].served, upload.problems
     fine = np.flatnonzero(problems == FINE)
-    ids = np.concatenate([batch.upload.ids for batch in batches])[fine]
-    rows = np.concatenate([batch.upload.rows for batch in batches])[fine]
+    ids, rows = upload.ids[fine], upload.rows[fine]
     order, first = in_order(ids)
     chosen = order[first]
     kept = rows[chosen] if served.campaign.terms.keep_reports else rows[chosen, :0]
-    is_new = store.add_reports(served.key, ids[chosen], kept)
-    new = chosen[is_new]
+    new = chosen[store.add_reports(served.key, ids[chosen], kept)]
     store.add_tallies(served.key, served.campaign.tally(rows[new]))
     again = np.ones(len(ids), dtype=bool)
     again[new] = False
-    duplicates = fine[again]
-    problems[duplicates] = DUPLICATE
+    problems[fine[again]] = DUPLICATE
     unreadable = sum(batch.unreadable for batch in batches)
     store.add_counts(served.campaign.name, outcomes(problems, unreadable))
-    return duplicates
 
 
 def in_order(ids: Ids) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
@@ -118,7 +137,7 @@ def in_order(ids: Ids) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.bool_]]
     return order, first
 
 
-def outcomes(problems: np.ndarray[tuple[int], np.dtype[np.uint8]], unreadable: int) -> Counter[str]:
+def outcomes(problems: Codes, unreadable: int) -> Counter[str]:
     """Count what became of reports; "received" is counted apart, so that it can be checked."""
     found = np.bincount(problems, minlength=len(OUTCOMES)).tolist()
     counts = Counter({outcome: n for outcome, n in zip(OUTCOMES, found, strict=True) if n})
@@ -126,18 +145,6 @@ def outcomes(problems: np.ndarray[tuple[int], np.dtype[np.uint8]], unreadable: i
         counts["malformed"] += unreadable
     counts["received"] = len(problems) + unreadable
     return counts
-
-
-def _hand_back(batches: Sequence[Batch], duplicates: Ints) -> None:
-    """Tell each upload which of its reports were duplicates."""
-    if not len(duplicates):
-        return
-    start = 0
-    for batch in batches:
-        end = start + len(batch.upload)
-        mine = duplicates[(duplicates >= start) & (duplicates < end)] - start
-        batch.upload.problems[mine] = DUPLICATE
-        start = end
 
 
 # --- reading -----------------------------------------------------------------------------------

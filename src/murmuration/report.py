@@ -66,7 +66,7 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Upload:
-    """Reports as they arrived, in order: rows that fit the campaign, and what is wrong elsewhere.
+    """Reports in columns: rows that fit the campaign, and what is wrong elsewhere.
 
     `problems[i]` is 0 for a report that can be counted, else the code of the reason why not.
     """
@@ -77,6 +77,19 @@ class Upload:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """One upload as it was decoded: cheap to make. Checking is done for many at once."""
+
+    reports: list[Report]
+    malformed: list[int]
+    columns: Upload | None = None
+    """For a binary upload."""
+
+    def __len__(self) -> int:
+        return len(self.reports) if self.columns is None else len(self.columns)
 
 
 # --- ids ---------------------------------------------------------------------------------------
@@ -133,16 +146,43 @@ _raw = msgspec.json.Decoder(list[msgspec.Raw])
 _NOTHING = Report("", WIRE, "", [])
 
 
-def from_json(campaign: Campaign, body: bytes, older: Container[str] = ()) -> Upload:
-    """Read one report or a list of them; refuse the body only if it cannot be read at all.
+def decode(campaign: Campaign, body: bytes, kind: str, older: Container[str] = ()) -> Incoming:
+    """Decode an upload of either form; refuse the body only if it cannot be read at all.
 
     `older` are the digests of earlier versions of the campaign.
     """
-    reports, malformed = _decoded(body)
-    if len(reports) > MOST_REPORTS:
-        raise FormatError(f"at most {MOST_REPORTS:,} reports fit one upload")
+    if kind == BINARY:
+        return Incoming([], [], from_binary(campaign, body, older))
+    if kind != JSON:
+        raise ReportError(f"reports are sent as {JSON} or {BINARY}")
+    return Incoming(*_decoded(body))
+
+
+def joined(campaign: Campaign, parts: Sequence[Incoming], older: Container[str] = ()) -> Upload:
+    """Put uploads together, those of JSON first, and check every report."""
+    listed = [part for part in parts if part.columns is None]
+    columns = [part.columns for part in parts if part.columns is not None]
+    if listed:
+        columns.insert(0, _from_reports(campaign, listed, older))
+    if len(columns) == 1:
+        return checked(campaign, columns[0])
+    together = Upload(
+        np.concatenate([one.ids for one in columns]),
+        np.concatenate([one.rows for one in columns]),
+        np.concatenate([one.problems for one in columns]),
+    )
+    return checked(campaign, together)
+
+
+def _from_reports(campaign: Campaign, parts: Sequence[Incoming], older: Container[str]) -> Upload:
+    """Lay decoded reports out in columns."""
+    reports = list(chain.from_iterable(part.reports for part in parts))
     problems = np.zeros(len(reports), dtype=np.uint8)
-    problems[malformed] = CODES["malformed"]
+    start = 0
+    for part in parts:
+        for place in part.malformed:
+            problems[start + place] = CODES["malformed"]
+        start += len(part)
     if {report.digest for report in reports} - {campaign.digest}:
         past = [r.digest != campaign.digest and r.digest in older for r in reports]
         _mark(problems, past, "superseded")
@@ -150,15 +190,17 @@ def from_json(campaign: Campaign, body: bytes, older: Container[str] = ()) -> Up
     if {report.version for report in reports} - {WIRE}:
         _mark(problems, [r.version != WIRE for r in reports], "wrong-version")
     ids = _ids(reports, problems)
-    rows = _rows(campaign, reports, problems)
-    return Upload(ids, rows, problems)
+    return Upload(ids, _rows(campaign, reports, problems), problems)
 
 
 def _decoded(body: bytes) -> tuple[list[Report], list[int]]:
     """Return the reports, and which of them are none; those are looked at one by one."""
     try:
         found = _one_or_many.decode(body)
-        return ([found] if isinstance(found, Report) else found), []
+        reports = [found] if isinstance(found, Report) else found
+        if len(reports) > MOST_REPORTS:
+            raise FormatError(f"at most {MOST_REPORTS:,} reports fit one upload")
+        return reports, []
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         pass
     try:
@@ -297,8 +339,5 @@ def checked(campaign: Campaign, upload: Upload) -> Upload:
 
 
 def read(campaign: Campaign, body: bytes, kind: str, older: Container[str] = ()) -> Upload:
-    """Read an upload of either form and check every report in it."""
-    if kind not in (JSON, BINARY):
-        raise ReportError(f"reports are sent as {JSON} or {BINARY}")
-    form = from_json if kind == JSON else from_binary
-    return checked(campaign, form(campaign, body, older))
+    """Decode one upload and check every report in it."""
+    return joined(campaign, [decode(campaign, body, kind, older)], older)

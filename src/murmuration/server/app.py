@@ -24,10 +24,10 @@ from starlette.routing import Route as StarletteRoute
 from murmuration import collect, report
 from murmuration.campaign import utc_now
 from murmuration.collect import Batch, Served
-from murmuration.errors import FormatError, MismatchError, MurmurationError, ParameterError
+from murmuration.errors import FormatError, MismatchError, ParameterError
 from murmuration.merging import Sources
-from murmuration.report import CODES, FINE, REASONS, Upload
-from murmuration.server import access, body, figures, openapi
+from murmuration.report import REASONS, Incoming
+from murmuration.server import body, figures, openapi
 from murmuration.server.access import ADMIN, ANALYST, DEVICE, PUBLIC, Gate
 from murmuration.server.ingest import MOST_WAITING, Ingest
 from murmuration.server.metrics import exposition
@@ -134,20 +134,19 @@ class Collector:
         with self.room.hold() as held:
             data = await body.read(request, held)
             try:
-                upload = await self._parsed(one, data, kind)
+                incoming = await self._decoded(one, data, kind)
             except FormatError as problem:
-                await self.ingest.submit(Batch(one, _nothing(one), unreadable=1))
+                await self.ingest.submit(Batch(one, Incoming([], []), unreadable=1))
                 raise Problem("unreadable-body", str(problem)) from None
-            if not one.campaign.terms.accepts(utc_now()):
-                upload.problems[upload.problems == FINE] = CODES["outside-window"]
-            await self.ingest.submit(Batch(one, upload))
-        return Response(_receipt(upload), media_type="application/json")
+            batch = Batch(one, incoming, in_time=one.campaign.terms.accepts(utc_now()))
+            await self.ingest.submit(batch)
+        return Response(_receipt(batch), media_type="application/json")
 
-    async def _parsed(self, served: Served, data: bytes, kind: str) -> Upload:
-        read = partial(report.read, served.campaign, data, kind, served.older)
+    async def _decoded(self, served: Served, data: bytes, kind: str) -> Incoming:
+        decode = partial(report.decode, served.campaign, data, kind, served.older)
         if len(data) < LARGE:
-            return read()
-        return await asyncio.get_running_loop().run_in_executor(self._parse_thread, read)
+            return decode()
+        return await asyncio.get_running_loop().run_in_executor(self._parse_thread, decode)
 
     # --- what analysts use -----------------------------------------------------------------------
 
@@ -340,25 +339,19 @@ def _json(data: Any) -> Response:
     return Response(msgspec.json.encode(data), media_type="application/json")
 
 
-def _nothing(served: Served) -> Upload:
-    width = served.campaign.row_bytes
-    empty = np.zeros(0, dtype=np.uint8)
-    return Upload(empty.reshape(0, report.ID_BYTES), empty.reshape(0, width), empty)
-
-
 _FAILURES = [Failure(0, "", "")] + [
     Failure(0, type_of(reason), title) for reason, title in REASONS.items()
 ]
 
 
-def _receipt(upload: Upload) -> bytes:
+def _receipt(batch: Batch) -> bytes:
     """Return the answer to an upload: failures in the order of the request."""
-    failed = np.flatnonzero(upload.problems).tolist()
+    failed = np.flatnonzero(batch.problems).tolist()
     failures = [
         Failure(place, _FAILURES[code].type, _FAILURES[code].title)
-        for place, code in zip(failed, upload.problems[failed].tolist(), strict=True)
+        for place, code in zip(failed, batch.problems[failed].tolist(), strict=True)
     ]
-    received = len(upload)
+    received = len(batch)
     return msgspec.json.encode(Receipt(received, received - len(failures), failures))
 
 
@@ -422,6 +415,3 @@ def status_of(store: Store, served: Served) -> dict[str, Any]:
         "merged_collectors": len(store.merged(served.key)),
         "people": campaign.people(collect.total(store, campaign)),
     }
-
-
-__all__ = ["ROUTES", "Collector", "MurmurationError", "Receipt", "access", "create_app"]

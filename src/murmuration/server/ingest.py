@@ -50,7 +50,7 @@ class Ingest:
 
     async def submit(self, batch: Batch) -> None:
         """Return when the upload is committed; raise the problem if it is not."""
-        size = max(1, len(batch.upload))
+        size = max(1, len(batch))
         if self.reports_waiting + size > self._most and self._waiting:
             raise Problem("overloaded")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -81,18 +81,18 @@ class Ingest:
                 self.commit_seconds += time.perf_counter() - start
 
     def _next_group(self) -> list[tuple[Batch, asyncio.Future[None]]]:
-        group, size = [self._waiting.popleft()], 0
-        size = len(group[0][0].upload)
-        while self._waiting and size + len(self._waiting[0][0].upload) <= MOST_GROUP:
+        group = [self._waiting.popleft()]
+        size = len(group[0][0])
+        while self._waiting and size + len(self._waiting[0][0]) <= MOST_GROUP:
             group.append(self._waiting.popleft())
-            size += len(group[-1][0].upload)
+            size += len(group[-1][0])
         return group
 
     def _settle(
         self, group: list[tuple[Batch, asyncio.Future[None]]], problem: Problem | None
     ) -> None:
         for batch, done in group:
-            self.reports_waiting -= max(1, len(batch.upload))
+            self.reports_waiting -= max(1, len(batch))
             if done.cancelled():
                 continue
             if problem is None:

@@ -152,6 +152,31 @@ def test_rows_of_another_shape_are_refused(mechanism: Mechanism) -> None:
             mechanism.valid(wrong)
 
 
+LAST_AND_BEYOND = [
+    ("grr", {"k": 200}, [199], [200]),
+    ("grr", {"k": 300}, [43, 1], [44, 1]),
+    ("sue", {"k": 12}, [255, 15], [255, 16]),
+    ("hadamard", {"k": 12}, [31], [32]),
+    ("olh", {"k": 12}, [0xF0, 0xFF, 0xF0, 0xFF, 3], [0xF1, 0xFF, 0, 0, 0]),
+    ("olh", {"k": 12}, [0, 0, 0, 0, 0], [0, 0, 0xF1, 0xFF, 0]),
+    ("olh", {"k": 12}, [0, 0, 0, 0, 3], [0, 0, 0, 0, 4]),
+    ("block", {"d": 5, "size": 2}, [4, 0, 63, 63, 3, 0], [5, 0, 0, 0, 0, 0]),
+    ("block", {"d": 5, "size": 2}, [0, 0, 0, 0, 0, 0], [0, 0, 0, 64, 0, 0]),
+    ("block", {"d": 5, "size": 2}, [0, 0, 0, 0, 3, 0], [0, 0, 0, 0, 4, 0]),
+    ("privunit", {"d": 5, "candidates": 64}, [255, 255, 255, 255, 63], [0, 0, 0, 0, 64]),
+    ("harmony", {"d": 5}, [4, 1], [5, 1]),
+    ("harmony", {"d": 5}, [0, 1], [0, 2]),
+    ("sampled", {"d": 3, "sample": 2, "numeric": "duchi"}, [0, 1, 2, 1], [2, 1, 0, 1]),
+    ("sampled", {"d": 3, "sample": 2, "numeric": "duchi"}, [1, 0, 2, 0], [1, 0, 1, 0]),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters", "last", "beyond"), LAST_AND_BEYOND)
+def test_the_alphabet_ends_where_it_says(name, parameters, last, beyond) -> None:
+    mechanism = murmuration.mechanism(name, epsilon=1.0, **parameters)
+    assert mechanism.valid(np.array([last, beyond], dtype=np.uint8)).tolist() == [True, False]
+
+
 def test_what_is_wrong_with_a_tuple_is_said() -> None:
     sampled = murmuration.mechanism("sampled", epsilon=1.0, domains=(0, 5), numeric="duchi")
     for row, problem in {
@@ -254,8 +279,8 @@ def another() -> dict:
 
 def test_a_device_draws_from_the_published_table() -> None:
     own, tighter = Optimal(epsilon=1.0), Optimal(epsilon=0.5)
-    assert own.worst_variance() > 0  # what was computed before must not come along
-    assert own.loss().holds
+    assert own.fingerprint  # what was computed before must not come along
+    own.privatize([0.5], system_rng())
     planted = own.with_law(another())
     values, words = people(300), seeded_rng(6).words(600)
     reports = planted.privatize(values, ScriptedRng(words))
@@ -298,7 +323,8 @@ def test_a_published_table_is_never_solved_again(monkeypatch: pytest.MonkeyPatch
 
 def test_a_tuple_uses_the_published_tables_of_its_attributes() -> None:
     own = Sampled(epsilon=1.0, domains=(0, 0, 4))
-    assert own.report_bytes > 0
+    assert own.fingerprint  # what was computed before must not come along
+    own.privatize(answers(own, 3), system_rng())
     law = travelled(own.law())
     assert law["attributes"] == [0, 0, 1]
     law["inner"][0]["law"] = another()

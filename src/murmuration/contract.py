@@ -15,7 +15,7 @@ import math
 import struct
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -129,6 +129,31 @@ class Mechanism(ABC):
     @abstractmethod
     def law_bytes(self) -> bytes:
         """Return the integers that decide a report, as bytes: part of the fingerprint."""
+
+    @abstractmethod
+    def law(self) -> dict[str, Any]:
+        """Return the integers that decide a report, as JSON: a device need not compute them.
+
+        They are below 2^53, so that a browser reads them exactly; larger ones are text.
+        """
+
+    def with_law(self, law: Mapping[str, Any]) -> Self:
+        """Return this mechanism with the integers that were published for it.
+
+        Here they follow exactly from the parameters: others are refused.
+        """
+        if canonical(law) != canonical(self.law()):
+            raise MismatchError(f"the published law is not that of {self}")
+        return self
+
+    def heading(self) -> dict[str, Any]:
+        """Return name and parameters as JSON."""
+        parameters = json.loads(json.dumps(self.parameters))
+        return {"mechanism": self.name, "parameters": parameters}
+
+    def document(self) -> dict[str, Any]:
+        """Return all that a device has to know, as JSON: name, parameters and law."""
+        return {**self.heading(), "law": self.law()}
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -303,6 +328,26 @@ def unpack_integers(data: bytes, width: int) -> Reports:
     octets = np.zeros((len(data) // width, 8), dtype=np.uint8)
     octets[:, :width] = np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
     return octets.view("<u8").ravel()
+
+
+def canonical(law: object) -> str:
+    """Write a published law as text that is the same for equal laws.
+
+    Some languages write 1.0 as 1, so that must be the same; true is not.
+
+    >>> canonical({"truth": 3.0, "lie": 1})
+    '{"lie": 1, "truth": 3}'
+    """
+    try:
+        text = json.dumps(dict(law))  # type: ignore[call-overload]
+        return json.dumps(json.loads(text, parse_float=_shortest), sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        raise FormatError("a published law is a JSON object") from None
+
+
+def _shortest(text: str) -> int | float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def checked_rows(reports: ArrayLike, width: int, name: str) -> Rows:

@@ -20,15 +20,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from murmuration.contract import checked_epsilon
-from murmuration.errors import ParameterError
+from murmuration.errors import FormatError, ParameterError
 from murmuration.law import HALF, AnyGrid, Floats, Ints, fixed_point
 from murmuration.loss import PairwiseLoss, pairwise_loss
 from murmuration.numeric import NumericMechanism
@@ -45,6 +45,8 @@ class GradedMechanism(NumericMechanism):
 
     `edges` are all k+1 ends of the ranges, -1 and 1 included, or only the k-1 inner ones.
     """
+
+    even: ClassVar[bool] = False
 
     epsilon: tuple[float, ...]  # type: ignore[assignment]  # one for each range, not one for all
     edges: tuple[float, ...]
@@ -80,6 +82,15 @@ class GradedMechanism(NumericMechanism):
         """Return the exact loss between and inside ranges, against the matrix of budgets."""
         design = self.design
         return pairwise_loss(design.table, design.grid.reached, self.range_rows(), self.budgets)
+
+    def with_law(self, law: Mapping[str, Any]) -> Self:
+        """Return this mechanism with a published table, none of whose cells is in two ranges."""
+        planted = super().with_law(law)
+        try:
+            planted.range_rows()
+        except ParameterError as problem:
+            raise FormatError(f"the published law of {self} cannot be used: {problem}") from None
+        return planted
 
     def range_of(self, x: float) -> int:
         """Return the range of a value, from 0 on, as the device decides it."""

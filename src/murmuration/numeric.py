@@ -10,12 +10,15 @@ The files in `mechanisms/` only say which table. Two of the building blocks they
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import struct
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +26,7 @@ from numpy.typing import ArrayLike
 from murmuration import distribution
 from murmuration.contract import Reports, SymbolMechanism, Tally, require_same
 from murmuration.distribution import Distribution
-from murmuration.errors import EmptyError, InputError, ParameterError
+from murmuration.errors import EmptyError, FormatError, InputError, ParameterError
 from murmuration.estimate import About, Estimate
 from murmuration.law import WHOLE, AnyGrid, Floats, Grid, Ints, Table, UnevenGrid, exp_below, frozen
 from murmuration.loss import Loss, table_loss
@@ -34,6 +37,8 @@ FEWEST_SYMBOLS = 8
 """A table with fewer symbols than this cannot show a distribution."""
 ENOUGH = 1000
 """From this many reports on, the error is read off them; below, it is the worst case."""
+LARGEST_VALUE = 1 << 53
+"""What a published symbol may be read as, at most: its square is still far from overflowing."""
 CHUNK = 1 << 17
 """People per pass: few enough for the cache, enough that Python's own time does not count."""
 
@@ -71,6 +76,18 @@ class Design:
         return self.table.probabilities @ self.values**2
 
     @cached_property
+    def unbiased(self) -> bool:
+        """Whether E[value] is the point at every point, to 1e-10 of the values' size."""
+        bias = self.table.probabilities @ self.values - self.grid.points
+        size = math.sqrt(float(self.second_moments.max()))
+        return bool(np.abs(bias).max() < 1e-10 * max(1.0, size))
+
+    @property
+    def all_in_use(self) -> bool:
+        """Whether every symbol is ever sent."""
+        return bool((self.weights.max(axis=0) > 0).all())
+
+    @cached_property
     def noise_reading(self) -> Floats | None:
         """Numbers v with E[v(symbol)] = variance at every grid point: reads the noise off reports.
 
@@ -89,6 +106,9 @@ class Design:
 
 class NumericMechanism(SymbolMechanism):
     """A mechanism for one number in [-1, 1], given by its design."""
+
+    even: ClassVar[bool] = True
+    """Whether its grid is even: not where the law depends on the value's range."""
 
     @abstractmethod
     def build(self) -> Design:
@@ -114,6 +134,32 @@ class NumericMechanism(SymbolMechanism):
         read_as = np.where(np.abs(values) < 1e-9, 0.0, values).astype("<f4")
         shape = struct.pack("<2q", *weights.shape)
         return shape + weights.astype("<i8").tobytes() + read_as.tobytes() + self._places()
+
+    def law(self) -> dict[str, Any]:
+        """Return the weights, a row a grid point, and the values that symbols are read as.
+
+        For an uneven grid also its `places` and `jumps` in fixed point, (x+1) 2^51.
+        """
+        design = self.design
+        law = {"weights": design.weights.tolist(), "values": design.values.tolist()}
+        if design.uneven is None:
+            return law
+        return {**law, "places": [*design.uneven.places], "jumps": [*design.uneven.jumps]}
+
+    def with_law(self, law: Mapping[str, Any]) -> Self:
+        """Return this mechanism with a published table instead of its own, which is never built.
+
+        Tables from a linear program differ from one processor to another: a device has to use
+        the campaign's. What it costs is audited before anything is sent, as always.
+        """
+        design = design_of(law, even=self.even)
+        if not design.unbiased:
+            raise FormatError(f"the published law of {self} is biased")
+        if self.keeps_promise and not design.all_in_use:
+            raise FormatError(f"the published law of {self} has symbols that are never sent")
+        planted = dataclasses.replace(self)  # without anything that was read off another table
+        object.__setattr__(planted, "design", design)
+        return planted
 
     def _places(self) -> bytes:
         """Return where an uneven grid's cells end and its law jumps; nothing for an even one."""
@@ -231,6 +277,44 @@ class NumericMechanism(SymbolMechanism):
 def _built(mechanism: NumericMechanism) -> Design:
     """Share one design between equal mechanisms, so that nothing is computed twice."""
     return mechanism.build()
+
+
+def design_of(law: object, *, even: bool) -> Design:
+    """Return the design that a published law describes, or say what is wrong with it.
+
+    >>> design_of({"weights": [[3, 1], [1, 3]], "values": [-2, 2]}, even=True).grid.points.tolist()
+    [-1.0, 1.0]
+    """
+    names = ["weights", "values"] if even else ["weights", "values", "places", "jumps"]
+    if not isinstance(law, Mapping) or set(law) != set(names):
+        raise FormatError(f"a published law has {', '.join(names)} and nothing else")
+    rows = [_whole(row) for row in _list(law["weights"])]
+    values = _list(law["values"])
+    if not rows or not values or any(len(row) != len(values) for row in rows):
+        raise FormatError("a published law has rows of weights, one for each of its values")
+    if not all(type(value) in (int, float) and abs(value) < LARGEST_VALUE for value in values):
+        raise FormatError("a published law's values are numbers below 2^53")
+    try:
+        uneven = None if even else UnevenGrid(_whole(law["places"]), _whole(law["jumps"]))
+        design = Design(np.array(rows), np.array(values, dtype=np.float64), uneven)
+        Table(design.weights)  # one total for all rows
+    except ParameterError as problem:
+        raise FormatError(f"a published law cannot be used: {problem}") from None
+    return design
+
+
+def _list(numbers: object) -> list[Any] | tuple[Any, ...]:
+    if not isinstance(numbers, list | tuple):
+        raise FormatError(f"a published law is made of lists; got {type(numbers).__name__}")
+    return numbers
+
+
+def _whole(numbers: object) -> tuple[int, ...]:
+    """Return whole numbers from 0 to 2^52: neither 1.0 nor true, which pass for 1 in Python."""
+    found = _list(numbers)
+    if not all(type(number) is int and 0 <= number <= WHOLE for number in found):
+        raise FormatError("a published law's weights and places are whole numbers from 0 to 2^52")
+    return tuple(found)
 
 
 def checked_values(values: ArrayLike) -> Floats:

@@ -13,17 +13,32 @@ from __future__ import annotations
 import math
 import operator
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from murmuration.contract import Bits, Mechanism, Reports, Rows, Tally, Task, require_same
-from murmuration.errors import EmptyError, FormatError, InputError, ParameterError
+from murmuration.contract import (
+    Bits,
+    Mechanism,
+    Reports,
+    Rows,
+    Tally,
+    Task,
+    canonical,
+    require_same,
+)
+from murmuration.errors import (
+    EmptyError,
+    FormatError,
+    InputError,
+    MismatchError,
+    ParameterError,
+)
 from murmuration.estimate import About, Estimate, FrequencyEstimate, TupleEstimate
 from murmuration.frequency import checked_items
 from murmuration.law import WHOLE, Floats, Ints, drawn, log_above, uniform
@@ -324,6 +339,41 @@ class SampledTuple(TupleMechanism, RowReports):
         ends = [] if self.shares is None else self._share_ends.tolist()
         parts = [self.sample, *ends, *(inner.fingerprint for inner in self.inner)]
         return " ".join(map(str, parts)).encode()
+
+    @property
+    def _kinds(self) -> tuple[Mechanism, ...]:
+        """The different ones among the attributes' mechanisms."""
+        return tuple(dict.fromkeys(self.inner))
+
+    def _frame(self, inner: Iterable[object]) -> dict[str, Any]:
+        """Lay out the law: `attributes` says which of `inner` each attribute is asked by."""
+        place = {kind: number for number, kind in enumerate(self._kinds)}
+        return {
+            "sample": self.sample,
+            "ends": [] if self.shares is None else self._share_ends.tolist(),
+            "attributes": [place[inner] for inner in self.inner],
+            "inner": list(inner),
+        }
+
+    def law(self) -> dict[str, Any]:
+        """How many answer, how often each (cumulative, of 2^52), and the mechanisms' own laws."""
+        return self._frame(kind.document() for kind in self._kinds)
+
+    def with_law(self, law: Mapping[str, Any]) -> Self:
+        """Return this mechanism with the published laws of the attributes' mechanisms."""
+        try:
+            laws = [entry["law"] for entry in law["inner"]]
+            bare = [{key: entry[key] for key in entry if key != "law"} for entry in law["inner"]]
+        except (KeyError, TypeError):
+            raise FormatError("a published tuple has a list `inner`, each with a law") from None
+        ours = self._frame(kind.heading() for kind in self._kinds)
+        if canonical({**law, "inner": bare}) != canonical(ours):
+            raise MismatchError(f"the published law is not that of {self}")
+        pairs = zip(self._kinds, laws, strict=True)
+        found = {kind: kind.with_law(law) for kind, law in pairs}
+        planted = replace(self)
+        object.__setattr__(planted, "inner", tuple(found[inner] for inner in self.inner))
+        return planted
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a numeric attribute's mean when people are at +x and -x half and half.

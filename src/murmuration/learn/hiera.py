@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -174,6 +174,14 @@ class HieraGradient(TupleMechanism, RowReports):
         """The weights and the edges."""
         edges = fixed_point(np.array(self.edges))
         return self.table.weights.astype("<i8").tobytes() + edges.astype("<i8").tobytes()
+
+    def law(self) -> dict[str, Any]:
+        """The weights, two rows a grade, the grades' edges in fixed point, and the coordinates."""
+        return {
+            "weights": self.table.weights.tolist(),
+            "edges": fixed_point(np.array(self.edges)).tolist(),
+            "coordinates": self.coordinates,
+        }
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from murmuration.contract import Mechanism
-from murmuration.errors import ParameterError
+from murmuration.errors import FormatError, MurmurationError, ParameterError
 from murmuration.graded import GradedMechanism
 from murmuration.numeric import NumericMechanism
 
@@ -57,6 +57,39 @@ def mechanism(
         accepted = ", ".join(inspect.signature(chosen).parameters)
         raise ParameterError(f"{name}: {problem}; its parameters are {accepted}") from None
     return chosen(**parameters)
+
+
+def publish(chosen: Mechanism) -> dict[str, Any]:
+    """Return a mechanism as JSON: name, parameters, and the integers that decide a report.
+
+    >>> publish(mechanism("grr", epsilon=1.0, k=2))["law"]
+    {'truth': 3292395142304094, 'lie': 1211204485066402}
+    """
+    if mechanisms().get(chosen.name) is not type(chosen):
+        raise ParameterError(f"{chosen} has no name by which others could make it")
+    return chosen.document()
+
+
+def published(document: Mapping[str, Any]) -> Mechanism:
+    """Return the mechanism of a published document, with the table that is written there.
+
+    >>> published(publish(mechanism("duchi", epsilon=1.0)))
+    Duchi(epsilon=1.0)
+    """
+    if not isinstance(document, Mapping) or set(document) != {"mechanism", "parameters", "law"}:
+        raise FormatError("a published mechanism has mechanism, parameters, law and nothing else")
+    try:
+        parameters = {name: _tuples(value) for name, value in document["parameters"].items()}
+        return mechanism(document["mechanism"], **parameters).with_law(document["law"])
+    except MurmurationError:
+        raise
+    except (AttributeError, TypeError, ValueError, ArithmeticError, RecursionError) as problem:
+        raise FormatError(f"a published mechanism cannot be made: {problem}") from None
+
+
+def _tuples(value: Any) -> Any:
+    """Return lists as tuples, as parameters are; JSON knows lists only."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def numeric_names() -> list[str]:

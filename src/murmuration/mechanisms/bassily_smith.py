@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -99,6 +99,10 @@ class BassilySmith(OneBit):
     def law_bytes(self) -> bytes:
         """The response's weights and the matrix."""
         return self.response.law_bytes() + f" {self.rows} {self.seed}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The response's weights and the matrix."""
+        return {**self.response.law(), "rows": self.rows, "seed": self.seed}
 
 
 def signs(seed: int, rows: Ints, items: Ints) -> Ints:

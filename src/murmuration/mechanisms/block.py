@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -251,6 +251,16 @@ class Block(TupleMechanism, RowReports):
     def law_bytes(self) -> bytes:
         """The weights and the shape."""
         return f"{self.inside} {self.block} {self.agreements} {self.dither!r}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The weight of a likely pattern, out of 2^52, and the sizes. kappa decides no report."""
+        return {
+            "inside": self.inside,
+            "size": self.block,
+            "agreements": self.agreements,
+            "likely": self.likely,
+            "thresholds": THRESHOLDS,
+        }
 
 
 def _best(epsilon: float, size: int) -> tuple[float, int]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -132,6 +132,10 @@ class DuchiMulti(TupleMechanism, PackedReports):
     def law_bytes(self) -> bytes:
         """The weight, the dimension and what bits are read as."""
         return f"{self.inside} {self.bits} {self.bound!r}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The weight of T+, out of 2^52, and the dimension."""
+        return {"inside": self.inside, "bits": self.bits}
 
 
 def _fair_bits(n: int, d: int, rng: Rng) -> Bits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -72,6 +72,10 @@ class Grr(FrequencyMechanism, SymbolMechanism):
     def law_bytes(self) -> bytes:
         """The two weights."""
         return f"{self.truth} {self.lie}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The two weights, out of 2^52."""
+        return {"truth": self.truth, "lie": self.lie}
 
 
 def own_or_other(items: Ints, k: int, lie: int, rng: Rng) -> Reports:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -101,3 +101,7 @@ class Hadamard(OneBit):
     def law_bytes(self) -> bytes:
         """The response's weights and the rows."""
         return self.response.law_bytes() + f" {self.rows}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The response's weights and the rows."""
+        return {**self.response.law(), "rows": self.rows}

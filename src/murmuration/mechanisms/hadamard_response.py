@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -61,3 +61,7 @@ class HadamardResponse(OneBit):
     def law_bytes(self) -> bytes:
         """The response's weights and the alphabet."""
         return self.response.law_bytes() + f" {self.symbols}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The response's weights and the alphabet."""
+        return {**self.response.law(), "symbols": self.symbols}

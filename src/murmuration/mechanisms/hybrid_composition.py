@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -162,3 +162,7 @@ class HybridComposition(TupleMechanism, RowReports):
     def law_bytes(self) -> bytes:
         """The parts' fingerprints."""
         return " ".join(part.fingerprint for part in self.parts).encode()
+
+    def law(self) -> dict[str, Any]:
+        """The parts' names, parameters and laws, in the order of their bytes."""
+        return {"parts": [part.document() for part in self.parts]}

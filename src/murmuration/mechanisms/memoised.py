@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -178,6 +178,10 @@ class Memoised(FrequencyMechanism, SymbolMechanism):
     def law_bytes(self) -> bytes:
         """The weights of the permanent answer, then of a report."""
         return self.memory.law_bytes() + f" {self.keep} {self.swap}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The permanent answer's weights, and those of the noise on it, out of 2^52."""
+        return {"permanent": self.memory.law(), "keep": self.keep, "swap": self.swap}
 
 
 def _power(base: Fraction, exponent: int) -> Fraction:

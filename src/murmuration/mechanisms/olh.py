@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -185,3 +185,7 @@ class Olh(FrequencyMechanism):
     def law_bytes(self) -> bytes:
         """The response's weights, the prime and the cells."""
         return self.response.law_bytes() + f" {self.prime} {self.g}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The response's weights, the prime and the cells."""
+        return {**self.response.law(), "prime": self.prime, "cells": self.g}

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -347,6 +347,17 @@ class PrivUnit(TupleMechanism, RowReports):
         """The weights, the coordinates, the fixed point, the names of expansion and turn."""
         weights = " ".join(map(str, self.ranks.weights[0].tolist()))
         return f"splitmix64 hadamard{BLOCK} {self.unit} {weights} ".encode() + _TRANSLATION
+
+    def law(self) -> dict[str, Any]:
+        """The weights by rank, what bytes are, the fixed points, SplitMix64's numbers as text."""
+        return {
+            "weights": self.ranks.weights[0].tolist(),
+            "coordinates": COORDINATES.tolist(),
+            "unit": self.unit,
+            "fine": int(FINE),
+            "block": BLOCK,
+            "splitmix64": [str(number) for number in (_GAMMA, _FIRST, _SECOND)],
+        }
 
 
 def checked_lengths(rows: Floats) -> Floats:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -158,6 +158,11 @@ class Projective(FrequencyMechanism, SymbolMechanism):
     def law_bytes(self) -> bytes:
         """The weight and the space."""
         return f"{self.inside} {self.space}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The weight of the own plane, out of 2^52, and the space."""
+        r, t = self.space
+        return {"inside": self.inside, "prime": r, "dimension": t}
 
 
 def _points(r: int, t: int) -> int:

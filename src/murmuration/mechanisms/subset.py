@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -176,6 +176,11 @@ class Subset(PackedMechanism):
     def law_bytes(self) -> bytes:
         """The weight and the size."""
         return f"{self.holds} {self.w}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The weight, out of 2^52, the size, and the rate level / 2^digits of the first coins."""
+        level, digits = self._start
+        return {"holds": self.holds, "size": self.w, "level": level, "digits": digits}
 
 
 def set_sizes(rows: Rows) -> Ints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +57,10 @@ class UnaryMechanism(PackedMechanism):
     def law_bytes(self) -> bytes:
         """The two weights."""
         return f"{self.yes} {self.no}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The two weights, out of 2^32."""
+        return {"yes": self.yes, "no": self.no}
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from murmuration.postprocess import (
 from test_frequency import LAWS, NAMES, make
 
 STANDARD_ERRORS = 4.5
-ONE_SYMBOL = ["grr", "hadamard", "hadamard-response", "projective"]
+ONE_SYMBOL = ["grr", "hadamard", "hadamard-response", "memoised", "projective"]
 CROWD = np.minimum(np.random.default_rng(5).geometric(0.3, 20_000) - 1, 11)
 
 

@@ -35,6 +35,7 @@ from murmuration.errors import (
     ParameterError,
 )
 from murmuration.mechanisms.memoised import Memoised
+from power_loss import acked, cut_points, power_cuts, record, write_files
 
 CANARY = b"the-true-value-of-a-person"
 
@@ -400,6 +401,48 @@ def test_what_was_sent_before_a_kill_is_charged(path: Path) -> None:
         assert charged == list(range(len(charged)))
         assert len(charged) in (sent + 1, sent + 2)
         assert all(entry.report == b"bytes " + entry.report_id for entry in ledger.pending())
+
+
+POWERED = """
+    import os, sys
+    from murmuration.device import Ledger, ledger as module
+    path, acks, synchronous = sys.argv[1:]
+    module._SETTINGS = ("journal_mode = DELETE", f"synchronous = {synchronous}")
+    out = os.open(acks, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    ledger = Ledger(path, lifetime=100.0)
+    for number in range(25):
+        name = b"%d" % number
+        ledger.charge("c", "d", "p", 0.1, None, b"bytes " + name, name, str(number))
+        os.write(out, name + b"\\n")  # "sent"
+        if number % 5 == 4:
+            ledger.acknowledge(name, "stored")
+"""
+
+
+def lost_reports(folder: Path, synchronous: str) -> int:
+    """Cut the power at many places: in how many states is a report sent and not charged?"""
+    data, acks, lost = folder / "data", folder / "acks", 0
+    data.mkdir()
+    script = [sys.executable, "-c", textwrap.dedent(POWERED), str(data / "db"), str(acks)]
+    operations = record([*script, synchronous], data, folder / "strace.log", acks)
+    rng = np.random.default_rng(4)
+    for cut, state in power_cuts(operations, cut_points(operations, 150, rng), rng):
+        sent = {line.encode() for line in acked(operations, cut)}
+        with tempfile.TemporaryDirectory() as fresh:
+            write_files(state, Path(fresh))
+            ledger = Ledger(Path(fresh) / "db")  # whatever is there can be read
+            entries = ledger.entries()
+            assert all(entry.report == b"bytes " + entry.report_id for entry in entries)
+            lost += not sent <= {entry.report_id for entry in entries}
+    return lost
+
+
+def test_a_power_cut_undoes_nothing_that_was_sent(tmp_path: Path) -> None:
+    assert lost_reports(tmp_path, "EXTRA") == 0
+
+
+def test_a_weaker_setting_is_caught(tmp_path: Path) -> None:
+    assert lost_reports(tmp_path, "FULL") > 0
 
 
 RACING = """

@@ -44,6 +44,10 @@ APPLICATION = 0x4D55524D  # "MURM": another program's database is not a ledger
 PATIENCE = 30.0
 """Seconds to wait for another process that is writing."""
 
+# EXTRA is FULL and also syncs the folder when the journal is deleted, which is what commits: with
+# FULL a power cut could undo a charge whose report was sent.
+_SETTINGS = ("journal_mode = DELETE", "synchronous = EXTRA", "secure_delete = ON")
+
 _SCHEMA = f"""
 CREATE TABLE setting (
     name TEXT PRIMARY KEY,
@@ -484,9 +488,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Open an existing file; one that is gone is not silently made anew."""
     uri = f"{path.as_uri()}?mode=rw"
     db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
-    # EXTRA is FULL and also syncs the folder when the journal is deleted, which is what commits:
-    # with FULL a power cut could undo a charge whose report was sent.
-    for setting in ("synchronous = EXTRA", "secure_delete = ON"):
+    for setting in _SETTINGS:
         db.execute(f"PRAGMA {setting}")
     return db
 

@@ -33,6 +33,7 @@ format: setup
 
 bench: setup
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run_collector.py
 
 tables: setup
 	$(BIN)/python benchmarks/tables.py

@@ -12,7 +12,9 @@ itself. Rotation: a new token of the same name, while the old one goes on for a 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import math
 import time
 from collections.abc import Awaitable, Callable
 from secrets import token_urlsafe
@@ -52,7 +54,8 @@ class Gate:
     def __init__(self, load: Callable[[], Awaitable[list[Token]]]) -> None:
         self._load = load
         self._tokens: dict[bytes, Token] = {}
-        self._loaded = -REFRESH_SECONDS
+        self._loaded = -math.inf
+        self._loading = asyncio.Lock()
 
     async def check(self, policy: str, header: str | None, served: Served | None) -> None:
         """Let the request pass, or raise the problem."""
@@ -71,7 +74,13 @@ class Gate:
         scheme, _, text = (header or "").partition(" ")
         if scheme.lower() != "bearer" or not text.startswith(PREFIX):
             return None
-        if time.monotonic() - self._loaded > REFRESH_SECONDS:
-            self._loaded = time.monotonic()  # others go on with what is known meanwhile
-            self._tokens = {token.hash: token for token in await self._load()}
-        return self._tokens.get(hashed(text.strip()))
+        digest = hashed(text.strip())
+        if self._stale():
+            async with self._loading:
+                if self._stale():  # else somebody else has just done it
+                    self._tokens = {token.hash: token for token in await self._load()}
+                    self._loaded = time.monotonic()
+        return self._tokens.get(digest)
+
+    def _stale(self) -> bool:
+        return time.monotonic() - self._loaded > REFRESH_SECONDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import signal
 import socket
@@ -67,8 +68,19 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
     store = open_store(settings.store)
     served = [collect.serve(store, read(document)) for document in settings.documents]
     server = uvicorn.Server(configured(Collector(store, served), settings.address))
+    _calm_collection()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.serve(sockets=[listener]))
+
+
+def _calm_collection() -> None:
+    """Let Python look for cycles rarely: uploads make many small lists and no cycle.
+
+    What is there at the start is never looked at again.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
 
 
 def _supervise(settings: Settings, listener: socket.socket, workers: int) -> None:

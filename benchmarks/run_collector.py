@@ -1,0 +1,191 @@
+"""The collector under load, beside the same stack without our logic.
+
+    python benchmarks/run_collector.py
+
+A store that already holds reports; uploads with a device's token; everything answered after its
+commit. Client and collector share this machine's cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import load
+from murmuration import campaign_file, collect, report, system_rng
+from murmuration.campaign import Campaign, Rows
+from murmuration.server.access import new_token
+from murmuration.store import open_store
+
+CAMPAIGN = """
+name = "bench"
+purpose = "To see how fast it is."
+epsilon = 2.0
+upload = "token"
+[[attributes]]
+name = "age"
+low = 18
+high = 98
+[[attributes]]
+name = "phone"
+kind = "category"
+labels = ["android", "ios", "other", "none"]
+"""
+HERE = Path(__file__).parent
+PREFILL_CHUNK = 50_000
+
+
+def reports(campaign: Campaign, n: int) -> Rows:
+    """Return n people's reports."""
+    crowd = np.random.default_rng(1)
+    labels = np.array(campaign.questions[1].labels)
+    answers = {"age": crowd.uniform(18, 98, n), "phone": labels[crowd.integers(0, 4, n)]}
+    return campaign.privatize(campaign.encode(answers), system_rng())
+
+
+def prefill(campaign: Campaign, path: Path, n: int) -> str:
+    """Fill a store with n reports of earlier hours; return a device's token."""
+    store = open_store(path)
+    served = collect.serve(store, campaign)
+    rows = reports(campaign, PREFILL_CHUNK)
+    start = time.time() - 1e5
+    for done in range(0, n, PREFILL_CHUNK):
+        ids = report.new_ids(PREFILL_CHUNK, now=start + done / PREFILL_CHUNK)
+        columns = report.Upload(ids, rows.copy(), np.zeros(len(ids), dtype=np.uint8))
+        collect.commit(store, [collect.Batch(served, report.Incoming([], [], columns))])
+    token = new_token(store, "device")
+    store.close()
+    return token
+
+
+def free_port() -> int:
+    """Return a port that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a server until the block ends."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603
+    try:
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        time.sleep(0.5)
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def peak_mb(process: subprocess.Popen[bytes]) -> float:
+    """Return the most memory that a process had, in MB."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+KINDS = (
+    ("single reports, JSON", 1, report.JSON, 128, 25_000),
+    ("batches of 100, JSON", 100, report.JSON, 128, 400_000),
+    ("batches of 1,000, columns", 1000, report.BINARY, 64, 1_500_000),
+)
+"""Name, reports in an upload, form, connections, and reports to have ready for each second."""
+
+
+def measure(folder: Path, campaign: Campaign, token: str, args: argparse.Namespace) -> None:
+    """Put every kind of load on all three, in turn; then three times as much on the collector."""
+    ports = {name: free_port() for name in ("collector", "rows", "bodies")}
+    (folder / "bench.toml").write_text(CAMPAIGN)
+    murmur = str(Path(sys.executable).with_name("murmur"))
+    commands = {
+        "collector": [murmur, "serve", str(folder / "bench.toml")],
+        "rows": [sys.executable, str(HERE / "bare.py"), str(folder / "rows.db")],
+        "bodies": [sys.executable, str(HERE / "bare.py"), str(folder / "bodies.db")],
+    }
+    commands["collector"] += ["--store", str(folder / "bench.db"), "--port"]
+    with ExitStack() as stack:
+        processes = {
+            name: stack.enter_context(
+                running(
+                    [*commands[name], str(port), *([name] if name != "collector" else [])], port
+                )
+            )
+            for name, port in ports.items()
+        }
+        for kind in KINDS:
+            compare(campaign, token, ports, kind, args)
+        print(f"memory of the collector, peak: {peak_mb(processes['collector']):.0f} MB")
+        for name, batch, form, connections, most in KINDS[1:]:
+            uploads = made(campaign, token, batch, form, int(most * args.seconds))
+            result = load.run(ports["collector"], uploads, 3 * connections, args.seconds)
+            print(f"{name:<26} 3 x load   {result.line(batch)}", flush=True)
+        print(f"memory of the collector, peak: {peak_mb(processes['collector']):.0f} MB")
+
+
+def compare(
+    campaign: Campaign,
+    token: str,
+    ports: dict[str, int],
+    kind: tuple[str, int, str, int, int],
+    args: argparse.Namespace,
+) -> None:
+    """Put one kind of load on all three, in turn, several times."""
+    name, batch, form, connections, most = kind
+    rates: dict[str, list[float]] = {server: [] for server in ports}
+    for _ in range(args.rounds):
+        for server, port in ports.items():
+            uploads = made(campaign, token, batch, form, int(most * args.seconds))
+            result = load.run(port, uploads, connections, args.seconds)
+            rates[server].append(result.rate(batch))
+            print(f"{name:<26} {server:<10} {result.line(batch)}", flush=True)
+    best = {server: max(found) for server, found in rates.items()}
+    print(
+        f"{name:<26} of rows appended {best['collector'] / best['rows']:.2f}, of bodies appended "
+        f"{best['collector'] / best['bodies']:.2f}",
+        flush=True,
+    )
+
+
+def made(campaign: Campaign, token: str, batch: int, form: str, n: int) -> list[load.Request]:
+    """Return uploads of n people."""
+    path = "/v1/campaigns/bench/reports"
+    return load.requests(campaign, reports(campaign, n), batch, form, token, path)
+
+
+def main() -> None:
+    """Prepare, then measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--stored", type=int, default=5_000_000)
+    args = parser.parse_args()
+    campaign = campaign_file.parse(CAMPAIGN)
+    with tempfile.TemporaryDirectory(dir=HERE) as name:
+        folder = Path(name)
+        start = time.perf_counter()
+        token = prefill(campaign, folder / "bench.db", args.stored)
+        spent = time.perf_counter() - start
+        print(f"store with {args.stored:,} reports, made in {spent:.0f} s; {os.cpu_count()} cores")
+        measure(folder, campaign, token, args)
+
+
+if __name__ == "__main__":
+    main()

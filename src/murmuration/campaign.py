@@ -33,7 +33,7 @@ from murmuration import combine
 from murmuration.audit import admission
 from murmuration.contract import Mechanism, Tally, checked_rows
 from murmuration.errors import EmptyError, InputError, MismatchError, ParameterError, PromiseError
-from murmuration.estimate import About, TupleEstimate
+from murmuration.estimate import About, FrequencyEstimate, TupleEstimate
 from murmuration.law import Ints, drawn, log_above, uniform, within
 from murmuration.levels import Levels, of_all
 from murmuration.loss import Loss
@@ -113,6 +113,8 @@ class Campaign:
     limit: float | None = None
     """The most that this campaign may ever cost one device; None: one report."""
     accept_loss: str | None = None
+    rounds: int = 1
+    """The most reports that one device sends: more than one only of permanent answers."""
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
@@ -125,6 +127,8 @@ class Campaign:
             raise ParameterError(f"sample is 1 to {len(self.questions)}; got {self.sample}")
         if self.ends is not None:
             self._check_ends(self.ends)
+        if self.rounds < 1 or (self.rounds > 1 and not self.repeated):
+            raise ParameterError("only a repeated question is asked more than once")
         if together and self.levels is not None:
             raise ParameterError("levels need a law for each attribute: sample or split")
 
@@ -152,6 +156,7 @@ class Campaign:
             "levels": levels,
             "limit": self.limit,
             "accept_loss": self.accept_loss,
+            "rounds": self.rounds,
             "attributes": [asdict(question) for question in self.questions],
             "cells": [
                 {"attributes": c.attributes, "level": c.level, **publish(c.mechanism)}
@@ -167,7 +172,7 @@ class Campaign:
     @property
     def repeated(self) -> bool:
         """Whether the question may be asked again: its answers are permanent ones with noise."""
-        return any(isinstance(cell.mechanism, Memoised) for cell in self.cells)
+        return all(isinstance(cell.mechanism, Memoised) for cell in self.cells)
 
     def cells_of(self, attribute: int) -> tuple[int, ...]:
         """Return the numbers of an attribute's cells, one a level."""
@@ -426,10 +431,36 @@ class Campaign:
         """Estimate one attribute; where it is sampled, those asked stand for all."""
         asked = sum(tally.n for tally in own)
         if self.levels is None:
-            return part_of_all(own[0], everybody, subject, own[0].mechanism.budget)
-        if asked == everybody or subject is About.POPULATION:
-            return combine.generalised(own, subject).estimate
-        return of_all(lambda about: combine.generalised(own, about), asked, everybody).estimate
+            part = part_of_all(own[0], everybody, subject, own[0].mechanism.budget)
+        elif asked == everybody or subject is About.POPULATION:
+            part = combine.generalised(own, subject).estimate
+        else:
+            part = of_all(lambda about: combine.generalised(own, about), asked, everybody).estimate
+        return self._widened(part, [tally.mechanism for tally in own], subject)
+
+    def _widened(self, part: Part, laws: Sequence[Mechanism], subject: About) -> Part:
+        """Allow for reports of one person that share a permanent answer: up to `rounds` of them.
+
+        With T_i <= R reports of person i, sum T_i^2 <= R n, so that
+
+            n Var <= R Var(permanent answer) + Var(one report) - Var(permanent answer),
+
+        and about the population, where a person's own answer is a draw too, R times everything.
+        """
+        if self.rounds == 1 or not isinstance(part, FrequencyEstimate):
+            return part
+        factor = float(self.rounds)
+        if subject is About.PARTICIPANTS:
+            ratios = [
+                float(law.memory.variance(x) / law.variance(x))
+                for law in laws
+                if isinstance(law, Memoised)
+                for x in (0.0, 1.0)  # between them the ratio is between theirs
+            ]
+            factor = 1 + (self.rounds - 1) * max(ratios)
+        note = f"up to {self.rounds} reports a person: the error allows for it"
+        wider = part.stderr * math.sqrt(factor)
+        return replace(part, stderr=wider, note="; ".join(filter(None, [part.note, note])))
 
     def read(
         self,
@@ -446,7 +477,7 @@ class Campaign:
         figures = []
         for place, part in enumerate(self.parts(tallies, about)):
             own = [tallies[cell] for cell in self.cells_of(place)]
-            if part is not None and sum(tally.n for tally in own) >= least:
+            if part is not None and sum(tally.n for tally in own) >= least * self.rounds:
                 figures += self.questions[place].decode(part, own, level)
         return figures
 

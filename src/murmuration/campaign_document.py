@@ -55,6 +55,7 @@ class _Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     levels: dict[str, float] | None
     limit: float | None
     accept_loss: str | None
+    rounds: int
     attributes: list[dict[str, Any]]
     cells: list[dict[str, Any]]
 
@@ -119,6 +120,7 @@ def _campaign(document: Document, found: _Collection) -> Campaign:
         levels=levels,
         limit=found.limit,
         accept_loss=found.accept_loss,
+        rounds=found.rounds,
     )
     # What is digested is the text that came, not one that this program would write.
     campaign.__dict__["text"] = document.collection

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -61,14 +61,15 @@ class Batch:
 
 def serve(store: Store, campaign: Campaign) -> Served:
     """Publish a campaign in a store, as a new version if anything has changed."""
-    latest = store.latest(campaign.name)
-    version = 1 if latest is None else latest[0]
-    document = campaign_document.publish(campaign, version)
-    if latest is not None and latest[2] != document:
-        document = campaign_document.publish(campaign, version + 1)
-    version = store.publish(campaign.name, campaign.digest, document)
-    older = frozenset(store.digests(campaign.name) - {campaign.digest})
-    return Served(campaign, version, document, store.open_collection(campaign.digest), older)
+    with store.transaction():
+        latest = store.latest(campaign.name)
+        version = 1 if latest is None else latest[0]
+        document = campaign_document.publish(campaign, version)
+        if latest is not None and latest[2] != document:
+            document = campaign_document.publish(campaign, version + 1)
+        version = store.publish(campaign.name, campaign.digest, document)
+        older = frozenset(store.digests(campaign.name) - {campaign.digest})
+        return Served(campaign, version, document, store.open_collection(campaign.digest), older)
 
 
 def commit(store: Store, group: Sequence[Batch]) -> None:
@@ -91,6 +92,7 @@ def _checked(batches: Sequence[Batch]) -> Upload:
     """Put one campaign's uploads together and check them."""
     served = batches[0].served
     upload = joined(served.campaign, [batch.incoming for batch in batches], served.older)
+    upload = replace(upload, problems=upload.problems.copy())  # what arrived stays as it was
     start = 0
     for batch in batches:
         if not batch.in_time:

@@ -106,11 +106,7 @@ class Store(ABC):
         """Bring the schema up to date; refuse one that a newer program made."""
         with self.transaction():
             version = self.schema_version()
-            if version > NEWEST:
-                raise FormatError(
-                    f"the store has schema {version}, this program knows up to {NEWEST}: use a "
-                    "newer one"
-                )
+            self.refuse_newer(version)
             for step in MIGRATIONS[version:upto]:
                 for statement in step:
                     self.execute(self.clustered(statement))
@@ -118,6 +114,14 @@ class Store(ABC):
                 self.execute("INSERT INTO collector (name) VALUES (?)", (token_hex(8),))
             if version < upto:
                 self.set_schema_version(upto)
+
+    @staticmethod
+    def refuse_newer(version: int) -> None:
+        """Refuse a schema that a newer program made."""
+        if version > NEWEST:
+            raise FormatError(
+                f"the store has schema {version}, this program knows up to {NEWEST}: use a newer one"
+            )
 
     def collector_name(self) -> str:
         """Return this collector's random name: whose tallies these are."""

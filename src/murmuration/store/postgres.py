@@ -37,8 +37,10 @@ class PostgresStore(Store):
         self.migrate()
 
     def _connection(self) -> psycopg.Connection[Any]:
-        """Return the connection; a lost one is made anew."""
+        """Return the connection; a lost one is made anew, but not in the middle of things."""
         if self._db is None or self._db.closed:
+            if self._inside:
+                raise StoreGoneError("the connection to the database was lost")
             try:
                 self._db = psycopg.connect(
                     self.url, autocommit=True, connect_timeout=CONNECT_SECONDS

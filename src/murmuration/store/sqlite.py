@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,10 @@ from murmuration.store.base import Mask, Octets, Store, StoreError, StoreFullErr
 
 MOST_ROWS = 1 << 16
 """Reports in one statement."""
+APPLICATION = 0x6D75726D
+"""What SQLite writes into the head of a store: "murm"."""
+SYNCHRONOUS = "FULL"
+"""With NORMAL a power cut loses reports that were acknowledged: tests/test_durability.py."""
 CHECKPOINT_PAGES = 8000
 CACHE_KIB = 64 << 10
 BUSY_SECONDS = 30.0
@@ -36,26 +40,43 @@ class SqliteStore(Store):
             self._db = sqlite3.connect(
                 self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            self._set_up()
-        except sqlite3.DatabaseError as problem:
+        except sqlite3.Error as problem:
             raise _translated(problem, self.path) from None
+        try:
+            self._set_up()
+        except BaseException:
+            self.close()
+            raise
 
     def _set_up(self) -> None:
+        self._check_ours()
+        if self.execute("PRAGMA journal_mode = WAL") != [("wal",)]:
+            raise StoreError(f"{self.path} is on a disk where SQLite cannot keep a log (WAL)")
         for setting in (
-            "journal_mode = WAL",
-            "synchronous = FULL",
+            f"synchronous = {SYNCHRONOUS}",
             f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
             f"cache_size = -{CACHE_KIB}",
             "temp_store = MEMORY",
         ):
-            self._db.execute(f"PRAGMA {setting}")
+            self.execute(f"PRAGMA {setting}")
         self.migrate()
-        self._db.execute("CREATE TEMP TABLE places (place INTEGER PRIMARY KEY)")
-        self._db.execute(
+        self.execute("CREATE TEMP TABLE places (place INTEGER PRIMARY KEY)")
+        self.execute(
             "WITH RECURSIVE up (p) AS (SELECT 0 UNION ALL SELECT p + 1 FROM up WHERE p < ?) "
             "INSERT INTO places SELECT p FROM up",
             (MOST_ROWS - 1,),
         )
+
+    def _check_ours(self) -> None:
+        """Refuse another program's database, or a newer one's, before anything is changed."""
+        self.execute("BEGIN")  # what follows is read as of one moment
+        application = self.execute("PRAGMA application_id")[0][0]
+        tables = self.execute("SELECT COUNT(*) FROM sqlite_master")[0][0]
+        version = self.schema_version()
+        self.execute("COMMIT")
+        if application != APPLICATION and (application or tables):
+            raise FormatError(f"{self.path} is a database, but not a store of ours")
+        self.refuse_newer(version)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement."""
@@ -77,7 +98,8 @@ class SqliteStore(Store):
             self.execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:  # a full disk may have rolled back already
-                self._db.execute("ROLLBACK")
+                with suppress(sqlite3.Error):  # what went wrong first is what matters
+                    self._db.execute("ROLLBACK")
             raise
         finally:
             self._inside = False
@@ -96,7 +118,8 @@ class SqliteStore(Store):
         if self._insert(key, ids, rows) < len(ids):
             self.execute("ROLLBACK TO arriving")
             new[self._known(key, ids)] = False
-            self._insert(key, ids[new], rows[new])
+            if self._insert(key, ids[new], rows[new]) != new.sum():
+                raise StoreError("the store did not take every new report")
         self.execute("RELEASE arriving")
         return new
 
@@ -105,9 +128,10 @@ class SqliteStore(Store):
         values = (key, ids.tobytes(), ids.shape[1], rows.tobytes(), rows.shape[1], len(ids))
         try:
             return self._db.execute(
-                "INSERT OR IGNORE INTO reports (key, id, report) SELECT ?1, "
-                "substr(?2, place * ?3 + 1, ?3), substr(?4, place * ?5 + 1, ?5) "
-                "FROM places WHERE place < ?6",
+                "INSERT INTO reports (key, id, report) SELECT ?1, "
+                "substr(?2, place * ?3 + 1, ?3), "
+                "CASE WHEN ?5 THEN substr(?4, place * ?5 + 1, ?5) ELSE X'' END "  # never NULL
+                "FROM places WHERE place < ?6 ON CONFLICT DO NOTHING",
                 values,
             ).rowcount
         except sqlite3.Error as problem:
@@ -127,7 +151,8 @@ class SqliteStore(Store):
         return int(self.execute("PRAGMA user_version")[0][0])
 
     def set_schema_version(self, version: int) -> None:
-        """Write it into the head."""
+        """Write it into the head, and whose file it is."""
+        self.execute(f"PRAGMA application_id = {APPLICATION}")
         self.execute(f"PRAGMA user_version = {int(version)}")
 
     def clustered(self, sql: str) -> str:

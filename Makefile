@@ -1,6 +1,7 @@
 # make demo   a million simulated people, every mechanism        make check  format, lint, types, layers
 # make test   the whole test suite                               make bench  speed beside peers
-.PHONY: setup demo test check format bench tables clean
+# make torture  the collector is killed 500 times under load (STORE=postgresql://... for that store)
+.PHONY: setup demo test torture check format bench tables clean
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -19,6 +20,9 @@ demo: setup
 
 test: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules --cov --cov-report=term src tests
+
+torture: setup
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/torture.py --kills 500 $(if $(STORE),--store $(STORE))
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -1,0 +1,137 @@
+"""What a store says it has, read in one transaction and checked: whatever happened, it adds up.
+
+    received = stored + duplicate + refused(reason)
+    stored   = the reports that are there, each id once
+    tallies  = those of the reports that are there, bit for bit
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+
+from murmuration import campaign_file, collect, report
+from murmuration.campaign import Campaign, Rows
+from murmuration.contract import Tally
+from murmuration.randomness import seeded_rng
+from murmuration.store import Store, open_store
+from murmuration.store.sqlite import SqliteStore
+
+COMMUTE = """
+name = "commute"
+purpose = "How people get to work"
+epsilon = 2.0
+people = 20000
+cohort = 100
+
+[[attributes]]
+name = "minutes"
+low = 0
+high = 120
+
+[[attributes]]
+name = "mode"
+kind = "category"
+labels = ["walk", "bicycle", "bus", "car"]
+"""
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """A campaign's state, over all versions that are asked for."""
+
+    rows: dict[bytes, bytes]
+    """By id, as stored."""
+    counts: dict[str, int]
+    tallies: dict[str, tuple[Tally, ...]]
+    """This collector's own, by digest."""
+
+    @property
+    def ids(self) -> set[bytes]:
+        return set(self.rows)
+
+
+def audited(store: Store, *versions: Campaign) -> Accounts:
+    """Read everything about a campaign, in all its versions, and assert that it adds up."""
+    with store.transaction():
+        if isinstance(store, SqliteStore):
+            assert store.execute("PRAGMA integrity_check") == [("ok",)]
+        counts = store.counts(versions[0].name)
+        found: list[tuple[bytes, bytes]] = []
+        tallies = {}
+        for campaign in versions:
+            mine = _reports(store, campaign)
+            tallies[campaign.digest] = _tallies(store, campaign, [row for _, row in mine])
+            found += mine
+    assert len({each for each, _ in found}) == len(found)
+    rest = {outcome: n for outcome, n in counts.items() if outcome != "received"}
+    assert set(rest) <= set(collect.OUTCOMES)
+    assert counts.get("received", 0) == sum(rest.values())
+    assert counts.get("stored", 0) == len(found)
+    return Accounts(dict(found), counts, tallies)
+
+
+def audited_at(url: str, *versions: Campaign) -> Accounts:
+    """The same, with a store that is opened for it."""
+    with closing(open_store(url)) as store:
+        return audited(store, *versions)
+
+
+def _reports(store: Store, campaign: Campaign) -> list[tuple[bytes, bytes]]:
+    key = store.key_of(campaign.digest)
+    chunks = [] if key is None else store.reports(key)
+    return [(i.tobytes(), row) for ids, rows in chunks for i, row in zip(ids, rows, strict=True)]
+
+
+def _tallies(store: Store, campaign: Campaign, kept: Sequence[bytes]) -> tuple[Tally, ...]:
+    """The stored tallies, after comparing them with those of the stored reports."""
+    tallies = store.tallies(campaign.digest, [cell.mechanism for cell in campaign.cells])
+    if campaign.terms.keep_reports:
+        assert tallies == campaign.tally(as_rows(campaign, kept))
+    else:
+        assert set(kept) <= {b""}
+        assert campaign.people(tallies) == len(kept)
+    return tallies
+
+
+def as_rows(campaign: Campaign, kept: Sequence[bytes]) -> Rows:
+    """Stored reports as the library takes them."""
+    return np.frombuffer(b"".join(kept), dtype=np.uint8).reshape(-1, campaign.row_bytes)
+
+
+def made(campaign: Campaign, n: int, seed: int = 0) -> tuple[report.Ids, Rows]:
+    """Ids and reports of n people, the same ones for the same seed."""
+    rng = seeded_rng(seed)
+    people = np.random.default_rng(seed)
+    answers = {
+        question.name: people.choice(question.labels, n).tolist()
+        if question.labels
+        else people.uniform(question.low, question.high, n)
+        for question in campaign.questions
+    }
+    rows = campaign.privatize(campaign.encode(answers), rng)
+    return report.new_ids(n, rng, now=1.7e9), rows
+
+
+def outcomes_of(answer: dict[str, object], size: int) -> list[str]:
+    """What became of each report of an upload, from its receipt."""
+    found = ["stored"] * size
+    failures = answer["failures"]
+    assert isinstance(failures, list)
+    for failure in failures:
+        found[failure["index"]] = failure["type"].removeprefix("/problems/")
+    assert answer["received"] == size
+    assert answer["stored"] == found.count("stored")
+    return found
+
+
+def commute(text: str = COMMUTE) -> Campaign:
+    """The campaign of these tests."""
+    return campaign_file.parse(text)
+
+
+def tallied(outcomes: Sequence[str]) -> Counter[str]:
+    """Outcomes as the store counts them."""
+    return Counter([*outcomes, *(["received"] * len(outcomes))])

@@ -1,0 +1,17 @@
+"""kill -9 in the middle of everything; `make torture` does it 500 times."""
+
+from pathlib import Path
+
+from torture import torture
+
+
+def test_sqlite_survives_fifty_kills(tmp_path: Path) -> None:
+    notes = torture(str(tmp_path / "store.db"), kills=50)
+    assert notes.cut_off > 50
+    assert len(notes.acknowledged) > 5000
+
+
+def test_postgresql_survives_ten_kills(postgres_url: str) -> None:
+    notes = torture(postgres_url, kills=10, seed=2)
+    assert notes.cut_off > 10
+    assert len(notes.acknowledged) > 500

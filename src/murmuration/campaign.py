@@ -382,8 +382,11 @@ class Campaign:
         entries, tallies = self._entries(rows), []
         for number, cell in enumerate(self.cells):
             width = cell.mechanism.report_bytes
-            parts = [octets[asked == number, :width] for asked, octets in entries]
-            data = np.concatenate(parts).tobytes()
+            data = b"".join(
+                octets[asked == number, :width].tobytes()
+                for slot, (asked, octets) in zip(self.slots, entries, strict=True)
+                if slot[0] <= number <= slot[-1]
+            )
             tallies.append(cell.mechanism.tally(cell.mechanism.unpack(data)))
         counted = sum(tally.n for tally in tallies)
         if counted != len(rows) * len(entries):

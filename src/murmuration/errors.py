@@ -10,6 +10,7 @@
     ├── SourceError        randomness from a source that is not ours
     ├── CampaignError      a mistake in a campaign file, with its line
     ├── PromiseError       a device was asked to use a law whose exact loss exceeds epsilon
+    │   └── RefusedError   the same in a campaign file, with its line (a CampaignError, too)
     ├── BudgetError        a report would cost more than the person or the campaign allows
     └── LedgerError        the record of what was spent cannot be read or written
 
@@ -61,6 +62,10 @@ class CampaignError(MurmurationError, ValueError):
         place = source if line is None else f"{source}, line {line}"
         super().__init__(f"{place}: {message}" if place else message)
         self.source, self.line = source, line
+
+
+class RefusedError(CampaignError, PromiseError):
+    """A campaign that the audit refuses: one of its laws breaks its promise."""
 
 
 class BudgetError(MurmurationError):

@@ -155,7 +155,7 @@ class Question:
             *(self.name, "mean", mean.value, mean.stderr, low, high, mean.n, mean.epsilon),
             *(self.unit, mean.note),
         )
-        return [figure, *(self._bins(tallies[0]) if self.kind == "distribution" else [])]
+        return [figure, *(self._bins(tallies) if self.kind == "distribution" else [])]
 
     def _shares(self, part: FrequencyEstimate, level: float) -> list[Figure]:
         columns = (part.value, part.stderr, *part.interval(level))
@@ -167,8 +167,12 @@ class Question:
             for label, value, stderr, low, high in rows
         ]
 
-    def _bins(self, tally: Tally) -> list[Figure]:
-        """Return the fitted histogram: no interval, as smoothing has a bias that none covers."""
+    def _bins(self, tallies: Sequence[Tally]) -> list[Figure]:
+        """Return the fitted histogram: no interval, as smoothing has a bias that none covers.
+
+        Where people choose levels, it is read from the one that tells most: n epsilon^2.
+        """
+        tally = max(tallies, key=lambda one: one.n * one.mechanism.budget**2)
         if not isinstance(tally.mechanism, NumericMechanism):
             return []
         shape = tally.mechanism.distribution(tally, bins=self.bins).scaled(*self.range)

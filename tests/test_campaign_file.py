@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 
 import numpy as np
@@ -197,7 +198,7 @@ MISTAKES = {
         "age: ",
     ),
     "accept_loss for nothing": (on_top("accept_loss = 'all'"), 5, "none does"),
-    "repeated number": (FILE + "[repeat]\npermanent = 2\n", 6, "is a category"),
+    "repeated number": (FILE + "[repeat]\npermanent = 2\nrounds = 9\n", 6, "is a category"),
     "infinite lifetime": (on_top("lifetime = inf"), 5, "above 0"),
     "short lifetime": (on_top("lifetime = 0.5"), 5, "nobody could send one"),
     "bad upload": (on_top("upload = 'all'"), 5, "upload is one of open, token"),
@@ -224,9 +225,10 @@ attributes = [{ name = "way", kind = "category", labels = ["bus", "bike", "foot"
     ("rest", "line", "words"),
     [
         ("", 5, "repeat has no permanent"),
-        ("permanent = 1", 6, "more than epsilon"),
-        ("permanent = 50", 6, "0.001 to 20"),
-        ("permanent = 2\nvalues = 0", 7, "1 or more"),
+        ("permanent = 1\nrounds = 9", 6, "more than epsilon"),
+        ("permanent = 50\nrounds = 9", 6, "0.001 to 20"),
+        ("permanent = 2\nrounds = 1", 7, "2 or more"),
+        ("permanent = 2\nrounds = 9\nvalues = 0", 8, "1 or more"),
         ("permanent = 2\nvalue = 1", 7, "values is meant?"),
     ],
 )
@@ -360,7 +362,7 @@ GOOD = {
     "graded among others": "epsilon = 1.5\n" + AGE + INCOME,
     "graded matrix": changed("budgets", "semantics = [[1.0, 2.0], [2.0, 0.5]]\nbudgets", INCOME),
     "distribution": "epsilon = 2\n" + SHAPE,
-    "repeat": "epsilon = 1\n" + PHONE + "[repeat]\npermanent = 2\nvalues = 3\n",
+    "repeat": "epsilon = 1\n" + PHONE + "[repeat]\npermanent = 2\nrounds = 9\nvalues = 3\n",
     "mechanisms": "epsilon = 2\n" + AGE + "mechanism = 'piecewise'\nparameters = {t = 'sub'}\n"
     "outside = 'refuse'\n" + CITY + "mechanism = 'olh'\noutside = 'c8'\n",
     "many": "epsilon = 2\n" + MANY,
@@ -459,3 +461,25 @@ def test_what_affects_a_report_changes_the_digest() -> None:
 )
 def test_what_people_are_told_does_not(text: str) -> None:
     assert parse(text).digest == parse(FILE).digest
+
+
+def test_repeated_intervals_allow_for_permanent_answers() -> None:
+    """Everybody reports 9 times: errors of the pooled estimate are those that it states."""
+    campaign = parse(HEAD + GOOD["repeat"])
+    law = campaign.cells[0].mechanism
+    k, people, missed, rng = law.k, 2000, 0, seeded_rng(5)
+    items = np.arange(people) % k
+    for _ in range(60):
+        answers = law.remember(items, rng)
+        rows = np.concatenate([_entry(law, answers, rng) for _ in range(campaign.rounds)])
+        part = campaign.parts(campaign.tally(rows))[0]
+        low, high = part.interval(0.95)
+        missed += int((low > 1 / k).sum() + (high < 1 / k).sum())
+    # 5% expected; without the allowance it would be every second one.
+    assert missed <= 0.05 * 60 * k + 4 * math.sqrt(0.05 * 0.95 * 60 * k), missed
+    assert "up to 9 reports a person" in part.note
+
+
+def _entry(law, answers, rng):
+    octets = np.frombuffer(law.pack(law.repeat(answers, rng)), dtype=np.uint8)
+    return np.stack([np.zeros_like(octets), octets], axis=1)

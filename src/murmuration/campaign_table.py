@@ -76,7 +76,10 @@ class RepeatTable(_Table, frozen=True):
     """[repeat]: the same question may be asked again; answers are permanent ones with noise."""
 
     permanent: float
+    rounds: int
+    """The most reports that one device sends."""
     values: int = 1
+    """How many different values a device may have to answer for in that time."""
 
 
 class CampaignTable(_Table, frozen=True):
@@ -138,11 +141,14 @@ def _check_table(table: CampaignTable) -> None:
         _checked_epsilon(table.epsilon, "epsilon")
     if table.repeat is not None:
         _checked_epsilon(table.repeat.permanent, "repeat", "permanent")
+        if not 2 <= table.repeat.rounds <= 1 << 20:
+            raise Mistake("rounds, how often one device reports at most, is 2 or more", *ROUNDS)
         if not 1 <= table.repeat.values <= 1 << 20:
             raise Mistake("values, how many different ones are paid for, is 1 or more", *VALUES)
 
 
 VALUES = ("repeat", "values")
+ROUNDS = ("repeat", "rounds")
 
 
 def _zoned(moment: datetime | None) -> bool:
@@ -395,6 +401,7 @@ def _collected(table: CampaignTable, questions: tuple[Question, ...], strategy: 
             levels=levels,
             limit=_limit(table),
             accept_loss=table.accept_loss,
+            rounds=1 if table.repeat is None else table.repeat.rounds,
         )
     except ParameterError as problem:
         raise Mistake(str(problem), "strategy") from None

@@ -1,4 +1,4 @@
-# make demo   a million simulated people, every mechanism        make check  format, lint, types, layers
+# make demo   a collector, and 200,000 devices that send to it      make check  format, lint, types, layers
 # make test   the whole test suite                               make bench  speed beside peers
 # make torture  the collector is killed 500 times under load (STORE=postgresql://... for that store)
 .PHONY: setup demo test torture check format bench tables clean
@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 demo: setup
-	$(BIN)/murmur demo
+	$(BIN)/murmur demo $(if $(ONCE),--once)
 
 test: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules --cov --cov-report=term src tests

@@ -1,0 +1,5 @@
+"""`python -m murmuration.cli` is `murmur`."""
+
+from murmuration.cli import main
+
+main()

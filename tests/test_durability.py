@@ -3,11 +3,14 @@
 Everything here happens to a real collector process over HTTP.
 """
 
+import json
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +21,12 @@ from accounts import COMMUTE, as_rows, audited_at, commute, made, outcomes_of
 from file_trace import TCP, Ack, Sync, Unlink, traced
 from murmuration import report
 from murmuration.campaign import Campaign
-from murmuration.store import open_store
+from murmuration.merging import Sources
+from murmuration.store import StoreFullError, open_store
 from power_loss import cut_points, power_cuts, read_log, write_files
 from serving import NAMED, Answer, Serving, serving
 from tools import small_disk
+from torture import Load, Seen, compare
 
 CUTS = 400
 REPORTS = f"{NAMED}commute/reports"
@@ -124,3 +129,215 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None
 @pytest.mark.usefixtures("quick_look")
 def test_the_same_cuts_show_that_normal_would_lose(tmp_path: Path) -> None:
     assert any(Recorded(tmp_path, "NORMAL").lost(CUTS, seed=2))
+
+
+# -------------------------------------------------------------------- the same at the same time
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store of each kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "store.db")
+    return str(request.getfixturevalue("postgres_url"))
+
+
+def test_concurrent_retries_count_once(store_url: str) -> None:
+    campaign, rounds, threads = commute(), 15, 8
+    ids, rows = made(campaign, 40 * rounds)
+    outcomes: list[list[str]] = []
+    ready = threading.Barrier(threads)
+
+    def send(collector: Serving, kind: str) -> None:
+        with closing(collector.client()) as client:
+            for start in range(0, len(ids), 40):
+                mine = slice(start, start + 40)
+                ready.wait()
+                body = encoded(campaign, ids[mine], rows[mine], kind)
+                answer = client.ask("POST", REPORTS, body, kind)
+                assert answer.status == 200
+                outcomes.append(outcomes_of(answer.json, 40))
+
+    with serving(store_url, COMMUTE) as collector:
+        kinds = [report.JSON, report.BINARY] * (threads // 2)
+        together(threading.Thread(target=send, args=(collector, kind)) for kind in kinds)
+    found = audited_at(store_url, campaign)
+    assert len(outcomes) == rounds * threads
+    assert Counter(o for some in outcomes for o in some) == {
+        "stored": len(ids),
+        "duplicate": (threads - 1) * len(ids),
+    }
+    assert found.ids == {one.tobytes() for one in ids}
+    assert found.counts["duplicate"] == (threads - 1) * len(ids)
+
+
+def encoded(campaign: Campaign, ids: report.Ids, rows: report.Rows, kind: str) -> bytes:
+    """Reports in one form or the other."""
+    write = report.to_binary if kind == report.BINARY else report.to_json
+    return write(campaign, ids, rows)
+
+
+# ------------------------------------------------------------------------------- a full disk
+
+
+def test_a_full_disk_answers_507_and_goes_on_by_itself() -> None:
+    campaign = commute()
+    ids, rows = made(campaign, 100_000)
+    bodies = [
+        (ids[start : start + 2000], rows[start : start + 2000])
+        for start in range(0, len(ids), 2000)
+    ]
+    acknowledged: set[bytes] = set()
+
+    def send(collector: Serving, which: int) -> Answer:
+        mine, reports = bodies[which]
+        body = report.to_binary(campaign, mine, reports)
+        answer = collector.upload("commute", body, report.BINARY)
+        if answer.status == 200:
+            acknowledged.update(one.tobytes() for one in mine)
+        return answer
+
+    with small_disk(12) as disk:
+        ballast, store = disk / "ballast", str(disk / "store.db")
+        ballast.write_bytes(bytes(6 << 20))
+        with serving(store, COMMUTE) as collector:
+            sent = 0
+            while (answer := send(collector, sent)).status == 200:
+                sent += 1
+            for _ in range(3):
+                assert (answer.status, answer.problem) == (507, "store-full")
+                assert int(answer.headers["retry-after"]) > 0
+                assert collector.get("/health").status == 200
+                assert collector.about("commute", "estimates").status == 200
+                status = collector.about("commute", "status").json
+                assert status["balanced"]
+                assert status["people"] == len(acknowledged)
+                answer = send(collector, sent)
+            ballast.unlink()
+            for which in range(sent, sent + 3):
+                answer = send(collector, which)
+                assert (answer.status, answer.json.get("failures")) == (200, [])
+            collector.kill()
+        found = audited_at(store, campaign)
+    assert sent > 5
+    assert found.ids == acknowledged
+    assert found.counts == {"received": len(acknowledged), "stored": len(acknowledged)}
+
+
+def test_a_disk_that_is_full_from_the_start_says_so() -> None:
+    with small_disk(1) as disk:
+        (disk / "ballast").write_bytes(bytes((1 << 20) - 8192))
+        with pytest.raises(StoreFullError, match="disk is full"):
+            open_store(disk / "store.db")
+
+
+# ------------------------------------------------------------------------------- PostgreSQL
+
+
+def test_a_lost_database_answers_503_and_goes_on_by_itself(postgres_url: str) -> None:
+    campaign = commute()
+    ids, rows = made(campaign, 500)
+    body = report.to_binary(campaign, ids, rows)
+    with serving(postgres_url, COMMUTE) as collector:
+        assert collector.upload("commute", body, report.BINARY).json["stored"] == 500
+        for _ in range(2):
+            hang_up(postgres_url)
+            answer = collector.upload("commute", body, report.BINARY)
+            assert (answer.status, answer.problem) == (503, "store-unavailable")
+            assert int(answer.headers["retry-after"]) > 0
+            assert collector.get("/health").status == 200
+            answer = collector.upload("commute", body, report.BINARY)
+            assert (answer.status, answer.json["stored"]) == (200, 0)
+            assert {collector.get("/ready").status for _ in range(2)} >= {200}
+        assert collector.about("commute", "status").json["balanced"]
+    found = audited_at(postgres_url, campaign)
+    assert found.counts == {"received": 1500, "stored": 500, "duplicate": 1000}
+
+
+def hang_up(url: str) -> None:
+    """End every other connection to this database."""
+    sql = (
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    with psycopg.connect(url, autocommit=True) as connection:
+        assert connection.execute(sql).rowcount > 0
+
+
+def test_connections_lost_under_load_lose_nothing(postgres_url: str) -> None:
+    with serving(postgres_url, COMMUTE) as collector:
+        load = Load(commute(), collector.port, seed=5)
+        with load.running():
+            for _ in range(20):
+                time.sleep(0.05)
+                hang_up(postgres_url)
+                load.check()
+        notes = load.notes
+    found = audited_at(postgres_url, commute())
+    compare(Seen.of(notes), found, notes)
+    assert found.ids == notes.sent == notes.acknowledged
+    assert len(notes.sent) > 500
+
+
+def test_two_collectors_and_two_workers_share_a_database(postgres_url: str) -> None:
+    """Each upload goes to all of them at once; every report counts once."""
+    campaign = commute()
+    ids, rows = made(campaign, 1500)
+    outcomes: list[list[str]] = []
+
+    def send(collector: Serving, order: int) -> None:
+        starts = range(0, len(ids), 100)
+        for start in starts if order % 2 else reversed(starts):
+            mine = slice(start, start + 100)
+            body = report.to_binary(campaign, ids[mine], rows[mine])
+            answer = collector.upload("commute", body, report.BINARY)
+            assert answer.status == 200
+            outcomes.append(outcomes_of(answer.json, 100))
+
+    with (
+        serving(postgres_url, COMMUTE, workers=2) as both,
+        serving(postgres_url, COMMUTE) as third,
+    ):
+        senders = [both, third, both, third, both, both]
+        together(
+            threading.Thread(target=send, args=(collector, order))
+            for order, collector in enumerate(senders)
+        )
+        statuses = [each.about("commute", "status").json for each in (both, third)]
+    found = audited_at(postgres_url, campaign)
+    assert Counter(o for some in outcomes for o in some) == {"stored": 1500, "duplicate": 7500}
+    assert found.ids == {one.tobytes() for one in ids}
+    assert found.counts == {"received": 9000, "stored": 1500, "duplicate": 7500}
+    assert [status["outcomes"]["stored"] for status in statuses] == [1500, 1500]
+
+
+# ------------------------------------------------------------------- one truth in every place
+
+
+def test_both_stores_and_the_library_agree_bit_for_bit(tmp_path: Path, postgres_url: str) -> None:
+    campaign = commute()
+    ids, rows = made(campaign, 3000)
+    tallies, estimates = [], []
+    for url in (str(tmp_path / "store.db"), postgres_url):
+        with serving(url, COMMUTE) as collector:
+            for start in range(0, 3000, 300):
+                kind = report.JSON if start % 600 else report.BINARY
+                mine = slice(start, start + 350)  # 50 of them are sent twice
+                body = encoded(campaign, ids[mine], rows[mine], kind)
+                assert collector.upload("commute", body, kind).status == 200
+            found = Sources.from_bytes(collector.about("commute", "tally").data, campaign)
+            tallies += [[tally.to_bytes() for tally in part] for part in found.parts.values()]
+            asked = [f"estimates?level={level}&about={about}" for level, about in ASKED]
+            estimates.append([collector.about("commute", one).data for one in asked])
+        kept = audited_at(url, campaign).rows
+        assert kept == {i.tobytes(): row.tobytes() for i, row in zip(ids, rows, strict=True)}
+        assert campaign.tally(as_rows(campaign, list(kept.values()))) == campaign.tally(rows)
+    library = campaign.tally(rows)
+    assert tallies == [[tally.to_bytes() for tally in library]] * 2
+    assert estimates[0] == estimates[1]
+    for data, (level, about) in zip(estimates[0], ASKED, strict=True):
+        figures = campaign.read(library, about, level)
+        assert json.loads(data)["estimates"] == [asdict(figure) for figure in figures]
+
+
+ASKED = [(0.95, "participants"), (0.5, "participants"), (0.99, "population")]

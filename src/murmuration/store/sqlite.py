@@ -27,6 +27,8 @@ SYNCHRONOUS = "FULL"
 CHECKPOINT_PAGES = 8000
 CACHE_KIB = 64 << 10
 BUSY_SECONDS = 30.0
+FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
+"""What SQLite calls a full disk; the last is no room for the index of the log."""
 
 
 class SqliteStore(Store):
@@ -171,7 +173,7 @@ class SqliteStore(Store):
 def _translated(problem: sqlite3.Error, path: Path) -> Exception:
     """Say what happened in our words; no statement, no value."""
     code = getattr(problem, "sqlite_errorname", "") or ""
-    if code == "SQLITE_FULL" or (code.startswith("SQLITE_IOERR") and "WRITE" in code):
+    if code in FULL:
         return StoreFullError("the disk is full")
     if code in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
         return FormatError(f"{path} is not a store of ours, or it is damaged")

@@ -34,7 +34,11 @@ class PostgresStore(Store):
         self._inside = False
         self._db: psycopg.Connection[Any] | None = None
         self._closing = threading.Lock()
-        self.migrate()
+        try:
+            self.migrate()
+        except BaseException:
+            self.close()
+            raise
 
     def _connection(self) -> psycopg.Connection[Any]:
         """Return the connection; a lost one is made anew, but not in the middle of things."""

@@ -177,6 +177,8 @@ def _translated(problem: sqlite3.Error, path: Path) -> Exception:
         return StoreFullError("the disk is full")
     if code in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
         return FormatError(f"{path} is not a store of ours, or it is damaged")
+    if code.startswith("SQLITE_CANTOPEN"):
+        return StoreError(f"{path} cannot be opened")
     if code in ("SQLITE_BUSY", "SQLITE_LOCKED"):
         return StoreError("the store is in use by another program")
     return StoreError(f"the store failed: {code or type(problem).__name__}")

@@ -348,10 +348,10 @@ class Campaign:
             raise InputError("levels are one a person, or one for each attribute of a person")
         return picked
 
-    def cost(self, rows: Rows) -> Fraction:
-        """Return what one person's report costs: the sum over its entries, exactly."""
-        numbers = [int(number[0]) for number, _ in self._entries(rows[:1])]
-        return sum((Fraction(self.cells[c].cost) for c in numbers), start=Fraction(0))
+    def cost(self, rows: Rows) -> Fraction | float:
+        """Return what one person's report costs: the sum over its entries, exactly, or infinity."""
+        costs = [self.cells[int(number[0])].cost for number, _ in self._entries(rows[:1])]
+        return math.inf if math.inf in costs else sum(map(Fraction, costs), start=Fraction(0))
 
     # --- collector -------------------------------------------------------------------------------
 
@@ -477,10 +477,12 @@ class Campaign:
         Attributes that fewer people than the cohort have answered are left out.
         """
         least = self.terms.cohort if cohort is None else cohort
-        figures = []
+        together, figures = self.strategy == "together", []
         for place, part in enumerate(self.parts(tallies, about)):
             own = [tallies[cell] for cell in self.cells_of(place)]
-            if part is not None and sum(tally.n for tally in own) >= least * self.rounds:
+            # A mechanism for tuples may have asked each person about some attributes only.
+            answered = part.n if together and part is not None else sum(t.n for t in own)
+            if part is not None and answered >= least * self.rounds:
                 figures += self.questions[place].decode(part, own, level)
         return figures
 

@@ -10,10 +10,12 @@ from rich.markup import escape
 
 from murmuration import __version__
 from murmuration.cli.audit import audit
+from murmuration.cli.check import check
 from murmuration.cli.compare import compare
 from murmuration.cli.compare_graded import graded as compare_graded
 from murmuration.cli.compare_levels import levels as compare_levels
 from murmuration.cli.demo import demo
+from murmuration.cli.init import init
 from murmuration.cli.learn import learn
 from murmuration.cli.mechanisms import mechanisms
 from murmuration.cli.output import errors
@@ -21,7 +23,7 @@ from murmuration.cli.plan import plan
 from murmuration.cli.plan_graded import graded as plan_graded
 from murmuration.cli.serve import serve
 from murmuration.cli.tuples import tuples
-from murmuration.errors import MurmurationError
+from murmuration.errors import MurmurationError, RefusedError
 
 app = typer.Typer(
     name="murmur",
@@ -46,7 +48,7 @@ def _options(
     """Collect and analyse data under exact local differential privacy."""
 
 
-for command in (mechanisms, audit, demo, tuples, learn, serve):
+for command in (mechanisms, audit, demo, tuples, learn, init, check, serve):
     app.command()(command)
 
 Command = Callable[..., None]
@@ -66,7 +68,7 @@ def main() -> None:
     """Run the command line. No traceback for a user's mistake: one clear line, and exit code 2.
 
     3 when the machine is in the way (a full disk, a file that cannot be read); 1 is kept for an
-    audit that fails.
+    audit that fails, that of a campaign file too.
     """
     try:
         app()
@@ -74,7 +76,7 @@ def main() -> None:
         errors.print(
             f"[bold red]murmur:[/] {escape(str(problem))}", highlight=False, soft_wrap=True
         )
-        sys.exit(2)
+        sys.exit(1 if isinstance(problem, RefusedError) else 2)
     except (OSError, UnicodeError, ArithmeticError) as problem:
         errors.print(
             f"[bold red]murmur:[/] {escape(str(problem))}", highlight=False, soft_wrap=True

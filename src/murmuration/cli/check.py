@@ -1,0 +1,315 @@
+"""`murmur check`: whether a campaign file is right, and what it asks people to give away."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from murmuration import campaign_document, campaign_file
+from murmuration.campaign import Campaign
+from murmuration.campaign_review import Asked, Law, Review, review
+from murmuration.cli.output import console, emit_json, errors
+from murmuration.errors import CampaignError, ParameterError, PromiseError
+from murmuration.question import CLAMP, REFUSE, Question
+from murmuration.report import ID_BYTES
+
+MOST_SHOWN = 12
+"""Attributes whose choice is explained one by one."""
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="A campaign file.")] = Path("campaign.toml"),
+    document: Annotated[
+        str, typer.Option(help="Write what devices will get there; - prints it.", metavar="FILE")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check a campaign file, audit its laws, and say in plain words what each person reveals.
+
+    Exit code 1 if the audit refuses it, 2 if there is a mistake in it.
+    """
+    if document == "-" and as_json:
+        raise ParameterError("--document - prints JSON already: leave --json out")
+    try:
+        campaign = campaign_file.load(file)
+    except CampaignError as problem:
+        if not as_json:
+            raise
+        refused = isinstance(problem, PromiseError)
+        emit_json({"passed": False, "refused": refused, "line": problem.line, **_said(problem)})
+        raise typer.Exit(1 if refused else 2) from None
+    if document == "-":
+        sys.stdout.write(campaign_document.pretty(campaign_document.publish(campaign)) + "\n")
+        return
+    with errors.status("auditing every law"):
+        found = review(campaign)
+    if as_json:
+        emit_json(as_data(found))
+    else:
+        _print(found)
+    if document:
+        Path(document).write_bytes(campaign_document.publish(campaign))
+        errors.print(f"document: {Path(document).resolve()}", highlight=False, soft_wrap=True)
+    if not found.passed:
+        raise typer.Exit(1)
+
+
+def _said(problem: CampaignError) -> dict[str, str]:
+    return {"file": problem.source, "message": str(problem)}
+
+
+# --- for machines --------------------------------------------------------------------------------
+
+
+def as_data(found: Review) -> dict[str, Any]:
+    """Return the review as plain data; an infinite loss is null."""
+    campaign, terms = found.campaign, found.campaign.terms
+    return {
+        "passed": found.passed,
+        "campaign": campaign.name,
+        "purpose": terms.purpose,
+        "digest": campaign.digest,
+        "epsilon": campaign.epsilon,
+        "loss": found.loss,
+        "charge": found.charge,
+        "limit": campaign.limit,
+        "accept_loss": campaign.accept_loss,
+        "strategy": campaign.strategy,
+        "sample": campaign.sample if campaign.strategy == "sample" else None,
+        "levels": list(campaign.levels.names) if campaign.levels is not None else None,
+        "repeated": campaign.repeated,
+        "report_bytes": campaign.row_bytes,
+        "id_bytes": ID_BYTES,
+        "entries": len(campaign.widths),
+        "people": terms.people,
+        "cohort": terms.cohort,
+        "opens": terms.opens and terms.opens.isoformat(),
+        "closes": terms.closes and terms.closes.isoformat(),
+        "keep_reports": terms.keep_reports,
+        "upload": terms.upload,
+        "sampler": {"words": found.words_tried, "disagreements": found.disagreements},
+        "attributes": [_asked_data(asked) for asked in found.asked],
+    }
+
+
+def _asked_data(asked: Asked) -> dict[str, Any]:
+    question = asked.question
+    return {
+        "name": question.name,
+        "kind": question.kind,
+        "low": question.low,
+        "high": question.high,
+        "labels": list(question.labels),
+        "unit": unit_of(question),
+        "outside": question.outside,
+        "share": asked.share,
+        "reason": asked.reason,
+        "laws": [_law_data(law) for law in asked.laws],
+    }
+
+
+def _law_data(law: Law) -> dict[str, Any]:
+    return {
+        "level": law.level or None,
+        "mechanism": law.mechanism,
+        "budget": law.budget,
+        "loss": law.loss,
+        "charge": law.charge,
+        "long_run": law.long_run,
+        "ranges": list(law.ranges),
+        "pairs": law.pairs,
+        "pair_budgets": law.pair_budgets,
+        "stderr": law.stderr,
+    }
+
+
+# --- for people ----------------------------------------------------------------------------------
+
+
+def unit_of(question: Question) -> str:
+    """Return the unit of an attribute's figures."""
+    return "share" if question.kind == "category" else question.unit
+
+
+def _print(found: Review) -> None:
+    campaign = found.campaign
+    _say(f"[bold]{campaign.name}[/]: {escape(campaign.terms.purpose)}")
+    console.print(_questions(found))
+    _say(f"[bold]What one person sends[/]: {_sent(campaign)}")
+    _say(f"[bold]What it reveals[/]: {_revealed(found)}")
+    for text in _details(found):
+        _say(f"  {text}")
+    if any(law.pairs for asked in found.asked for law in asked.laws):
+        _print_pairs(found)
+    _say(f"[bold]What a device may spend[/]: {_spent(found)}")
+    _say(f"[bold]When anything is shown[/]: {_cohort(campaign)}")
+    _say(f"[bold]Kept[/]: {_kept(campaign)}")
+    _print_reasons(found)
+    verdict = "[bold green]passed[/]" if found.passed else "[bold red]FAILED[/]"
+    _say(f"audit {verdict}: every law in exact arithmetic; {_sampler(found)}")
+    _say(f"digest {campaign.digest}")
+
+
+def _say(text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True)
+
+
+def _questions(found: Review) -> Table:
+    table = Table(title=f"what is asked, and what {found.campaign.terms.people:,} people will give")
+    table.add_column("attribute", overflow="fold")
+    table.add_column("answer", overflow="fold")
+    table.add_column("asked", justify="right", no_wrap=True)
+    table.add_column("mechanism", no_wrap=True)
+    table.add_column("expected error", justify="right")
+    for asked in found.asked:
+        table.add_row(
+            escape(asked.question.name),
+            escape(answer_of(asked.question)),
+            f"{asked.share:.3g}" if asked.share < 0.001 else f"{asked.share:.1%}",
+            asked.laws[-1].mechanism,
+            escape(_error(asked)),
+        )
+    return table
+
+
+def answer_of(question: Question) -> str:
+    """Say what an answer is, and what becomes of one that does not fit."""
+    if question.kind == "category":
+        shown = ", ".join(question.labels[:4]) + (", ..." if len(question.labels) > 4 else "")
+        rest = "refused" if question.outside == REFUSE else f"counted as {question.outside}"
+        return f"one of {len(question.labels)} labels ({shown}); others {rest}"
+    low, high = question.range
+    unit = f" {question.unit}" if question.unit else ""
+    beyond = "set to the nearer end" if question.outside == CLAMP else "refused"
+    return f"{low:g} to {high:g}{unit}; beyond: {beyond}"
+
+
+def _error(asked: Asked) -> str:
+    errors_found = sorted({law.stderr for law in asked.laws})
+    if asked.question.kind == "category":
+        shown = [f"{100 * error:.2g}" for error in errors_found]
+        unit = " points of 100"
+    else:
+        shown = [f"{error:.3g}" for error in errors_found]
+        unit = f" {asked.question.unit}" if asked.question.unit else ""
+    ends = shown[0] if len(shown) == 1 else f"{shown[0]} to {shown[-1]}"
+    return f"±{ends}{unit}"
+
+
+def _sent(campaign: Campaign) -> str:
+    d, entries = len(campaign.questions), len(campaign.widths)
+    if campaign.strategy == "together":
+        what = f"one randomised answer about all {d} attributes together"
+    elif campaign.strategy == "split":
+        what = "a randomised answer" + (f" about each of {d} attributes" if d > 1 else "")
+    else:
+        many = "one attribute" if entries == 1 else f"{entries} attributes"
+        what = (
+            f"a randomised answer about {many} of {d}, drawn by a coin that looks at nothing; "
+            "which one is visible"
+        )
+    level = "; the level that the person picked is visible" if campaign.levels else ""
+    return (
+        f"{campaign.row_bytes:,} bytes, the same number whatever the answer is: {what}{level}. "
+        f"And a random id of {ID_BYTES} bytes with the time, so that it is counted once. "
+        "The answer itself never leaves the device."
+    )
+
+
+def _revealed(found: Review) -> str:
+    if not math.isfinite(found.loss):
+        return "[bold red]possibly everything[/]: the exact loss is infinite, as the file accepts"
+    sure = 1 / (1 + math.exp(-found.loss))
+    return (
+        f"the exact loss of one report is {found.loss:.7g}, promised {found.campaign.epsilon:g}. "
+        f"Whoever reads it and thought two answers equally likely can be {sure:.1%} sure at most."
+    )
+
+
+def _details(found: Review) -> list[str]:
+    """Say what each level costs, and what asking again costs."""
+    texts = []
+    levels = found.campaign.levels
+    if levels is not None:
+        for place, name in enumerate(levels.names):
+            most = sorted((asked.laws[place].loss for asked in found.asked), reverse=True)
+            total = math.fsum(most[: len(found.campaign.widths)])
+            texts.append(f"level {escape(name)}: {total:.7g} at most")
+    for asked in found.asked:
+        law = asked.laws[0]
+        if law.long_run is not None:
+            texts.append(
+                f"{escape(asked.question.name)}: one report {law.loss:.7g}, any number of reports "
+                f"about the same value {law.long_run:.7g} together; a new value costs that again"
+            )
+    return texts
+
+
+def _print_pairs(found: Review) -> None:
+    """Print the loss between ranges, in the attribute's own units."""
+    for asked in found.asked:
+        law = asked.laws[0]
+        if law.pairs is None or law.pair_budgets is None:
+            continue
+        title = f"{escape(asked.question.name)}: exact loss / budget between two ranges"
+        table = Table("range", title=title)
+        for name in law.ranges:
+            table.add_column(name, justify="right")
+        for name, losses, tops in zip(law.ranges, law.pairs, law.pair_budgets, strict=True):
+            cells = [f"{loss:.4g} / {top:.4g}" for loss, top in zip(losses, tops, strict=True)]
+            table.add_row(name, *cells)
+        console.print(table)
+
+
+def _spent(found: Review) -> str:
+    campaign = found.campaign
+    one = f"{found.charge:.6g}" if math.isfinite(found.charge) else "an infinite amount"
+    if campaign.limit is None:
+        return f"{one} for its one report, and nothing after that"
+    if campaign.repeated:
+        return (
+            f"{one} for each new value that it reports, nothing for saying it again, "
+            f"{campaign.limit:g} over the whole campaign; then it stops"
+        )
+    return f"{one} a report at most, {campaign.limit:g} over the whole campaign; then it stops"
+
+
+def _cohort(campaign: Campaign) -> str:
+    return (
+        f"an attribute's figures from {campaign.terms.cohort:,} answers to it on, and none before "
+        f"that; {campaign.terms.people:,} people are expected"
+    )
+
+
+def _kept(campaign: Campaign) -> str:
+    terms = campaign.terms
+    what = "randomised reports and counts" if terms.keep_reports else "counts and ids only"
+    who = "anybody may send" if terms.upload == "open" else "a token is needed to send"
+    times = [
+        f"{word} {moment.isoformat()}"
+        for word, moment in (("opens", terms.opens), ("closes", terms.closes))
+        if moment is not None
+    ]
+    return f"{what}; {who}; {', '.join(times) or 'open until it is taken down'}"
+
+
+def _print_reasons(found: Review) -> None:
+    for asked in found.asked[:MOST_SHOWN]:
+        chosen = asked.laws[-1].mechanism
+        _say(f"[dim]{escape(asked.question.name)}: {chosen}: {asked.reason}[/]")
+    if len(found.asked) > MOST_SHOWN:
+        _say(f"[dim]and {len(found.asked) - MOST_SHOWN} more (--json has all)[/]")
+
+
+def _sampler(found: Review) -> str:
+    if found.disagreements:
+        return f"a sampler departs from its law on {found.disagreements:,} words"
+    if not found.words_tried:
+        return "for items and tuples the sampler is held against its law by the tests"
+    return f"samplers of numbers agree with them on {found.words_tried:,} words"

@@ -19,7 +19,7 @@ import numpy as np
 from murmuration import campaign_document
 from murmuration.campaign import Campaign
 from murmuration.contract import Tally
-from murmuration.errors import MismatchError
+from murmuration.errors import FormatError, MismatchError
 from murmuration.law import Ints
 from murmuration.merging import Sources
 from murmuration.report import CODES, FINE, REASONS, Codes, Ids, Incoming, Upload, joined
@@ -185,4 +185,13 @@ def merge_sources(store: Store, served: Served, other: Sources) -> int:
             only = Sources(served.campaign, {source: tallies})
             store.set_merged(served.key, Merged(source, n, only.to_bytes()))
             news += 1
+        _check_sum(store, served.campaign)
     return news
+
+
+def _check_sum(store: Store, campaign: Campaign) -> None:
+    """Refuse tallies that could be stored but never be read again."""
+    try:
+        total(store, campaign)
+    except FormatError:
+        raise MismatchError("with these tallies there are more people than can be") from None

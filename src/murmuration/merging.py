@@ -1,7 +1,8 @@
 """Tallies on the move: what a collector has counted, by the collector that counted it.
 
-Bytes: magic, version, a JSON head (campaign, digest, the collectors and the lengths of their
-tallies), then the tallies themselves, each with its own head and checksum.
+Bytes: magic, version, length and checksum of a JSON head (campaign, digest, the collectors and the
+lengths of their tallies), that head, then the tallies, each with its own head and checksum. Without
+the first checksum a damaged collector's name would be another collector, and count twice.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +21,7 @@ from murmuration.errors import FormatError, MismatchError, MurmurationError
 
 MAGIC = b"MURMTLYS"
 VERSION = 1
-HEAD = struct.Struct("<8sHI")
+HEAD = struct.Struct("<8sHII")
 MOST_HEAD = 1 << 24
 SOURCE = re.compile(r"[0-9a-f]{16}")
 
@@ -49,7 +51,7 @@ class Sources:
         }
         text = json.dumps(head, sort_keys=True).encode()
         body = b"".join(data for parts in packed.values() for data in parts)
-        return HEAD.pack(MAGIC, VERSION, len(text)) + text + body
+        return HEAD.pack(MAGIC, VERSION, len(text), zlib.crc32(text)) + text + body
 
     @classmethod
     def from_bytes(cls, data: bytes, campaign: Campaign) -> Sources:
@@ -59,7 +61,7 @@ class Sources:
             raise MismatchError("these are tallies of another campaign, or of another version")
         try:
             lengths = {str(s): [int(n) for n in sizes] for s, sizes in head["sources"].items()}
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             raise FormatError("the head of these tallies cannot be read") from None
         parts = {}
         for source, sizes in lengths.items():
@@ -74,11 +76,14 @@ class Sources:
 def _head(data: bytes) -> tuple[dict[str, Any], int]:
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise FormatError("these bytes are no tallies")
-    _, version, length = HEAD.unpack_from(data)
+    _, version, length, checksum = HEAD.unpack_from(data)
     if version != VERSION or length > min(MOST_HEAD, len(data)):
         raise FormatError(f"tallies of version {version} cannot be read")
+    text = data[HEAD.size : HEAD.size + length]
+    if zlib.crc32(text) != checksum:
+        raise FormatError("the head of these tallies is damaged (its checksum does not match)")
     try:
-        head = json.loads(data[HEAD.size : HEAD.size + length])
+        head = json.loads(text)
     except (ValueError, RecursionError):
         raise FormatError("the head of these tallies cannot be read") from None
     if not isinstance(head, dict):

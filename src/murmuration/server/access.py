@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import time
 from collections.abc import Awaitable, Callable
 from secrets import token_urlsafe
@@ -53,9 +52,9 @@ class Gate:
 
     def __init__(self, load: Callable[[], Awaitable[list[Token]]]) -> None:
         self._load = load
-        self._tokens: dict[bytes, Token] = {}
-        self._loaded = -math.inf
-        self._loading = asyncio.Lock()
+        self._tokens: dict[bytes, Token] | None = None
+        self._loaded = 0.0
+        self._first = asyncio.Lock()
 
     async def check(self, policy: str, header: str | None, served: Served | None) -> None:
         """Let the request pass, or raise the problem."""
@@ -74,13 +73,19 @@ class Gate:
         scheme, _, text = (header or "").partition(" ")
         if scheme.lower() != "bearer" or not text.startswith(PREFIX):
             return None
-        digest = hashed(text.strip())
-        if self._stale():
-            async with self._loading:
-                if self._stale():  # else somebody else has just done it
-                    self._tokens = {token.hash: token for token in await self._load()}
-                    self._loaded = time.monotonic()
-        return self._tokens.get(digest)
+        return (await self._known()).get(hashed(text.strip()))
 
-    def _stale(self) -> bool:
-        return time.monotonic() - self._loaded > REFRESH_SECONDS
+    async def _known(self) -> dict[bytes, Token]:
+        """Return the tokens; while one request asks for news, others go on with what is known."""
+        if self._tokens is None:
+            async with self._first:
+                return await self._refreshed() if self._tokens is None else self._tokens
+        if time.monotonic() - self._loaded > REFRESH_SECONDS:
+            self._loaded = time.monotonic()
+            return await self._refreshed()
+        return self._tokens
+
+    async def _refreshed(self) -> dict[bytes, Token]:
+        self._tokens = {token.hash: token for token in await self._load()}
+        self._loaded = time.monotonic()
+        return self._tokens

@@ -25,61 +25,60 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from murmuration import collect, report
 from murmuration.campaign import utc_now
+from murmuration.campaign_document import Document
 from murmuration.collect import Batch, Served
-from murmuration.errors import FormatError, MismatchError, ParameterError
+from murmuration.contract import Tally
+from murmuration.errors import FormatError, MismatchError
 from murmuration.merging import Sources
 from murmuration.report import REASONS, Incoming
 from murmuration.server import body, figures, openapi
 from murmuration.server.access import ADMIN, ANALYST, DEVICE, PUBLIC, Gate
-from murmuration.server.ingest import MOST_WAITING, Ingest
+from murmuration.server.answers import (
+    Alive,
+    Described,
+    Estimates,
+    Failure,
+    Listed,
+    Listing,
+    Merging,
+    Ready,
+    Receipt,
+    Status,
+)
+from murmuration.server.ingest import Ingest
+from murmuration.server.limits import Limits
 from murmuration.server.metrics import exposition
 from murmuration.server.problems import PROBLEMS, Problem, described, type_of
 from murmuration.store import Store, StoreError, StoreFullError
 
 log = logging.getLogger("murmuration.server")
 
-MOST_REQUESTS = 2000
-"""Requests that may be open at once."""
 LARGE = 1 << 18
 """A body from this size on is read in a thread, so that others do not wait for it."""
-OCTETS = "application/octet-stream"
+OCTETS, TEXT = "application/octet-stream", "text/plain"
 
 _T = TypeVar("_T")
-Handler = Callable[["Collector", Request, Served | None], Awaitable[Response]]
 Endpoint = Callable[[Request], Awaitable[Response]]
+Handler = Callable[["Collector", Request, Served | None], Awaitable[Response]]
 _UPLOAD = re.compile(r"/v1/campaigns/([^/]+)/reports")
-
-
-class Failure(msgspec.Struct, frozen=True):
-    """One report that was not counted."""
-
-    index: int
-    type: str
-    title: str
-
-
-class Receipt(msgspec.Struct, frozen=True):
-    """What became of an upload; received = stored + len(failures)."""
-
-    received: int
-    stored: int
-    failures: list[Failure]
 
 
 class Collector:
     """The state behind the routes: campaigns, the queue to the store, and a reader."""
 
     def __init__(
-        self, store: Store, served: Sequence[Served], most_waiting: int = MOST_WAITING
+        self, store: Store, served: Sequence[Served], limits: Limits | None = None
     ) -> None:
+        self.limits = limits or Limits()
         self.served = {one.campaign.name: one for one in served}
-        self.room = body.Room()
+        self.room = body.Room(self.limits.bodies_bytes)
         self.open_requests = 0
         self.answers: Counter[tuple[str, int]] = Counter()
         self.started = time.time()
-        self._store, self._most_waiting = store, most_waiting
+        self._store = store
         self._reader = store.reader()
         self._read_thread = ThreadPoolExecutor(1, thread_name_prefix="murmur-read")
+        self._figure_thread = ThreadPoolExecutor(1, thread_name_prefix="murmur-figures")
         self._parse_thread = ThreadPoolExecutor(1, thread_name_prefix="murmur-parse")
         self.gate = Gate(partial(self.read, self._reader.tokens))
 
@@ -87,13 +86,14 @@ class Collector:
     async def running(self, app: Starlette) -> AsyncIterator[None]:
         """Start writing; at the end write what has arrived."""
         del app
-        self.ingest = Ingest(self._store, self._most_waiting)
+        self.ingest = Ingest(self._store, self.limits.waiting)
         self.ingest.start()
         try:
             yield
         finally:
             await self.ingest.stop()
             self._read_thread.shutdown(wait=True)
+            self._figure_thread.shutdown(wait=True)
             self._parse_thread.shutdown(wait=True)
             self._reader.close()
             self._store.close()
@@ -108,24 +108,20 @@ class Collector:
     async def campaigns(self, request: Request, served: Served | None) -> Response:
         """List the campaigns."""
         del request, served
+        now = utc_now()
         found = [
-            {
-                "campaign": name,
-                "version": one.version,
-                "digest": one.campaign.digest,
-                "purpose": one.campaign.terms.purpose,
-                "open": one.campaign.terms.accepts(utc_now()),
-            }
+            Listed(name, one.version, one.campaign.digest, terms.purpose, terms.accepts(now))
             for name, one in self.served.items()
+            for terms in [one.campaign.terms]
         ]
-        return _json({"campaigns": found})
+        return _json(Listing(found))
 
     async def document(self, request: Request, served: Served | None) -> Response:
         """Return the published campaign: all that a device needs."""
         one = _known(served)
         tag = f'"{one.campaign.digest[:32]}-{one.version}"'
         headers = {"etag": tag, "cache-control": "public, max-age=60"}
-        if request.headers.get("if-none-match") == tag:
+        if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         return Response(one.document, headers=headers, media_type="application/json")
 
@@ -136,7 +132,7 @@ class Collector:
         if kind not in (report.JSON, report.BINARY):
             raise Problem("unsupported-type", f"send {report.JSON} or {report.BINARY}")
         with self.room.hold() as held:
-            data = await body.read(request, held)
+            data = await body.read(request, held, self.limits)
             try:
                 incoming = await self._decoded(one, data, kind)
             except FormatError as problem:
@@ -158,9 +154,11 @@ class Collector:
         """Read the crowd's answer as it is now."""
         one = _known(served)
         form = _form(request)
-        level, about = _level(request), request.query_params.get("about", "participants")
-        data = await self.read(partial(_estimates, self._reader, one, form, level, about))
-        return Response(data, media_type=figures.FORMATS[form])
+        level, about = _level(request), _about(request)
+        tallies = await self.read(collect.total, self._reader, one.campaign)
+        loop, ask = asyncio.get_running_loop(), partial(_estimates, one, tallies, level, about)
+        found = await loop.run_in_executor(self._figure_thread, ask)
+        return Response(figures.rendered(found, form), media_type=figures.FORMATS[form])
 
     async def status(self, request: Request, served: Served | None) -> Response:
         """Say what has arrived and what became of it."""
@@ -181,34 +179,35 @@ class Collector:
         """Take over another collector's tallies; sending them again changes nothing."""
         one = _known(served)
         with self.room.hold() as held:
-            data = await body.read(request, held)
+            data = await body.read(request, held, self.limits)
+            other = _sources(data, one)
             try:
-                other = Sources.from_bytes(data, one.campaign)
                 news = await self.read(collect.merge_sources, self._reader, one, other)
-            except MismatchError as problem:
-                raise Problem("mismatched-tally", str(problem)) from None
-            except FormatError as problem:
-                raise Problem("unreadable-body", str(problem)) from None
-        return _json({"merged": news, "collectors": len(other.parts)})
+            except MismatchError:
+                detail = "it is older than what is known, or does not add up with it"
+                raise Problem("mismatched-tally", detail) from None
+        return _json(Merging(news, len(other.parts)))
 
     # --- what machines use -----------------------------------------------------------------------
 
     async def health(self, request: Request, served: Served | None) -> Response:
         """Alive."""
         del request, served
-        return _json({"status": "alive"})
+        return _json(Alive())
 
     async def ready(self, request: Request, served: Served | None) -> Response:
         """Ready when the store answers and the queue has room."""
         del request, served
         await self.read(self._reader.collector_name)
-        return _json({"status": "ready", "waiting": self.ingest.reports_waiting})
+        if self.ingest.reports_waiting >= self.limits.waiting:
+            raise Problem("overloaded")
+        return _json(Ready(self.ingest.reports_waiting))
 
     async def metrics(self, request: Request, served: Served | None) -> Response:
         """Numbers for Prometheus."""
         del request, served
         counts = {name: await self.read(self._reader.counts, name) for name in self.served}
-        return Response(exposition(self, counts), media_type="text/plain; version=0.0.4")
+        return Response(exposition(self, counts), media_type=f"{TEXT}; version=0.0.4")
 
     async def openapi(self, request: Request, served: Served | None) -> Response:
         """Describe all this to programs."""
@@ -232,40 +231,92 @@ class Route:
     path: str
     handler: Handler
     policy: str
+    answer: Any
+    """The type of its JSON, or a media type."""
     summary: str
 
 
 _ONE = "/v1/campaigns/{campaign}"
 ROUTES = (
-    Route("GET", "/v1/campaigns", Collector.campaigns, PUBLIC, "The campaigns that are collected"),
-    Route("GET", _ONE, Collector.document, PUBLIC, "What a device needs, laws included"),
-    Route("POST", f"{_ONE}/reports", Collector.upload, DEVICE, "Send reports"),
-    Route("GET", f"{_ONE}/estimates", Collector.estimates, ANALYST, "Estimates with intervals"),
-    Route("GET", f"{_ONE}/status", Collector.status, ANALYST, "What has arrived"),
-    Route("GET", f"{_ONE}/tally", Collector.tally, ADMIN, "All tallies, to be merged elsewhere"),
-    Route("POST", f"{_ONE}/tally", Collector.merge, ADMIN, "Merge another collector's tallies"),
-    Route("GET", "/health", Collector.health, PUBLIC, "Whether the process is alive"),
-    Route("GET", "/ready", Collector.ready, PUBLIC, "Whether it can take reports"),
-    Route("GET", "/metrics", Collector.metrics, ANALYST, "Prometheus metrics"),
-    Route("GET", "/v1/openapi.json", Collector.openapi, PUBLIC, "This interface, for programs"),
-    Route("GET", "/problems/{problem}", Collector.problem, PUBLIC, "What a type of problem means"),
+    Route(
+        "GET",
+        "/v1/campaigns",
+        Collector.campaigns,
+        PUBLIC,
+        Listing,
+        "The campaigns that are collected",
+    ),
+    Route("GET", _ONE, Collector.document, PUBLIC, Document, "What a device needs, laws included"),
+    Route("POST", f"{_ONE}/reports", Collector.upload, DEVICE, Receipt, "Send reports"),
+    Route(
+        "GET",
+        f"{_ONE}/estimates",
+        Collector.estimates,
+        ANALYST,
+        Estimates,
+        "Estimates with intervals",
+    ),
+    Route("GET", f"{_ONE}/status", Collector.status, ANALYST, Status, "What has arrived"),
+    Route(
+        "GET",
+        f"{_ONE}/tally",
+        Collector.tally,
+        ADMIN,
+        OCTETS,
+        "All tallies, to be merged elsewhere",
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/tally",
+        Collector.merge,
+        ADMIN,
+        Merging,
+        "Merge another collector's tallies",
+    ),
+    Route("GET", "/health", Collector.health, PUBLIC, Alive, "Whether the process is alive"),
+    Route("GET", "/ready", Collector.ready, PUBLIC, Ready, "Whether it can take reports"),
+    Route("GET", "/metrics", Collector.metrics, ANALYST, TEXT, "Prometheus metrics"),
+    Route(
+        "GET",
+        "/v1/openapi.json",
+        Collector.openapi,
+        PUBLIC,
+        dict[str, Any],
+        "This interface, for programs",
+    ),
+    Route(
+        "GET",
+        "/problems/{problem}",
+        Collector.problem,
+        PUBLIC,
+        Described,
+        "What a type of problem means",
+    ),
 )
 
 
 def create_app(collector: Collector) -> ASGIApp:
     """Return the ASGI application."""
-    endpoints = [_endpoint(collector, route) for route in ROUTES]
-    routes = [
-        StarletteRoute(route.path, endpoint, methods=[route.method])
-        for route, endpoint in zip(ROUTES, endpoints, strict=True)
-    ]
+    paths: dict[str, dict[str, Endpoint]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method] = _endpoint(collector, route)
     app = Starlette(
-        routes=routes,
+        routes=[
+            StarletteRoute(path, _by_method(found), methods=list(found))
+            for path, found in paths.items()
+        ],
         lifespan=collector.running,
         exception_handlers={HTTPException: _http_problem, Exception: _internal},
     )
-    uploads = endpoints[[route.handler for route in ROUTES].index(Collector.upload)]
-    return _short_way(app, uploads)
+    app.router.redirect_slashes = False  # an address is what it is, and a redirect repeats it
+    return _short_way(app, paths[f"{_ONE}/reports"]["POST"])
+
+
+def _by_method(found: dict[str, Endpoint]) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        return await found["GET" if request.method == "HEAD" else request.method](request)
+
+    return answer
 
 
 def _short_way(app: ASGIApp, uploads: Endpoint) -> ASGIApp:
@@ -289,7 +340,7 @@ def _endpoint(collector: Collector, route: Route) -> Endpoint:
     async def answer(request: Request) -> Response:
         collector.open_requests += 1
         try:
-            if collector.open_requests > MOST_REQUESTS:
+            if collector.open_requests > collector.limits.requests:
                 raise Problem("too-many-requests")
             served = _served(collector, request)
             await collector.gate.check(route.policy, request.headers.get("authorization"), served)
@@ -300,8 +351,6 @@ def _endpoint(collector: Collector, route: Route) -> Endpoint:
             response = Problem("store-full").response()
         except StoreError:
             response = Problem("store-unavailable").response()
-        except ParameterError as problem:
-            response = Problem("bad-parameter", str(problem)).response()
         except Exception as failure:
             _note(route, failure)
             response = Problem("internal").response()
@@ -398,42 +447,51 @@ def _level(request: Request) -> float:
         level = float(request.query_params.get("level", "0.95"))
     except ValueError:
         level = -1.0
-    if not 0 < level < 1:
-        raise Problem("bad-parameter", "level is between 0 and 1, such as 0.95")
+    if not 0 < level <= figures.MOST_LEVEL:
+        raise Problem("bad-parameter", f"level is above 0 and up to {figures.MOST_LEVEL}")
     return level
 
 
-def _estimates(store: Store, served: Served, form: str, level: float, about: str) -> bytes:
+def _about(request: Request) -> str:
+    about = request.query_params.get("about", "participants")
+    if about not in figures.ABOUT:
+        raise Problem("bad-parameter", f"about is {' or '.join(figures.ABOUT)}")
+    return about
+
+
+def _sources(data: bytes, served: Served) -> Sources:
+    """Read tallies; what is wrong with them is not said in the words of whoever made them."""
+    try:
+        return Sources.from_bytes(data, served.campaign)
+    except MismatchError:
+        raise Problem("mismatched-tally", "it is of another campaign, or version") from None
+    except FormatError:
+        raise Problem("unreadable-body", "it is damaged, or no tally at all") from None
+
+
+def _estimates(served: Served, tallies: Sequence[Tally], level: float, about: str) -> Estimates:
     campaign = served.campaign
-    tallies = collect.total(store, campaign)
     found = campaign.read(tallies, about, level)
     if not found:
         raise Problem("cohort-too-small", f"at least {campaign.terms.cohort:,} people are needed")
-    head = {
-        "campaign": campaign.name,
-        "version": served.version,
-        "digest": campaign.digest,
-        "people": campaign.people(tallies),
-        "level": level,
-        "about": about,
-    }
-    return figures.rendered(found, head, form)
+    people = campaign.people(tallies)
+    return Estimates(campaign.name, served.version, campaign.digest, people, level, about, found)
 
 
-def status_of(store: Store, served: Served) -> dict[str, Any]:
+def status_of(store: Store, served: Served) -> Status:
     """Return what has arrived, what became of it, and whether the books balance."""
     campaign, counts = served.campaign, store.counts(served.campaign.name)
     received = counts.pop("received", 0)
-    return {
-        "campaign": campaign.name,
-        "version": served.version,
-        "digest": campaign.digest,
-        "open": campaign.terms.accepts(utc_now()),
-        "cohort": campaign.terms.cohort,
-        "people_expected": campaign.terms.people,
-        "received": received,
-        "outcomes": counts,
-        "balanced": received == sum(counts.values()),
-        "merged_collectors": len(store.merged(served.key)),
-        "people": campaign.people(collect.total(store, campaign)),
-    }
+    return Status(
+        campaign=campaign.name,
+        version=served.version,
+        digest=campaign.digest,
+        open=campaign.terms.accepts(utc_now()),
+        cohort=campaign.terms.cohort,
+        people_expected=campaign.terms.people,
+        received=received,
+        outcomes=counts,
+        balanced=received == sum(counts.values()),
+        merged_collectors=len(store.merged(served.key)),
+        people=campaign.people(collect.total(store, campaign)),
+    )

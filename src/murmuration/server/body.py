@@ -9,20 +9,18 @@ from contextlib import contextmanager
 
 from starlette.requests import ClientDisconnect, Request
 
+from murmuration.server.limits import Limits
 from murmuration.server.problems import Problem
 
-MOST_BYTES = 16 << 20
-"""Of one body, decompressed."""
-MOST_TOGETHER = 128 << 20
-"""Of all bodies that are being read or waiting."""
-SECONDS = 20.0
 GZIP = 16 + zlib.MAX_WBITS
+PIECE = 1 << 18
+"""What is decompressed at once."""
 
 
 class Room:
     """The memory that bodies may take together."""
 
-    def __init__(self, most: int = MOST_TOGETHER) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
         self.used = 0
 
@@ -55,15 +53,17 @@ class Held:
         self.taken += size
 
 
-async def read(request: Request, held: Held, most: int = MOST_BYTES) -> bytes:
+async def read(request: Request, held: Held, limits: Limits) -> bytes:
     """Return the body, decompressed; refuse what is too large as soon as it is."""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", ""):
         raise Problem("unsupported-type", "bodies are plain or gzip")
+    if int(request.headers.get("content-length", 0)) > limits.body_bytes:
+        raise Problem("too-large")
     try:
-        async with asyncio.timeout(SECONDS):
-            parts = _gunzipped(request, most) if encoding == "gzip" else request.stream()
-            return await _gathered(parts, held, most)
+        async with asyncio.timeout(limits.body_seconds):
+            parts = _gunzipped(request) if encoding == "gzip" else request.stream()
+            return await _gathered(parts, held, limits.body_bytes)
     except TimeoutError:
         raise Problem("too-slow") from None
     except ClientDisconnect:
@@ -81,20 +81,19 @@ async def _gathered(parts: AsyncIterator[bytes], held: Held, most: int) -> bytes
     return found[0] if len(found) == 1 else b"".join(found)
 
 
-async def _gunzipped(request: Request, most: int) -> AsyncIterator[bytes]:
-    """Decompress as it comes, never more at once than is still allowed."""
-    engine, size = zlib.decompressobj(GZIP), 0
+async def _gunzipped(request: Request) -> AsyncIterator[bytes]:
+    """Decompress as it comes, a piece at a time."""
+    engine = zlib.decompressobj(GZIP)
     try:
         async for part in request.stream():
-            while part:
-                plain = engine.decompress(part, most - size + 1)
-                size += len(plain)
+            more = bool(part)
+            while more:
+                plain = engine.decompress(part, PIECE)
                 yield plain
-                if size > most:
-                    raise Problem("too-large")
                 if engine.eof and (engine.unused_data or engine.unconsumed_tail):
                     raise Problem("unreadable-body", "there is more after the end of the gzip data")
                 part = engine.unconsumed_tail
+                more = bool(part) or len(plain) == PIECE
     except zlib.error:
         raise Problem("unreadable-body", "the body is not gzip data") from None
     if not engine.eof:

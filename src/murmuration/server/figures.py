@@ -5,26 +5,30 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import asdict, fields
-from typing import Any
+from dataclasses import fields
 
 import msgspec
 
-from murmuration.errors import ParameterError
+from murmuration.estimate import About
 from murmuration.question import Figure
+from murmuration.server.answers import Estimates
+from murmuration.server.problems import Problem
 
 COLUMNS = tuple(field.name for field in fields(Figure))
 JSON, CSV, PARQUET = "application/json", "text/csv", "application/vnd.apache.parquet"
+MOST_LEVEL = 0.999999
+"""Beyond that an interval is soon the whole line."""
+ABOUT = tuple(about.value for about in About)
 FORMATS = {"json": JSON, "csv": CSV, "parquet": PARQUET}
 
 
-def rendered(figures: Sequence[Figure], head: dict[str, Any], form: str) -> bytes:
-    """Return estimates in one of the forms; the head (campaign, n, ...) is in JSON only."""
+def rendered(found: Estimates, form: str) -> bytes:
+    """Return estimates in one of the forms; the head (campaign, people, ...) is in JSON only."""
     if form == "csv":
-        return _csv(figures)
+        return _csv(found.estimates)
     if form == "parquet":
-        return _parquet(figures)
-    return msgspec.json.encode({**head, "estimates": [asdict(figure) for figure in figures]})
+        return _parquet(found.estimates)
+    return msgspec.json.encode(found)
 
 
 def _csv(figures: Sequence[Figure]) -> bytes:
@@ -48,7 +52,7 @@ def _parquet(figures: Sequence[Figure]) -> bytes:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ParameterError("Parquet needs: pip install 'murmuration[arrow]'") from None
+        raise Problem("not-acceptable", "Parquet is not installed here") from None
     table = pyarrow.table(
         {column: [getattr(figure, column) for figure in figures] for column in COLUMNS}
     )

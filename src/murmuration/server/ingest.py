@@ -7,6 +7,7 @@ answer, and no more. What waits is bounded: beyond that, uploads are turned away
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from murmuration.collect import Batch, commit
 from murmuration.server.problems import Problem
 from murmuration.store import Store, StoreError, StoreFullError
+
+log = logging.getLogger("murmuration.server")
 
 MOST_WAITING = 200_000
 """Reports that may wait for the store."""
@@ -107,4 +110,5 @@ def _problem_of(failure: BaseException) -> Problem:
         return Problem("store-full")
     if isinstance(failure, StoreError):
         return Problem("store-unavailable")
+    log.error("a commit failed: %s", type(failure).__name__)
     return Problem("internal")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from murmuration import report
 from murmuration.server import figures
+from murmuration.server.answers import Described
 from murmuration.server.problems import MEDIA_TYPE, PROBLEMS
 
 if TYPE_CHECKING:
     from murmuration.server.app import Route
 
-ALWAYS = ("too-many-requests", "internal")
+PLACE = "#/components/schemas/{name}"
+ALWAYS = ("bad-request", "head-too-large", "too-many-requests", "internal")
 SECURED = ("unauthorized", "forbidden", "store-unavailable")
 BODIES = (
     "unreadable-body",
@@ -33,41 +35,25 @@ PROBLEMS_OF: dict[tuple[str, str], tuple[str, ...]] = {
     ("GET", "/problems/{problem}"): ("not-found",),
 }
 OCTETS = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-PROBLEM_SCHEMA = {
-    "type": "object",
-    "required": ["type", "title", "status"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-    },
-}
 
 
 def described(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the whole document."""
-    from murmuration.server.app import Receipt
-
-    (report_schema, receipt_schema), components = msgspec.json.schema_components(
-        [report.Report, Receipt], ref_template="#/components/schemas/{name}"
-    )
-    components["Report"]["properties"]["id"] = {"type": "string", "pattern": "^[0-9a-fA-F]{32}$"}
+    types = [report.Report, Described, *(r.answer for r in routes if not isinstance(r.answer, str))]
+    schemas, components = msgspec.json.schema_components(types, ref_template=PLACE)
+    schema_of = dict(zip(map(str, types), schemas, strict=True))
     paths: dict[str, Any] = {}
     for route in routes:
-        operation = _operation(route)
+        operation = _operation(route, schema_of)
         if route.path.endswith("/reports"):
-            operation["requestBody"] = _report_body(report_schema)
-            operation["responses"]["200"]["content"] = {
-                "application/json": {"schema": receipt_schema}
-            }
+            operation["requestBody"] = _report_body(schema_of[str(report.Report)])
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {"title": "Murmuration collector", "version": "1"},
         "paths": paths,
         "components": {
-            "schemas": {**components, "Problem": PROBLEM_SCHEMA},
+            "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -80,11 +66,11 @@ def _report_body(schema: dict[str, Any]) -> dict[str, Any]:
     return {"required": True, "content": content}
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _operation(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.summary,
         "operationId": route.handler.__name__,
-        "responses": _responses(route),
+        "responses": _responses(route, schema_of),
         "x-policy": route.policy,
     }
     names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
@@ -102,21 +88,22 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _estimate_parameters() -> list[dict[str, Any]]:
-    level = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
-    about = {"type": "string", "enum": ["participants", "population"]}
+    level = {"type": "number", "exclusiveMinimum": 0, "maximum": figures.MOST_LEVEL}
+    about = {"type": "string", "enum": list(figures.ABOUT)}
     form = {"type": "string", "enum": list(figures.FORMATS)}
     schemas = {"level": level, "about": about, "format": form}
     return [{"name": name, "in": "query", "schema": schema} for name, schema in schemas.items()]
 
 
-def _responses(route: Route) -> dict[str, Any]:
+def _responses(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer of success and every problem that this route can have."""
-    found: dict[str, Any] = {"200": {"description": route.summary, "content": _success(route)}}
+    content = _success(route, schema_of)
+    found: dict[str, Any] = {"200": {"description": route.summary, "content": content}}
     if route.path.endswith("{campaign}"):
         found["304"] = {"description": "Not changed"}
     for name in _problems_of(route):
         status, title = PROBLEMS[name]
-        shape = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        shape = {MEDIA_TYPE: {"schema": schema_of[str(Described)]}}
         found.setdefault(str(status), {"description": title, "content": shape})
     return found
 
@@ -133,13 +120,11 @@ def _problems_of(route: Route) -> list[str]:
     return [*own, *campaign, *secured, *ALWAYS]
 
 
-def _success(route: Route) -> dict[str, Any]:
-    if route.path.endswith("/tally") and route.method == "GET":
-        return OCTETS
-    if route.path == "/metrics":
-        return {"text/plain": {"schema": {"type": "string"}}}
-    plain: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
+def _success(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(route.answer, str):
+        return {route.answer: {"schema": {"type": "string"}}}
+    content: dict[str, Any] = {figures.JSON: {"schema": schema_of[str(route.answer)]}}
     if route.path.endswith("/estimates"):
         for media in (figures.CSV, figures.PARQUET):
-            plain[media] = {"schema": {"type": "string"}}
-    return plain
+            content[media] = {"schema": {"type": "string"}}
+    return content

@@ -6,17 +6,18 @@ what was sent.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from starlette.responses import Response
 
 from murmuration.report import REASONS
+from murmuration.server.answers import Described
 
 MEDIA_TYPE = "application/problem+json"
 
 PROBLEMS: dict[str, tuple[int, str]] = {
     **{reason: (422, title) for reason, title in REASONS.items()},
+    "bad-request": (400, "This is not HTTP as it is spoken here."),
+    "head-too-large": (431, "The head of the request is larger than is accepted."),
     "unreadable-body": (400, "The body cannot be read as reports, or as a tally."),
     "unsupported-type": (415, "This media type or encoding is not read here."),
     "too-large": (413, "The body, decompressed, is larger than is accepted."),
@@ -63,8 +64,7 @@ def type_of(name: str) -> str:
     return f"/problems/{name}"
 
 
-def described(name: str, detail: str = "") -> dict[str, Any]:
+def described(name: str, detail: str = "") -> Described:
     """Return a problem as RFC 9457 has it."""
     status, title = PROBLEMS[name]
-    problem = {"type": type_of(name), "title": title, "status": status}
-    return {**problem, "detail": detail} if detail else problem
+    return Described(type_of(name), title, status, detail)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import resource
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from murmuration.errors import ParameterError
 from murmuration.server.app import Collector, create_app
+from murmuration.server.protocol import PatientProtocol
 
-HEADER_SECONDS = 10.0
-IDLE_SECONDS = 30
+log = logging.getLogger("murmuration.server")
+
+SPARE_FILES = 64
+"""File descriptors that are not connections."""
 BACKLOG = 2048
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -66,53 +70,16 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class PatientProtocol(HttpToolsProtocol):
-    """HTTP that does not wait for ever for a request's head."""
-
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Start the clock with the connection."""
-        super().connection_made(transport)
-        self._wind()
-
-    def on_message_begin(self) -> None:
-        """Start it again with the next request."""
-        super().on_message_begin()
-        self._wind()
-
-    def on_headers_complete(self) -> None:
-        """Stop it: the body has a clock of its own."""
-        self._stop()
-        super().on_headers_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop it."""
-        self._stop()
-        super().connection_lost(exc)
-
-    def _wind(self) -> None:
-        self._stop()
-        self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
-
-    def _stop(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _give_up(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.close()
-
-
 def configured(collector: Collector, address: Address) -> uvicorn.Config:
     """Return uvicorn's settings: no access log, as it would hold addresses."""
     address.check()
+    most = connections(collector.limits.connections)
+    limits = replace(collector.limits, connections=most)
     return uvicorn.Config(
         create_app(collector),
         host=address.host,
         port=address.port,
-        http=PatientProtocol,
+        http=partial(PatientProtocol, limits=limits),  # type: ignore[arg-type]
         loop="uvloop",
         ws="none",
         lifespan="on",
@@ -120,7 +87,7 @@ def configured(collector: Collector, address: Address) -> uvicorn.Config:
         log_config=None,
         server_header=False,
         backlog=BACKLOG,
-        timeout_keep_alive=IDLE_SECONDS,
+        timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]
         timeout_graceful_shutdown=10,
         proxy_headers=False,
         ssl_certfile=address.certificate,
@@ -128,7 +95,37 @@ def configured(collector: Collector, address: Address) -> uvicorn.Config:
     )
 
 
+def connections(most: int) -> int:
+    """Return how many connections there can be: each takes a file descriptor.
+
+    >>> connections(10)
+    10
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    endless, wanted = resource.RLIM_INFINITY, most + SPARE_FILES
+    if soft != endless and soft < wanted:
+        soft = wanted if hard == endless else min(hard, wanted)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return most if soft == endless else max(1, min(most, soft - SPARE_FILES))
+
+
+class Discreet(logging.Formatter):
+    """Log lines without what an exception says: it might repeat what was sent."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name that logging calls
+        """Name the exception."""
+        return f"({ei[0].__name__})" if ei[0] is not None else ""
+
+
+def discreet(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what failed in the event loop: its own message would show the client's address."""
+    del loop
+    log.error("the event loop: %s", type(context.get("exception")).__name__)
+
+
 def log_to_stderr(level: int = logging.WARNING) -> None:
     """Log warnings and errors: no request, no address."""
-    logging.basicConfig(stream=sys.stderr, level=level, format=LOG_FORMAT, force=True)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Discreet(LOG_FORMAT))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("uvicorn.error").setLevel(max(level, logging.WARNING))

@@ -21,7 +21,8 @@ from murmuration.campaign import Campaign
 from murmuration.campaign_document import publish, read
 from murmuration.errors import ParameterError
 from murmuration.server.app import Collector
-from murmuration.server.run import Address, configured, log_to_stderr
+from murmuration.server.limits import Limits
+from murmuration.server.run import Address, configured, discreet, log_to_stderr
 from murmuration.store import Store, open_store
 
 
@@ -32,14 +33,22 @@ class Settings:
     store: str
     documents: tuple[bytes, ...]
     address: Address
+    limits: Limits
 
 
-def run(campaigns: Sequence[Campaign], store: str, address: Address, workers: int = 1) -> None:
+def run(
+    campaigns: Sequence[Campaign],
+    store: str,
+    address: Address,
+    workers: int = 1,
+    limits: Limits | None = None,
+) -> None:
     """Listen until told to stop."""
     address.check()
     if workers > 1 and not store.startswith("postgres"):
         raise ParameterError("several workers need PostgreSQL: a SQLite file has one writer")
-    settings = Settings(store, tuple(publish(campaign) for campaign in campaigns), address)
+    documents = tuple(publish(campaign) for campaign in campaigns)
+    settings = Settings(store, documents, address, limits or Limits())
     listener = listening(address)
     if workers == 1:
         _serve(settings, listener)
@@ -67,9 +76,11 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
     log_to_stderr()
     store = open_store(settings.store)
     served = [collect.serve(store, read(document)) for document in settings.documents]
-    server = uvicorn.Server(configured(Collector(store, served), settings.address))
+    collector = Collector(store, served, settings.limits)
+    server = uvicorn.Server(configured(collector, settings.address))
     _calm_collection()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.get_loop().set_exception_handler(discreet)
         runner.run(server.serve(sockets=[listener]))
 
 

@@ -1,0 +1,103 @@
+"""What is answered as JSON: these types are encoded, and OpenAPI is written from them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from murmuration.question import Figure
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Anything that is answered."""
+
+
+class Listed(Answer, frozen=True):
+    """A campaign in the list."""
+
+    campaign: str
+    version: int
+    digest: str
+    purpose: str
+    open: bool
+
+
+class Listing(Answer, frozen=True):
+    """All campaigns."""
+
+    campaigns: list[Listed]
+
+
+class Failure(Answer, frozen=True):
+    """One report that was not counted."""
+
+    index: int
+    type: str
+    title: str
+
+
+class Receipt(Answer, frozen=True):
+    """What became of an upload; received = stored + len(failures)."""
+
+    received: int
+    stored: int
+    failures: list[Failure]
+
+
+class Estimates(Answer, frozen=True):
+    """The crowd's answer."""
+
+    campaign: str
+    version: int
+    digest: str
+    people: int
+    level: float
+    about: str
+    estimates: list[Figure]
+
+
+class Status(Answer, frozen=True):
+    """What has arrived and what became of it."""
+
+    campaign: str
+    version: int
+    digest: str
+    open: bool
+    cohort: int
+    people_expected: int
+    received: int
+    outcomes: dict[str, int]
+    balanced: bool
+    """Whether received is the sum of the outcomes."""
+    merged_collectors: int
+    people: int
+
+
+class Merging(Answer, frozen=True):
+    """How many collectors' tallies were news, of how many."""
+
+    merged: int
+    collectors: int
+
+
+class Alive(Answer, frozen=True):
+    """The process answers."""
+
+    status: Literal["alive"] = "alive"
+
+
+class Ready(Answer, frozen=True):
+    """Reports can be taken."""
+
+    waiting: int
+    status: Literal["ready"] = "ready"
+
+
+class Described(Answer, frozen=True, omit_defaults=True):
+    """A problem, as RFC 9457 has it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str = ""

@@ -1,0 +1,29 @@
+"""What a collector puts up with: how many at once, how much, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from murmuration.server.ingest import MOST_WAITING
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Beyond each of these a client is turned away, so that the others are served."""
+
+    requests: int = 2000
+    """Requests that are being answered at once."""
+    connections: int = 8000
+    waiting: int = MOST_WAITING
+    """Reports that wait for the store."""
+    body_bytes: int = 16 << 20
+    """Of one body, decompressed."""
+    bodies_bytes: int = 128 << 20
+    """Of all bodies that are being read or waiting."""
+    head_bytes: int = 64 << 10
+    head_seconds: float = 10.0
+    """From the connection, or the first byte of a request, to the end of its head."""
+    body_seconds: float = 20.0
+    idle_seconds: float = 30.0
+    linger_seconds: float = 5.0
+    """How long the rest of a body is read after its request was answered."""

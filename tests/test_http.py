@@ -388,6 +388,19 @@ def test_gzip_bombs_cost_nothing(steady: Server) -> None:
         assert squeezed(steady, gzipped(b"[]" + b" " * (size - 2))).status == status
 
 
+def test_many_small_values_cost_no_more_than_reports(steady: Server) -> None:
+    """A megabyte of brackets or digits must not become forty of objects."""
+    before = steady.memory
+    front = json.dumps({**good()[0], "entries": []}).encode().removesuffix(b"]}")
+    for body in (
+        b"[" + b"1," * (MOST_BYTES // 2 - 2) + b"1]",
+        front + b"[]," * 5_000_000 + b"[]]}",
+    ):
+        answer = steady.send("pets", body)
+        assert (answer.status, answer.problem) == (400, "unreadable-body")
+    assert steady.memory - before < 5 * MOST_BYTES
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("more", [0, 1, MOST_BYTES])
 def test_large_bodies(steady: Server, more: int, chunked: bool) -> None:

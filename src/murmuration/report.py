@@ -155,7 +155,16 @@ def decode(campaign: Campaign, body: bytes, kind: str, older: Container[str] = (
         return Incoming([], [], from_binary(campaign, body, older))
     if kind != JSON:
         raise ReportError(f"reports are sent as {JSON} or {BINARY}")
+    _check_size(campaign, body)
     return Incoming(*_decoded(body))
+
+
+def _check_size(campaign: Campaign, body: bytes) -> None:
+    """Refuse more lists and numbers than the largest upload has, before they are all objects."""
+    lists = 1 + len(campaign.widths)
+    commas = 3 + lists + campaign.row_bytes
+    if body.count(b"[") > MOST_REPORTS * lists + 1 or body.count(b",") > MOST_REPORTS * commas:
+        raise FormatError(f"at most {MOST_REPORTS:,} reports of this campaign fit one upload")
 
 
 def joined(campaign: Campaign, parts: Sequence[Incoming], older: Container[str] = ()) -> Upload:

@@ -12,7 +12,8 @@
     ├── PromiseError       a device was asked to use a law whose exact loss exceeds epsilon
     │   └── RefusedError   the same in a campaign file, with its line (a CampaignError, too)
     ├── BudgetError        a report would cost more than the person or the campaign allows
-    └── LedgerError        the record of what was spent cannot be read or written
+    ├── LedgerError        the record of what was spent cannot be read or written
+    └── SendError          a collector could not be reached, or gave no answer that can be used
 
 Messages name the rule that was broken and what to do. They repeat what the caller typed as a
 parameter and what came over the wire, but never a private value: errors end up in logs.
@@ -69,7 +70,7 @@ class RefusedError(CampaignError, PromiseError):
 
 
 class BudgetError(MurmurationError):
-    """A charge beyond a limit: nothing is sent. `reason` says whose: "lifetime" or "campaign"."""
+    """A charge beyond a limit: nothing is sent. `reason`: "lifetime", "campaign" or "rounds"."""
 
     def __init__(self, message: str, reason: str = "lifetime") -> None:
         super().__init__(message)
@@ -78,3 +79,7 @@ class BudgetError(MurmurationError):
 
 class LedgerError(MurmurationError):
     """A ledger that is missing, locked, or on a full disk: nothing is sent."""
+
+
+class SendError(MurmurationError):
+    """Nothing came back that settles it. What was charged is kept, to be sent again as it is."""

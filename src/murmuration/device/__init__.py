@@ -1,4 +1,4 @@
-"""What runs on a person's device: the ledger of what was spent and sent.
+"""What runs on a person's device: the client that answers, and the ledger of what was spent.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -8,6 +8,8 @@
 (0.4, 0.6, [b'report'])
 """
 
+from murmuration.device.client import Client, Receipt
 from murmuration.device.ledger import Entry, Ledger, Memo
+from murmuration.device.sending import Patience
 
-__all__ = ["Entry", "Ledger", "Memo"]
+__all__ = ["Client", "Entry", "Ledger", "Memo", "Patience", "Receipt"]

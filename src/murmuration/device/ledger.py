@@ -190,13 +190,15 @@ class Ledger:
         report_id: bytes,
         round: str = "",  # noqa: A002
         memos: Sequence[Memo] = (),
+        rounds: int | None = None,
     ) -> Entry:
         """Charge a report, durably, and return the entry whose `report` is to be sent.
 
         The charge is `cost`, and the cost of each memo whose value is new. It is refused, and
         nothing is kept, if with it more than the lifetime limit or (if given) the campaign's
-        `limit` would be spent. If this question and round have a report already, that one is
-        returned and nothing is charged: send what the entry holds, not what was passed in.
+        `limit` would be spent, or if the question has `rounds` reports already. If this question
+        and round have a report already, that one is returned and nothing is charged: send what
+        the entry holds, not what was passed in.
         """
         own, most = _cost(cost), _limit("limit", limit)
         sent, name = _octets("report", report), _octets("report_id", report_id)
@@ -205,6 +207,7 @@ class Ledger:
             if made is not None:
                 return made
             _require_new(db, name)
+            _require_round(db, campaign, digest, rounds)
             total = own + sum(_remember(db, digest, memo) for memo in memos)
             _require_affordable(db, campaign, total, most)
             now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -399,6 +402,16 @@ def _insert(db: sqlite3.Connection, made: Entry) -> None:
 def _require_new(db: sqlite3.Connection, report_id: bytes) -> None:
     if _select(db, "WHERE report_id = ?", report_id):
         raise ParameterError(f"the report id {report_id.hex()} is already in use")
+
+
+def _require_round(db: sqlite3.Connection, campaign: str, digest: str, rounds: int | None) -> None:
+    """Refuse more reports than the question asks of one device."""
+    (made,) = db.execute("SELECT COUNT(*) FROM entry WHERE digest = ?", (digest,)).fetchone()
+    if rounds is not None and made >= rounds:
+        raise BudgetError(
+            f"{campaign}: a device answers {rounds} times at most, and has. Nothing was sent.",
+            "rounds",
+        )
 
 
 def _require_outcome(outcome: str) -> None:

@@ -1,0 +1,299 @@
+"""How bytes get to a collector: one address, one connection, one rule for trying again.
+
+    429, 503           the collector is busy: wait (its Retry-After, and jitter), same bytes again
+    200                what became of each report
+    400, 409, 413,     an answer about these bytes: they are refused, and would be every time
+    415, 422
+    anything else      no answer about them (a token, an address, a proxy, a fault, no network):
+                       `SendError`; they stay as they are, to be sent again
+
+Redirects are not followed, so a token goes to the host that it was given for and nowhere else.
+Nothing here is logged, and no error repeats a body, a token or a collector's own words.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import random
+import re
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from murmuration.errors import ParameterError, SendError
+
+BUSY = frozenset({429, 503})
+ABOUT_THE_BYTES = frozenset({400, 409, 413, 415, 422})
+SECONDS = 30.0
+"""How long each step of a request (connecting, writing, reading) may take."""
+MOST_ANSWER = 64 << 20
+REASON = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
+STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused:"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a campaign is collected, such as https://collector.example/v1/campaigns/phones."""
+
+    secure: bool
+    host: str
+    port: int
+    path: str
+
+    @classmethod
+    def parse(cls, url: str, allow_plain_http: bool = False) -> Self:
+        """Read an address; refuse one whose traffic others could read, unless it is allowed.
+
+        >>> Address.parse("http://127.0.0.1:8750/v1/campaigns/phones").port
+        8750
+        """
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host = port = None
+            parts = urlsplit("")
+        secure = parts.scheme == "https"
+        extra = parts.query or parts.fragment or "@" in parts.netloc
+        if parts.scheme not in ("http", "https") or not host or extra or not _plain(url):
+            raise ParameterError(
+                "an address is that of a campaign: https://HOST/v1/campaigns/NAME, "
+                "without a user, a query or a fragment"
+            )
+        if not secure and not allow_plain_http and not is_loopback(host):
+            raise ParameterError(
+                f"{host} is another machine and this is plain HTTP: reports and tokens could be "
+                "read on the way. Use https://, or allow plain HTTP in words."
+            )
+        return cls(secure, host, port or (443 if secure else 80), parts.path.rstrip("/"))
+
+    def connect(self, seconds: float) -> http.client.HTTPConnection:
+        """Return a connection, not yet opened."""
+        if not self.secure:
+            return http.client.HTTPConnection(self.host, self.port, timeout=seconds)
+        trusted = ssl.create_default_context()
+        return http.client.HTTPSConnection(self.host, self.port, timeout=seconds, context=trusted)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        usual = self.port == (443 if self.secure else 80)
+        place = host if usual else f"{host}:{self.port}"
+        return f"http{'s' if self.secure else ''}://{place}{self.path}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether it is this machine itself.
+
+    >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("10.0.0.1")
+    (True, True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _plain(url: str) -> bool:
+    return url.isascii() and url.isprintable() and " " not in url
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    data: bytes
+    retry_after: float | None = None
+    """Seconds, if the collector named a time."""
+
+
+class Link:
+    """One connection to a collector, kept open between requests; for one thread."""
+
+    def __init__(self, address: Address, token: str | None = None, seconds: float = SECONDS):
+        if token is not None and not TOKEN.fullmatch(token):
+            raise ParameterError("a token is one word of printable characters")
+        self.address, self._token, self._seconds = address, token, seconds
+        self._open: http.client.HTTPConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def get(self) -> Answer:
+        """Fetch the campaign's document; it is public, so no token goes along."""
+        return self._request("GET", self.address.path, None, {"Accept": "application/json"})
+
+    def post(self, body: bytes, kind: str) -> Answer:
+        """Send reports, once."""
+        headers = {"Content-Type": kind, "Accept": "application/json"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        return self._request("POST", f"{self.address.path}/reports", body, headers)
+
+    def _request(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> Answer:
+        kept = self._open is not None
+        try:
+            return self._exchange(method, path, body, headers)
+        except (ConnectionError, http.client.RemoteDisconnected) as problem:
+            if not kept:
+                raise self._failed(problem) from None
+        except (OSError, http.client.HTTPException) as problem:
+            raise self._failed(problem) from None
+        # A connection that was kept may have been closed since: the same bytes on a new one.
+        try:
+            return self._exchange(method, path, body, headers)
+        except (OSError, http.client.HTTPException) as problem:
+            raise self._failed(problem) from None
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> Answer:
+        done = False
+        try:
+            if self._open is None:
+                self._open = self.address.connect(self._seconds)
+            self._open.request(method, path, body, headers)
+            response = self._open.getresponse()
+            data = response.read(MOST_ANSWER + 1)
+            if len(data) > MOST_ANSWER:
+                raise http.client.HTTPException
+            done = not response.will_close
+            return Answer(response.status, data, _seconds(response.headers.get("Retry-After")))
+        finally:
+            if not done:
+                self.close()
+
+    def _failed(self, problem: Exception) -> SendError:
+        """Say what went wrong in the system's words, which hold nothing of what was sent."""
+        known = isinstance(problem, OSError) and problem.strerror
+        words = problem.strerror if known else type(problem).__name__  # type: ignore[attr-defined]
+        return SendError(f"no answer from {self.address}: {words}")
+
+
+def _seconds(text: str | None) -> float | None:
+    """Read Retry-After: seconds, or a date."""
+    if text is None:
+        return None
+    if text.strip().isdecimal():
+        return float(text.strip()[:9])
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (zoned - datetime.now(UTC)).total_seconds())
+
+
+def _jitter(most: float) -> float:
+    return random.SystemRandom().uniform(0, most)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often, and after how long, to try again when a collector is busy.
+
+    Waits double, and each is drawn anew between 0 and that (full jitter), so that devices which
+    were turned away together do not come back together. What the collector asks for comes first.
+    """
+
+    attempts: int = 6
+    first: float = 0.5
+    most: float = 60.0
+    sleep: Callable[[float], None] = time.sleep
+    jitter: Callable[[float], float] = _jitter
+
+    def wait(self, attempt: int, asked: float | None) -> bool:
+        """Wait before the next attempt; False, and no wait, if there is none to be made now."""
+        if attempt + 1 >= self.attempts or (asked or 0.0) > self.most:
+            return False
+        self.sleep((asked or 0.0) + self.jitter(min(self.most, self.first * 2**attempt)))
+        return True
+
+
+def deliver(link: Link, body: bytes, kind: str, patience: Patience) -> Answer:
+    """Send bytes, the same ones again while the collector is busy."""
+    attempt = 0
+    while True:
+        answer = link.post(body, kind)
+        if answer.status not in BUSY:
+            return answer
+        if not patience.wait(attempt, answer.retry_after):
+            raise SendError(f"{link.address} is busy (after {attempt + 1} attempts)")
+        attempt += 1
+
+
+class _Failure(msgspec.Struct):
+    index: int
+    type: str
+
+
+class _Receipt(msgspec.Struct):
+    received: int
+    stored: int
+    failures: list[_Failure]
+
+
+class _Problem(msgspec.Struct):
+    type: str = ""
+
+
+def outcomes(answer: Answer, count: int) -> Counter[str]:
+    """Return what became of so many reports: stored, duplicate, refused:<reason>."""
+    if answer.status in ABOUT_THE_BYTES:
+        return Counter({REFUSED + reason(answer): count})
+    if answer.status != 200:
+        raise SendError(f"the collector did not take it: {reason(answer)}")
+    try:
+        receipt = msgspec.json.decode(answer.data, type=_Receipt)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        raise SendError("the answer cannot be read: this is no collector") from None
+    failed = len({failure.index for failure in receipt.failures})
+    balanced = len(receipt.failures) == failed and receipt.stored + failed == count
+    if receipt.received != count or not balanced or receipt.stored < 0:
+        raise SendError("the answer is about other reports: this is no collector")
+    names = [_named(failure.type) or "unnamed" for failure in receipt.failures]
+    found = Counter(name if name == DUPLICATE else REFUSED + name for name in names)
+    if receipt.stored:
+        found[STORED] = receipt.stored
+    return found
+
+
+def reason(answer: Answer) -> str:
+    """Return the name of a problem if it has one of the usual form, else the status."""
+    try:
+        found = _named(msgspec.json.decode(answer.data, type=_Problem).type)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        found = None
+    return found or f"http-{answer.status}"
+
+
+def _named(kind: str) -> str | None:
+    name = kind.rpartition("/")[2]
+    return name if REASON.fullmatch(name) else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 import logging
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -18,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from collector import Running, answering, cutting_proxy, free_port, running_collector
+from collector import MURMUR, Running, answering, cutting_proxy, free_port, running_collector
 from murmuration import campaign_document, campaign_file, report, system_rng
 from murmuration.device import Client, Ledger, Patience, Receipt
 from murmuration.device.fleet import Sent, send_all
@@ -827,6 +829,95 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
         link._open.sock.shutdown(2)
         assert link.post(b"two", report.JSON).status == 200
     assert seen.bodies == [b"one", b"two"]
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+def murmur(*arguments: str, code: int = 0, **more: str):
+    environment = {**os.environ, "COLUMNS": "160", **more}
+    done = subprocess.run([*MURMUR, *arguments], capture_output=True, text=True, env=environment)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def table(path: Path, header: list[str], rows: list) -> str:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return str(path)
+
+
+def test_send_plays_many_devices(phones: Running, tmp_path: Path) -> None:
+    rows = [[f"model-{n % 40}", 18 + n % 80, "x"] for n in range(2000)]
+    rows += [["model-1", "", "x"], ["no such", 30, "x"], ["", 30, "x"], ["model-2"], []]
+    rows += [[CANARY, 44, "x"], ["model-2", CANARY, "x"], ["model-3", 900, "x"]]
+    data = table(tmp_path / "people.csv", ["phone", "age", "more"], rows)
+    before = phones.status()
+    done = murmur("send", phones.url, data, "--batch", "500", "--json")
+    found = json.loads(done.stdout)
+    assert (found["stored"], found["skipped"], found["refused"]) == (2001, 6, {})
+    assert found["reports_per_second"] > 0
+    assert "simulation" in done.stderr
+    assert CANARY not in done.stdout + done.stderr
+    after = phones.status()
+    assert after["people"] == before["people"] + 2001
+    toml = tmp_path / "campaign.toml"
+    toml.write_text(PHONES)
+    shown = murmur(
+        *("send", str(toml), data, "--to", phones.url, "--format", "json", "--limit", "150")
+    ).stdout
+    assert "stored" in shown
+    assert "150" in shown
+    assert "reports/s" in shown
+    assert phones.status()["people"] == before["people"] + 2151
+
+
+def test_send_from_parquet_and_with_levels(leveled: Running, tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    people = {
+        "age": [30.5, None, 40.0, 50.0, float("nan")],
+        "height": [170, 180, 900, 160, 170],
+        "level": ["high", "low", "low", "low", "low"],
+    }
+    path = tmp_path / "people.parquet"
+    parquet.write_table(arrow.table(people), path)
+    found = json.loads(
+        murmur("send", leveled.url, str(path), "--level-column", "level", "--json").stdout
+    )
+    assert (found["stored"], found["skipped"]) == (2, 3)
+    assert "--level-column" in murmur("send", leveled.url, str(path), code=2).stderr
+    text = tmp_path / "text.parquet"
+    text.write_text("no parquet")
+    murmur("send", leveled.url, str(text), "--level-column", "level", code=2)
+
+
+def test_send_says_what_is_wrong(phones: Running, tmp_path: Path, document: Path) -> None:
+    data = table(tmp_path / "people.csv", ["phone", "age"], [["model-1", 30]] * 5)
+    assert "--to" in murmur("send", str(document), data, code=2).stderr
+    murmur("send", phones.url, str(tmp_path / "none.csv"), code=2)
+    murmur("send", str(tmp_path / "none.toml"), data, code=2)
+    murmur("send", phones.url, data, "--level-column", "age", code=2)
+    other = table(tmp_path / "other.csv", ["phone"], [["model-1"]])
+    assert "'age'" in murmur("send", phones.url, other, code=2).stderr
+    binary = tmp_path / "binary.csv"
+    binary.write_bytes(b"phone,age\n\xff\xfe,3\n")
+    murmur("send", phones.url, str(binary), code=2)
+    url = f"http://127.0.0.1:{free_port()}/v1/campaigns/phones"
+    lost = murmur("send", str(document), data, "--to", url, code=3)
+    assert "nobody answered" in lost.stdout
+    assert "Connection refused" in lost.stdout
+
+
+def test_send_takes_a_token_from_the_environment(tmp_path: Path) -> None:
+    text = PHONES.replace("cohort = 100", 'upload = "token"')
+    data = table(tmp_path / "people.csv", ["phone", "age"], [["model-1", 30]] * 5)
+    with running_collector(tmp_path / "c", text) as collector:
+        lost = murmur("send", collector.url, data, code=3, MURMUR_TOKEN="")
+        assert "unauthorized" in lost.stdout
+        done = murmur("send", collector.url, data, "--json", MURMUR_TOKEN=collector.admin)
+        assert json.loads(done.stdout)["stored"] == 5
+        assert collector.admin not in done.stdout + done.stderr
 
 
 def test_results_are_values() -> None:

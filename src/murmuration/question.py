@@ -131,6 +131,25 @@ class Question:
         inside = np.clip(given, low, high)
         return np.clip(2 * ((inside - low) / (high - low)) - 1, -1.0, 1.0)
 
+    def answered(self, values: Sequence[Any]) -> NDArray[np.bool_]:
+        """Tell for each value of a column whether `encode` has an answer for it.
+
+        >>> Question("age", low=18, high=98).answered(["30", "", "old", None, 120]).tolist()
+        [True, False, False, False, True]
+        """
+        if self.kind == "category":
+            known = None if self.outside in self.labels else set(self.labels)
+            return np.array(
+                [not _is_missing(v) and (known is None or str(v) in known) for v in values],
+                dtype=bool,
+            )
+        numbers = np.array([_number(value) for value in values], dtype=np.float64)
+        fine = ~np.isnan(numbers)
+        if self.outside == REFUSE:
+            low, high = self.range
+            fine &= (numbers >= low) & (numbers <= high)
+        return fine
+
     def _items(self, values: Any) -> NDArray[np.int64]:
         given = [values] if isinstance(values, str) else list(values)
         places = {label: place for place, label in enumerate(self.labels)}
@@ -189,3 +208,16 @@ class Question:
                 strict=True,
             )
         ]
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a field of a table is empty: nothing, an empty text, or nan."""
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+
+
+def _number(value: Any) -> float:
+    """Return a field of a table as a number; nan if it is none."""
+    try:
+        return math.nan if value is None else float(value)
+    except (TypeError, ValueError):
+        return math.nan

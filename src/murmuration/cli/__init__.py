@@ -21,6 +21,7 @@ from murmuration.cli.mechanisms import mechanisms
 from murmuration.cli.output import errors
 from murmuration.cli.plan import plan
 from murmuration.cli.plan_graded import graded as plan_graded
+from murmuration.cli.send import send
 from murmuration.cli.serve import serve
 from murmuration.cli.tuples import tuples
 from murmuration.errors import MurmurationError, RefusedError
@@ -48,7 +49,7 @@ def _options(
     """Collect and analyse data under exact local differential privacy."""
 
 
-for command in (mechanisms, audit, demo, tuples, learn, init, check, serve):
+for command in (mechanisms, audit, demo, tuples, learn, init, check, serve, send):
     app.command()(command)
 
 Command = Callable[..., None]

@@ -1,0 +1,223 @@
+"""`murmur send`: play many devices from a file, against a real collector."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.table import Table
+
+from murmuration.campaign import Campaign
+from murmuration.cli.output import console, emit_json, errors, progress_bar
+from murmuration.device.client import load
+from murmuration.device.fleet import Sent, send_all
+from murmuration.errors import ParameterError
+from murmuration.randomness import system_rng
+from murmuration.report import MOST_REPORTS, new_ids
+
+CHUNK = 50_000
+"""Rows that are read, randomised and sent together."""
+SIMULATION = (
+    "This is a simulation: the file holds everybody's true values in one place. In a real "
+    "collection they never leave the devices; each device sends its own report."
+)
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+def send(
+    source: Annotated[
+        str, typer.Argument(metavar="CAMPAIGN", help="Address, published document or .toml file.")
+    ],
+    data: Annotated[Path, typer.Argument(help="CSV with a header, or Parquet; a row a device.")],
+    to: Annotated[str, typer.Option(help="The campaign's address, if CAMPAIGN is a file.")] = "",
+    batch: Annotated[
+        int, typer.Option(min=1, max=MOST_REPORTS, help="Reports in one upload.")
+    ] = 1000,
+    connections: Annotated[int, typer.Option(min=1, max=64, help="Connections at once.")] = 4,
+    level_column: Annotated[
+        str, typer.Option(help="The column with the level that each person picked.")
+    ] = "",
+    form: Annotated[
+        str, typer.Option("--format", help="How reports travel: binary or json.")
+    ] = "binary",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many rows.")] = None,
+    plain_http: Annotated[
+        bool, typer.Option("--plain-http", help="Allow plain HTTP to another machine.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Play many devices: each row of a file is randomised and sent as one device's report.
+
+    Rows without an answer are left out and counted. A token is taken from MURMUR_TOKEN. Exits
+    with 3 if nobody answered for some of the reports.
+    """
+    campaign, found = load(source, plain_http)
+    url = to or (str(found) if found else "")
+    if not url:
+        raise ParameterError("a campaign from a file needs --to, the collector's address")
+    errors.print(SIMULATION, style="yellow", soft_wrap=True)
+    sent, skipped = Sent(), 0
+    with progress_bar() as bar:
+        task = bar.add_task("sending", total=None)
+        for chunk in _chunks(data, _wanted(campaign, level_column), limit):
+            answers, levels, left_out = _answered(campaign, chunk, level_column)
+            skipped += left_out
+            if not (people := len(next(iter(answers.values())))):
+                continue
+            rows = campaign.privatize(campaign.encode(answers), system_rng(), levels)
+            sent += send_all(
+                url,
+                campaign,
+                new_ids(people),
+                rows,
+                batch=batch,
+                connections=connections,
+                token=os.environ.get("MURMUR_TOKEN") or None,
+                progress=lambda count: bar.advance(task, count),
+                form=form,
+                allow_plain_http=plain_http,
+            )
+            if sent.unsent:
+                break
+    _show(campaign, sent, skipped, as_json)
+    if sent.unsent:
+        raise typer.Exit(3)
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+def _wanted(campaign: Campaign, level_column: str) -> list[str]:
+    """Return the columns that are needed; refuse a level where there is none, and the reverse."""
+    if (campaign.levels is None) == bool(level_column):
+        raise ParameterError(
+            f"{campaign.name} has levels: say --level-column"
+            if campaign.levels
+            else f"{campaign.name} has no levels: leave out --level-column"
+        )
+    names = [question.name for question in campaign.questions]
+    return [*names, level_column] if level_column else names
+
+
+def _chunks(path: Path, names: list[str], limit: int | None) -> Iterator[Columns]:
+    """Read a file piece by piece."""
+    if not path.is_file():
+        raise ParameterError(f"there is no file {path}")
+    read = _parquet if path.suffix.lower() in (".parquet", ".pq") else _csv
+    left = limit
+    for chunk in read(path, names):
+        if left is None:
+            yield chunk
+            continue
+        taken = {name: column[:left] for name, column in chunk.items()}
+        left -= len(taken[names[0]])
+        yield taken
+        if not left:
+            return
+
+
+def _csv(path: Path, names: list[str]) -> Iterator[Columns]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
+            rows = csv.reader(lines)
+            places = _places(path, next(rows, []), names)
+            while part := list(islice(rows, CHUNK)):
+                part = [row for row in part if row]
+                yield {
+                    name: [row[place] if place < len(row) else "" for row in part]
+                    for name, place in places.items()
+                }
+    except UnicodeDecodeError:
+        raise ParameterError(f"{path} is no text in UTF-8") from None
+    except csv.Error:
+        raise ParameterError(f"{path} is no CSV file") from None
+
+
+def _parquet(path: Path, names: list[str]) -> Iterator[Columns]:
+    try:
+        parquet = import_module("pyarrow.parquet")
+    except ImportError:
+        raise ParameterError("Parquet needs pyarrow: pip install 'murmuration[arrow]'") from None
+    try:
+        file = parquet.ParquetFile(path)
+    except ValueError:  # what pyarrow raises for a file of another kind
+        raise ParameterError(f"{path} is no Parquet file") from None
+    with file:
+        _places(path, file.schema_arrow.names, names)
+        for part in file.iter_batches(CHUNK, columns=names):
+            yield part.to_pydict()
+
+
+def _places(path: Path, header: list[str], names: list[str]) -> dict[str, int]:
+    for name in names:
+        if header.count(name) != 1:
+            raise ParameterError(f"{path} has no column {name!r}, or two of that name")
+    return {name: header.index(name) for name in names}
+
+
+def _answered(
+    campaign: Campaign, chunk: Columns, level_column: str
+) -> tuple[dict[str, list[Any]], NDArray[np.int64] | None, int]:
+    """Leave out the rows without an answer; return the rest, their levels, and how many went."""
+    fine = np.ones(len(next(iter(chunk.values()))), dtype=bool)
+    for question in campaign.questions:
+        fine &= question.answered(chunk[question.name])
+    levels = None
+    if campaign.levels is not None:
+        places = {name: place for place, name in enumerate(campaign.levels.names)}
+        picked = np.array([places.get(str(v), -1) for v in chunk[level_column]], dtype=np.int64)
+        fine &= picked >= 0
+        levels = picked[fine]
+    who = np.flatnonzero(fine).tolist()
+    kept = {
+        question.name: [chunk[question.name][place] for place in who]
+        for question in campaign.questions
+    }
+    return kept, levels, len(fine) - len(who)
+
+
+# --- the result ----------------------------------------------------------------------------------
+
+
+def _show(campaign: Campaign, sent: Sent, skipped: int, as_json: bool) -> None:
+    if as_json:
+        emit_json(
+            {
+                "campaign": campaign.name,
+                "digest": campaign.digest,
+                "devices": sent.answered + sent.unsent,
+                "stored": sent.stored,
+                "duplicates": sent.duplicates,
+                "refused": sent.refused,
+                "unsent": sent.unsent,
+                "skipped": skipped,
+                "seconds": sent.seconds,
+                "reports_per_second": sent.rate,
+                "problem": sent.problem,
+                "simulation": True,
+            }
+        )
+        return
+    table = Table(title=f"{campaign.name}: {sent.answered + sent.unsent:,} devices")
+    table.add_column("outcome")
+    table.add_column("reports", justify="right")
+    table.add_row("stored", f"{sent.stored:,}")
+    table.add_row("duplicates", f"{sent.duplicates:,}")
+    for reason, count in sent.refused.items():
+        table.add_row(f"refused: {reason}", f"{count:,}")
+    if sent.unsent:
+        table.add_row("nobody answered", f"[red]{sent.unsent:,}[/]")
+    table.add_row("rows without an answer, not sent", f"{skipped:,}")
+    console.print(table)
+    if sent.problem:
+        console.print(sent.problem, highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{sent.rate:,.0f} reports/s", highlight=False)

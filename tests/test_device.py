@@ -920,6 +920,42 @@ def test_send_takes_a_token_from_the_environment(tmp_path: Path) -> None:
         assert collector.admin not in done.stdout + done.stderr
 
 
+def test_ledger_shows_what_was_spent_and_sent(
+    phones: Running, daily: Running, ledger: Path
+) -> None:
+    Client(phones.url, ledger, lifetime=5.0).report(ANSWERS)
+    Client(daily.url, ledger).report({"mood": "good"}, round="monday")
+    shown = murmur("ledger", str(ledger)).stdout
+    for part in ("phones", "Which phones to test on.", "monday", "stored", "2 of 5 is left"):
+        assert part in shown
+    found = json.loads(murmur("ledger", str(ledger), "--json").stdout)
+    assert (found["spent"], found["remaining"], found["lifetime"]) == (3.0, 2.0, 5.0)
+    assert found["campaigns"] == {"phones": 1.0, "daily": 2.0}
+    assert [entry["outcome"] for entry in found["entries"]] == ["stored", "stored"]
+    sent = Ledger(ledger).entries()[0].report.decode()
+    assert found["entries"][0]["report"] == sent
+    assert sent[:60] in murmur("ledger", str(ledger), "--reports").stdout
+
+
+def test_ledger_limits(document: Path, ledger: Path, tmp_path: Path) -> None:
+    murmur("ledger", str(ledger), code=2)
+    assert not ledger.exists()
+    purpose = 'purpose = "[red]bold\\u001b[2J claims"'
+    text = PHONES.replace('purpose = "Which phones to test on."', purpose)
+    client = Client(published(tmp_path, text), ledger, send_to=f"http://127.0.0.1:{free_port()}/x")
+    with pytest.raises(SendError):
+        client.report(ANSWERS)
+    shown = murmur("ledger", str(ledger)).stdout
+    assert "not acknowledged" in shown
+    assert "[red]bold" in shown
+    assert "\x1b[2J" not in shown
+    assert "no lifetime limit" in shown
+    assert "1 of 2 is left" in murmur("ledger", str(ledger), "--lifetime", "2").stdout
+    assert "raise_lifetime" in murmur("ledger", str(ledger), "--lifetime", "3", code=2).stderr
+    assert "2 of 3 is left" in murmur("ledger", str(ledger), "--raise-lifetime", "3").stdout
+    murmur("ledger", str(ledger), "--raise-lifetime", "3", "--lifetime", "3", code=2)
+
+
 def test_results_are_values() -> None:
     assert Sent() + Sent(unsent=2, problem="gone") == Sent(unsent=2, problem="gone")
     assert not Receipt("phones", "", "00", 1.0, "refused:malformed").delivered

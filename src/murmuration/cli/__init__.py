@@ -17,6 +17,7 @@ from murmuration.cli.compare_levels import levels as compare_levels
 from murmuration.cli.demo import demo
 from murmuration.cli.init import init
 from murmuration.cli.learn import learn
+from murmuration.cli.ledger import ledger
 from murmuration.cli.mechanisms import mechanisms
 from murmuration.cli.output import errors
 from murmuration.cli.plan import plan
@@ -49,7 +50,7 @@ def _options(
     """Collect and analyse data under exact local differential privacy."""
 
 
-for command in (mechanisms, audit, demo, tuples, learn, init, check, serve, send):
+for command in (mechanisms, audit, demo, tuples, learn, init, check, serve, send, ledger):
     app.command()(command)
 
 Command = Callable[..., None]

@@ -19,7 +19,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -136,14 +135,12 @@ class Server:
     tls: ssl.SSLContext | None = None
     lines: list[str] = field(default_factory=list)
     """What it has logged."""
+    admin: str = ""
+    """A token for everything."""
 
     @property
     def store(self) -> Path:
         return self.folder / "reports.db"
-
-    @cached_property
-    def admin(self) -> str:
-        return self.token("admin")
 
     def token(self, role: str, name: str = "", campaign: str = "", days: float = 1) -> str:
         with closing(open_store(self.store)) as store:
@@ -237,6 +234,8 @@ def running(
     """Start a collector of these campaign files; it is gone at the end."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = {"certificate": str(certificate or ""), "key": str(key or "")}
+    with closing(open_store(folder / "reports.db")) as store:
+        admin = new_token(store, "admin", "tests", days=1)
     settings = {"campaigns": list(campaigns), "limits": dict(limits or {}), **paths}
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     process = subprocess.Popen(
@@ -248,7 +247,7 @@ def running(
     )
     assert process.stdout is not None
     assert process.stderr is not None
-    server = Server(0, folder, process)
+    server = Server(0, folder, process, admin=admin)
     listener = threading.Thread(target=server.lines.extend, args=(process.stderr,))
     listener.start()
     try:

@@ -25,5 +25,4 @@ class Limits:
     """From the connection, or the first byte of a request, to the end of its head."""
     body_seconds: float = 20.0
     idle_seconds: float = 30.0
-    linger_seconds: float = 5.0
-    """How long the rest of a body is read after its request was answered."""
+    """From an answer to the next request, or for the rest of a body that was refused."""

@@ -14,9 +14,9 @@ from murmuration.server.problems import Problem
 class PatientProtocol(HttpToolsProtocol):
     """A connection that waits for nothing for ever, and reads no head without end.
 
-    A head has a clock; a body has one of its own, see `body.read`; what still comes after the
-    answer is read past for a moment, so that the client can see the answer; and between requests
-    the connection may be idle for a while.
+    A head has a clock; a body has one of its own, see `body.read`. After the answer the connection
+    may be idle for a while; what still comes of a body that was refused is read past meanwhile, so
+    that the client can see the answer.
     """
 
     def __init__(self, *values: Any, limits: Limits, **named: Any) -> None:
@@ -61,12 +61,6 @@ class PatientProtocol(HttpToolsProtocol):
         """Stop the one that runs where the answer came before the end of the body."""
         self._stop()
         super().on_message_complete()
-
-    def on_response_complete(self) -> None:
-        """Where the body has not ended, read past it for a moment only."""
-        super().on_response_complete()
-        if self._at_rest() and self.cycle.more_body and not self.transport.is_closing():
-            self._wind(self._limits.linger_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clock."""

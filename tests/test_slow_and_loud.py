@@ -1,0 +1,294 @@
+"""Clients that are slow, silent or too many: they are turned away, and the others are served."""
+
+import json
+import re
+import socket
+import sqlite3
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+
+import pytest
+
+import http_server
+from http_server import Answer, Server, one, uploads
+from murmuration.server.limits import Limits
+
+HEAD_SECONDS, BODY_SECONDS, IDLE_SECONDS = 1.0, 1.5, 1.2
+CLOCKS = {
+    "head_seconds": HEAD_SECONDS,
+    "body_seconds": BODY_SECONDS,
+    "idle_seconds": IDLE_SECONDS,
+}
+CROWD = {"requests": 30, "waiting": 50, "connections": 60, "bodies_bytes": 1 << 20}
+SLACK = 2.0
+CAMPAIGN = http_server.campaign_of(one("phone"))
+REPORTS = "/v1/campaigns/phone/reports"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A collector that is soon out of patience."""
+    folder = tmp_path_factory.mktemp("hasty")
+    with http_server.running(
+        folder, [one("phone"), one("guarded", 'upload = "token"')], CLOCKS
+    ) as s:
+        yield s
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A collector that has little room."""
+    with http_server.running(tmp_path_factory.mktemp("small"), [one("phone")], CROWD) as found:
+        yield found
+
+
+def connected(server: Server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
+
+
+def post(size: int, campaign: str = "phone") -> bytes:
+    """The head of an upload."""
+    return (
+        f"POST /v1/campaigns/{campaign}/reports HTTP/1.1\r\nHost: x\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
+    ).encode()
+
+
+def until_closed(line: socket.socket, drip: bytes = b"", every: float = 0.1) -> tuple[bytes, float]:
+    """Send a byte now and then until the other side closes; return what came, and the time."""
+    start, found = time.monotonic(), b""
+    line.settimeout(every)
+    while time.monotonic() - start < 10:
+        try:
+            if drip:
+                line.send(drip)
+            part = line.recv(1 << 16)
+            if not part:
+                break
+            found += part
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            break
+    return found, time.monotonic() - start
+
+
+def answered(line: socket.socket) -> bytes:
+    """Read one answer, and no more."""
+    line.settimeout(10)
+    found = b""
+    while b"\r\n\r\n" not in found:
+        found += line.recv(1)
+    (size,) = re.findall(rb"content-length: (\d+)", found)
+    while int(size) > len(found.partition(b"\r\n\r\n")[2]):
+        found += line.recv(1)
+    return found
+
+
+def test_the_usual_limits() -> None:
+    usual = Limits()
+    assert (usual.head_seconds, usual.body_seconds, usual.idle_seconds) == (10, 20, 30)
+    assert usual.body_bytes == 16 << 20
+
+
+@pytest.mark.parametrize("drip", [b"", b"x"], ids=["silent", "a byte at a time"])
+@pytest.mark.parametrize("sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nX: "])
+def test_slow_heads(hasty: Server, sent: bytes, drip: bytes) -> None:
+    with connected(hasty) as line:
+        line.sendall(sent)
+        found, seconds = until_closed(line, drip)
+    assert b" 200 " not in found
+    assert seconds < HEAD_SECONDS + SLACK
+    assert found or seconds > HEAD_SECONDS - 0.2  # "xxxx" is soon known not to be HTTP
+
+
+def test_a_slow_head_after_a_good_request(hasty: Server) -> None:
+    with connected(hasty) as line:
+        line.sendall(HEALTH)
+        assert b" 200 " in answered(line)
+        line.sendall(HEALTH[:-2] + b"X: ")
+        found, seconds = until_closed(line, b"x")
+    assert found == b""
+    assert HEAD_SECONDS - 0.2 < seconds < HEAD_SECONDS + SLACK
+
+
+@pytest.mark.parametrize("drip", [b"", b" "], ids=["silent", "a byte at a time"])
+def test_slow_bodies(hasty: Server, drip: bytes) -> None:
+    """The answer is 408, and soon after it the connection is closed, also to who goes on."""
+    before = hasty.status("phone")
+    with connected(hasty) as line:
+        line.sendall(post(1000) + b"[")
+        found, seconds = until_closed(line, drip)
+    assert found.startswith(b"HTTP/1.1 408 ")
+    assert b"/problems/too-slow" in found
+    least = BODY_SECONDS + IDLE_SECONDS - 0.3
+    assert least < seconds < BODY_SECONDS + IDLE_SECONDS + SLACK
+    assert hasty.status("phone") == before
+
+
+@pytest.mark.parametrize("more", [b"", b"\r\n"], ids=["silent", "an empty line"])
+def test_idle_connections_are_closed(hasty: Server, more: bytes) -> None:
+    with connected(hasty) as line:
+        line.sendall(HEALTH)
+        assert b" 200 " in answered(line)
+        line.sendall(more)
+        found, seconds = until_closed(line)
+    assert found == b""
+    assert IDLE_SECONDS - 0.3 < seconds < IDLE_SECONDS + SLACK
+
+
+def test_whoever_is_refused_early_cannot_stay(hasty: Server) -> None:
+    """Answered before the body came: one more byte, and then silence."""
+    with connected(hasty) as line:
+        line.sendall(post(1000, "guarded"))
+        assert b" 401 " in answered(line)
+        line.sendall(b"[")
+        _, seconds = until_closed(line)
+    assert seconds < IDLE_SECONDS + SLACK
+
+
+def test_whoever_is_refused_early_can_go_on(hasty: Server) -> None:
+    """The rest of the body is read past, and the connection is good for another request."""
+    body = b" " * 3_000_000
+    with connected(hasty) as line:
+        line.sendall(post(len(body), "guarded") + body)
+        assert b" 401 " in answered(line)
+        line.sendall(HEALTH)
+        assert b" 200 " in answered(line)
+
+
+def test_an_upgrade_does_not_hold_the_connection(hasty: Server) -> None:
+    head = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    with connected(hasty) as line:
+        line.sendall(head)
+        assert b" 200 " in answered(line)
+        line.sendall(b"x")
+        _, seconds = until_closed(line)
+    assert seconds < IDLE_SECONDS + SLACK
+
+
+def test_pipelined_requests(hasty: Server) -> None:
+    body = json.dumps(uploads(CAMPAIGN, 2)).encode()
+    with connected(hasty) as line:
+        line.sendall((post(len(body)) + body) * 2 + HEALTH * 3)
+        found, _ = until_closed(line)
+    assert found.count(b"HTTP/1.1 200 ") == 5
+    assert found.count(b'"stored":2') == 1
+
+
+def test_many_slow_clients_stop_nobody(hasty: Server) -> None:
+    with ExitStack() as stack:
+        for place in range(400):
+            line = stack.enter_context(connected(hasty))
+            line.sendall(post(1000) + b"[" if place % 2 else b"GET /")
+        start = time.monotonic()
+        assert hasty.send("phone", uploads(CAMPAIGN, 10)).json["stored"] == 10
+        assert hasty.get("/v1/campaigns/phone/status").status == 200
+        assert time.monotonic() - start < 1
+
+
+# --- too many ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def writing_stopped(server: Server) -> Iterator[None]:
+    """While somebody else writes to the file, the collector waits."""
+    with closing(sqlite3.connect(server.store, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            db.execute("ROLLBACK")
+
+
+def test_a_full_queue_turns_uploads_away(small: Server) -> None:
+    """What was answered 200 is counted, what was answered 503 is not, and can be sent again."""
+    batches = [uploads(CAMPAIGN, 10, seed) for seed in range(12)]
+    before = small.status("phone")["people"]
+    with ThreadPoolExecutor(12) as pool:
+        with writing_stopped(small):
+            answers = [pool.submit(small.send, "phone", batch) for batch in batches]
+            turned_away = _done(answers, 12 - 5)
+            ready = small.ask("GET", "/ready")
+            assert (ready.status, ready.problem) == (503, "overloaded")
+            assert small.ask("GET", "/health").status == 200
+        found = [answer.result() for answer in answers]
+    assert sorted(answer.status for answer in found) == [200] * 5 + [503] * 7
+    for answer in turned_away:
+        assert answer.problem == "overloaded"
+        assert int(answer.headers["retry-after"]) >= 1
+    assert small.status("phone")["people"] == before + 50
+    assert small.ask("GET", "/ready").status == 200
+    again = [small.send("phone", batch).json["stored"] for batch in batches]
+    assert sorted(again) == [0] * 5 + [10] * 7
+    assert small.status("phone")["people"] == before + 120
+
+
+def _done(answers: list, number: int) -> list[Answer]:  # type: ignore[type-arg]
+    """Wait until so many requests have been answered."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        done = [answer.result() for answer in answers if answer.done()]
+        if len(done) >= number:
+            return done
+        time.sleep(0.02)
+    raise AssertionError("nobody is turned away")
+
+
+def test_a_large_upload_is_taken_when_nothing_waits(small: Server) -> None:
+    assert small.send("phone", uploads(CAMPAIGN, 500)).json["stored"] == 500
+
+
+def test_too_many_requests(small: Server) -> None:
+    with ExitStack() as stack:
+        for _ in range(CROWD["requests"]):
+            line = stack.enter_context(connected(small))
+            line.sendall(post(100) + b"[")
+        answer = _first(small, 429)
+        assert answer.problem == "too-many-requests"
+        assert int(answer.headers["retry-after"]) >= 1
+    assert _first(small, 200).status == 200
+
+
+def test_too_many_connections(small: Server) -> None:
+    with ExitStack() as stack:
+        for _ in range(CROWD["connections"]):
+            stack.enter_context(connected(small))
+        found = small.raw(HEALTH)
+        assert found.startswith(b"HTTP/1.1 429 ")
+        assert b"retry-after: 1\r\n" in found
+    assert _first(small, 200).status == 200
+
+
+def test_too_many_bytes_together(small: Server) -> None:
+    """Bodies that are still on their way take room, and give it back."""
+    with ExitStack() as stack:
+        for _ in range(10):
+            line = stack.enter_context(connected(small))
+            line.sendall(post(200_000) + b" " * 100_000)
+        time.sleep(0.3)
+        answer = small.send("phone", b"[]" + b" " * 200_000)
+        assert (answer.status, answer.problem) == (503, "overloaded")
+        assert int(answer.headers["retry-after"]) >= 1
+        assert small.send("phone", []).status == 200
+    assert _first(small, 200).status == 200
+    metrics = small.get("/metrics").body.decode()
+    assert "murmur_body_bytes 0\n" in metrics
+    assert "murmur_open_requests 1\n" in metrics
+
+
+def _first(server: Server, status: int) -> Answer:
+    """Ask until that is the answer: what others have sent or closed arrives in its own time."""
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        try:
+            answer = server.ask("GET", "/v1/campaigns")
+        except ConnectionError:  # closed at once: there are too many
+            continue
+        if answer.status == status:
+            return answer
+        time.sleep(0.02)
+    raise AssertionError(f"the answer is {answer.status}")

@@ -1,9 +1,22 @@
-"""`murmur demo`: a million simulated people, every mechanism, from device to estimate."""
+"""`murmur demo`: a whole collection on this machine, from campaign file to estimates.
+
+A collector runs in a process of its own, with a SQLite file; simulated devices fetch the campaign,
+randomise their answers and send them over HTTP; the estimates come back over HTTP too and stand
+beside the truth, which in a real collection nobody would know.
+"""
 
 from __future__ import annotations
 
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,229 +26,253 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from murmuration import protocol
-from murmuration.cli.output import (
-    checked_plot,
-    console,
-    emit_json,
-    progress_bar,
-    pyplot,
-    save_plot,
-)
-from murmuration.estimate import Estimate, FrequencyEstimate
-from murmuration.law import Floats
-from murmuration.mechanisms import numeric_mechanism, numeric_names
-from murmuration.mechanisms.sampled import Sampled
+from murmuration import report
+from murmuration.campaign import Campaign
+from murmuration.campaign_document import read
+from murmuration.cli.output import console, emit_json, errors, progress_bar
+from murmuration.device.fleet import Sent, send_all
+from murmuration.errors import MurmurationError, ParameterError
 from murmuration.randomness import system_rng
 
-EPSILONS = (0.5, 1.0, 2.0, 4.0)
+CAMPAIGN = """\
+# A campaign as an engineer writes it: `murmur check` explains it, `murmur serve` collects it.
+name = "commute"
+purpose = "How people get to work, and with which phone they read this."
+epsilon = 2.0        # what one person's report may reveal, exactly audited
+people = 200_000     # how many are expected: the planner chooses by it
+cohort = 1000        # nothing is shown about fewer people
 
+[[attributes]]
+name = "age"
+low = 18
+high = 98
+unit = "years"
 
-@dataclass(frozen=True)
-class Attribute:
-    """Something that people are asked: its unit, its declared range, and how it is spread."""
+[[attributes]]
+name = "commute"
+low = 0
+high = 100
+unit = "km"
 
-    name: str
-    unit: str
-    low: float
-    high: float
-    sample: Callable[[np.random.Generator, int], Floats]
-
-    def rescale(self, values: Floats) -> Floats:
-        """Clamp to the declared range and map it to [-1, 1]."""
-        inside = np.clip(values, self.low, self.high)
-        return 2 * (inside - self.low) / (self.high - self.low) - 1
-
-
-ATTRIBUTES = (
-    Attribute("age", "years", 18, 98, lambda rng, n: 18 + 80 * rng.beta(1.6, 2.6, n)),
-    Attribute("screen time", "hours a day", 0, 16, lambda rng, n: rng.gamma(3.2, 1.25, n)),
-    Attribute("commute", "km", 0, 100, lambda rng, n: rng.lognormal(2.2, 0.9, n)),
-)
-
-
+[[attributes]]
+name = "phone"
+kind = "category"
+labels = ["android", "ios", "other", "none"]
+"""
 PHONES = ("android", "ios", "other", "none")
 PHONE_SHARES = (0.62, 0.31, 0.05, 0.02)
-TUPLE_EPSILON = 2.0
-REPLICATES = 40
-"""Resampled crowds behind the band of the distribution plot."""
+START_SECONDS = 30.0
+Values = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What one mechanism said about one attribute, next to the truth."""
+class Running:
+    """A collector that answers."""
 
-    attribute: Attribute
-    mechanism: str
-    truth: float
-    estimate: Estimate
+    process: subprocess.Popen[str]
+    port: int
+    token: str
 
     @property
-    def covered(self) -> bool:
-        """Whether the 95% interval holds the truth."""
-        low, high = self.estimate.interval()
-        return low <= self.truth <= high
+    def url(self) -> str:
+        """The campaign's address."""
+        return f"http://127.0.0.1:{self.port}/v1/campaigns/commute"
+
+    def get(self, path: str) -> bytes:
+        """Ask the collector, as its admin."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        headers = {"authorization": f"Bearer {self.token}"}
+        try:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            data = answer.read()
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise ParameterError(f"the collector answered {answer.status} to {path}")
+        return data
 
 
 def demo(
-    people: Annotated[int, typer.Option(min=100, help="How many simulated people.")] = 1_000_000,
+    people: Annotated[int, typer.Option(min=3000, help="How many simulated devices.")] = 200_000,
     seed: Annotated[
         int, typer.Option(min=0, help="Of the simulated people, not of the noise.")
     ] = 7,
-    out: Annotated[Path, typer.Option(help="Folder for the plots.")] = Path("out"),
-    no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the tables.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    folder: Annotated[Path, typer.Option(help="For the campaign file and the store.")] = Path(
+        "out/demo"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8750,
+    once: Annotated[bool, typer.Option("--once", help="End when the table is printed.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, then end.")] = False,
 ) -> None:
-    """Ask simulated people three numbers with every mechanism; show truth, estimate, interval."""
-    if not no_plot:
-        checked_plot(out / "demo-intervals.png")
-    start = time.perf_counter()
+    """Collect from simulated devices over HTTP; show truth, estimate and interval."""
+    values = _crowd(people, seed)
+    with _collector(folder, port) as running:
+        sent = _send(running, values)
+        answer = json.loads(running.get("/v1/campaigns/commute/estimates"))
+        status = json.loads(running.get("/v1/campaigns/commute/status"))
+        if as_json:
+            emit_json(
+                {"sent": dict(sent.counts), "status": status, **answer, "truth": _truths(values)}
+            )
+            return
+        _print(answer, _truths(values))
+        _account(sent, status)
+        if not once:
+            _wait(running, folder)
+
+
+def _crowd(people: int, seed: int) -> Values:
+    """Return what the devices know: the one thing that nobody else ever sees."""
     crowd = np.random.default_rng(seed)
-    values = {a: np.clip(a.sample(crowd, people), a.low, a.high) for a in ATTRIBUTES}
-    answers = _collect(values)
-    seconds = time.perf_counter() - start
-    if as_json:
-        emit_json([_as_dict(answer) for answer in answers])
-    else:
-        for attribute in ATTRIBUTES:
-            _print(attribute, [a for a in answers if a.attribute is attribute])
-        _print_tuple(values, crowd.choice(len(PHONES), people, p=PHONE_SHARES))
-        missed = sum(not answer.covered for answer in answers)
-        console.print(
-            f"{people:,} people, {len(answers)} collections in {seconds:.1f} s. The 95% interval "
-            f"missed the truth in {missed} of them (*); {0.05 * len(answers):.0f} are expected. "
-            "Every report was an integer; no device sent a true value."
-        )
-    if not no_plot:
-        shapes = {a: _shape(a, values[a]) for a in ATTRIBUTES}
-        save_plot(_draw_intervals(answers), out / "demo-intervals.png")
-        save_plot(_draw_shapes(values, shapes), out / "demo-distributions.png")
-
-
-def _collect(values: dict[Attribute, Floats]) -> list[Answer]:
-    """Run device, collector and analyst for each attribute, mechanism and epsilon."""
-    jobs = [(a, name, eps) for a in values for name in numeric_names() for eps in EPSILONS]
-    answers = []
-    with progress_bar() as bar:
-        task = bar.add_task("collecting", total=len(jobs))
-        for attribute, name, epsilon in jobs:
-            chosen = numeric_mechanism(name, epsilon=epsilon)
-            upload = protocol.device(chosen, attribute.rescale(values[attribute]), system_rng())
-            tally = protocol.collector(chosen, [upload])
-            estimate = chosen.estimate(tally).scaled(attribute.low, attribute.high)
-            answers.append(Answer(attribute, name, float(values[attribute].mean()), estimate))
-            bar.advance(task)
-    return answers
-
-
-def _shape(attribute: Attribute, values: Floats) -> Any:
-    """Collect with the square wave at epsilon 1 and read the whole distribution."""
-    wave = numeric_mechanism("square-wave", epsilon=1.0)
-    tally = wave.tally(wave.privatize(attribute.rescale(values), system_rng()))
-    return wave.distribution(tally, replicates=REPLICATES).scaled(attribute.low, attribute.high)
-
-
-def _as_dict(answer: Answer) -> dict[str, Any]:
     return {
-        "attribute": answer.attribute.name,
-        "unit": answer.attribute.unit,
-        "mechanism": answer.mechanism,
-        "epsilon": answer.estimate.epsilon,
-        "truth": answer.truth,
-        "estimate": answer.estimate.value,
-        "interval": list(answer.estimate.interval()),
-        "n": answer.estimate.n,
+        "age": 18 + 80 * crowd.beta(1.6, 2.6, people),
+        "commute": np.minimum(crowd.lognormal(2.2, 0.9, people), 100.0),
+        "phone": np.array(PHONES)[crowd.choice(len(PHONES), people, p=PHONE_SHARES)],
     }
 
 
-def _print(attribute: Attribute, answers: list[Answer]) -> None:
-    truth = answers[0].truth
-    table = Table(title=f"{attribute.name} ({attribute.unit}), true mean {truth:.2f}")
-    table.add_column("mechanism")
-    for epsilon in EPSILONS:
-        table.add_column(f"epsilon {epsilon:g}", justify="right")
-    for name in dict.fromkeys(answer.mechanism for answer in answers):
-        cells = [_cell(answer) for answer in answers if answer.mechanism == name]
-        table.add_row(name, *cells)
+def _truths(values: Values) -> dict[str, dict[str, float]]:
+    phones, counts = np.unique(values["phone"], return_counts=True)
+    shares = dict(zip(phones.tolist(), (counts / counts.sum()).tolist(), strict=True))
+    means = {name: {"mean": float(values[name].mean())} for name in ("age", "commute")}
+    return {**means, "phone": shares}
+
+
+# --- the collector -------------------------------------------------------------------------------
+
+
+@contextmanager
+def _collector(folder: Path, port: int) -> Iterator[Running]:
+    """Write the campaign file, start a collector on a new store, and end it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "campaign.toml").write_text(CAMPAIGN)
+    for old in folder.glob("demo.db*"):
+        old.unlink()
+    port = port if port and _is_free(port) else _free_port()
+    command = [sys.executable, "-m", "murmuration.cli", "serve", str(folder / "campaign.toml")]
+    command += ["--store", str(folder / "demo.db"), "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    try:
+        yield Running(process, port, _token(process, port))
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _token(process: subprocess.Popen[str], port: int) -> str:
+    """Read the token that the collector hands out once, and wait until it answers."""
+    token = ""
+    for line in process.stdout or ():
+        if found := re.search(r"murmur_[\w-]+", line):
+            token = found[0]
+            break
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return token
+        time.sleep(0.05)
+    raise MurmurationError("the collector did not start; see its message above")
+
+
+# --- the devices ---------------------------------------------------------------------------------
+
+
+def _send(running: Running, values: Values) -> Sent:
+    """Fetch the campaign, randomise, send."""
+    campaign = read(running.get("/v1/campaigns/commute"))
+    _introduce(campaign, running.url, len(values["age"]))
+    rows = campaign.privatize(campaign.encode(values), system_rng())
+    with progress_bar() as bar:
+        task = bar.add_task("devices", total=len(rows))
+        sent = send_all(
+            running.url,
+            campaign,
+            report.new_ids(len(rows)),
+            rows,
+            batch=100,
+            progress=lambda n: bar.advance(task, n),
+            form="json",
+        )
+    if sent.unsent:
+        raise MurmurationError(f"{sent.unsent:,} reports were not answered: {sent.problem}")
+    return sent
+
+
+def _introduce(campaign: Campaign, url: str, people: int) -> None:
+    example = campaign.privatize(
+        campaign.encode({"age": [41.0], "commute": [12.5], "phone": ["ios"]}), system_rng()
+    )
+    errors.print(
+        f"{people:,} devices fetch {url}\n"
+        f"each answers one of {len(campaign.questions)} questions with noise, in "
+        f"{campaign.row_bytes} bytes; exact loss {campaign.loss().epsilon:.6f} of "
+        f"{campaign.epsilon:g}\n"
+        f"someone aged 41, 12.5 km from work, with an iPhone might send "
+        f"{report.entries_of(campaign, example[0])}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+# --- what comes out ------------------------------------------------------------------------------
+
+
+def _print(answer: Mapping[str, Any], truths: Mapping[str, Mapping[str, float]]) -> None:
+    table = Table(title=f"{answer['people']:,} people, epsilon 2, over HTTP")
+    for heading in ("", "truth", "estimate", "95% interval", "answers"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for figure in answer["estimates"]:
+        truth = truths[figure["attribute"]].get(figure["item"], 0.0)
+        digits = 2 if figure["item"] == "mean" else 4
+        ends = f"{figure['low']:.{digits}f} to {figure['high']:.{digits}f}"
+        missed = not figure["low"] <= truth <= figure["high"]
+        table.add_row(
+            f"{figure['attribute']}: {figure['item']} ({figure['unit']})",
+            f"{truth:.{digits}f}",
+            f"{figure['value']:.{digits}f}",
+            f"[yellow]* {ends}[/]" if missed else ends,
+            f"{figure['n']:,}",
+        )
     console.print(table)
 
 
-def _cell(answer: Answer) -> str:
-    low, high = answer.estimate.interval()
-    text = f"{answer.estimate.value:.2f} ± {(high - low) / 2:.2f}"
-    return text if answer.covered else f"[yellow]* {text}[/]"
+def _account(sent: Sent, status: Mapping[str, Any]) -> None:
+    counted = ", ".join(f"{outcome} {n:,}" for outcome, n in status["outcomes"].items())
+    console.print(
+        f"received {status['received']:,} = {counted}; {sent.rate:,.0f} reports a second, each "
+        "answered when it was on the disk. A 95% interval misses (*) 1 time in 20.",
+        highlight=False,
+    )
 
 
-def _print_tuple(values: dict[Attribute, Floats], phones: NDArray[np.int64]) -> None:
-    """Ask all three numbers and the phone in one report a person, and print what comes out."""
-    chosen = Sampled(epsilon=TUPLE_EPSILON, domains=(0, 0, 0, len(PHONES)))
-    columns = [*(a.rescale(values[a]) for a in ATTRIBUTES), phones]
-    upload = protocol.device(chosen, columns, system_rng())
-    *means, shares = chosen.estimate(protocol.collector(chosen, [upload])).parts
-    table = Table(title=f"all four in one report of {chosen.report_bytes} bytes, epsilon 2")
-    for heading in ("attribute", "truth", "estimate", "95% interval"):
-        table.add_column(heading, justify="left" if heading == "attribute" else "right")
-    for attribute, part in zip(ATTRIBUTES, means, strict=True):
-        if isinstance(part, Estimate):
-            mean = part.scaled(attribute.low, attribute.high)
-            truth = float(values[attribute].mean())
-            _row(table, f"mean {attribute.name}", truth, mean.value, mean.interval())
-    if isinstance(shares, FrequencyEstimate):
-        truths = np.bincount(phones, minlength=len(PHONES)) / len(phones)
-        for name, truth, share, *ends in zip(
-            PHONES, truths, shares.value, *shares.interval(), strict=True
-        ):
-            _row(table, f"share of {name}", truth, share, (ends[0], ends[1]))
-    console.print(table)
-
-
-def _row(
-    table: Table, name: str, truth: float, estimate: float, interval: tuple[float, float]
-) -> None:
-    low, high = interval
-    table.add_row(name, f"{truth:.4f}", f"{estimate:.4f}", f"{low:.4f} to {high:.4f}")
-
-
-def _draw_intervals(answers: list[Answer]) -> Any:
-    """Return a figure: each mechanism's interval around the truth, a panel per attribute."""
-    plt = pyplot()
-    figure, panels = plt.subplots(1, len(ATTRIBUTES), figsize=(14, 5), sharey=True)
-    names = list(dict.fromkeys(answer.mechanism for answer in answers))
-    for axes, attribute in zip(panels, ATTRIBUTES, strict=True):
-        mine = [answer for answer in answers if answer.attribute is attribute]
-        for answer in mine:
-            step = EPSILONS.index(answer.estimate.epsilon)
-            place = names.index(answer.mechanism) + 0.18 * (step - 1.5)
-            half = answer.estimate.interval()[1] - answer.estimate.value
-            axes.errorbar(answer.estimate.value, place, xerr=half, fmt="o", ms=3, color=f"C{step}")
-        axes.axvline(mine[0].truth, color="black", lw=1)
-        axes.set(title=attribute.name, xlabel=attribute.unit)
-        axes.set_yticks(range(len(names)), names)
-    handles = [plt.Line2D([], [], color=f"C{i}", marker="o") for i in range(len(EPSILONS))]
-    labels = [f"epsilon {epsilon:g}" for epsilon in EPSILONS]
-    figure.legend(handles, labels, loc="lower center", ncol=4, bbox_to_anchor=(0.5, -0.06))
-    figure.suptitle("95% intervals; the line is the truth")
-    return figure
-
-
-def _draw_shapes(values: dict[Attribute, Floats], shapes: dict[Attribute, Any]) -> Any:
-    """Return a figure: the true histogram and what the square wave saw at epsilon 1."""
-    plt = pyplot()
-    figure, panels = plt.subplots(1, len(ATTRIBUTES), figsize=(14, 4))
-    for axes, attribute in zip(panels, ATTRIBUTES, strict=True):
-        shape = shapes[attribute]
-        truth, _ = np.histogram(values[attribute], shape.edges)
-        axes.stairs(truth / truth.sum(), shape.edges, fill=True, alpha=0.3, label="truth")
-        low, high = shape.band(0.95)
-        reach = {
-            "fill": True,
-            "color": "C3",
-            "alpha": 0.3,
-            "label": "95% of resamples (not the blur)",
-        }
-        axes.stairs(high, shape.edges, baseline=low, **reach)
-        axes.stairs(shape.histogram, shape.edges, color="C3", label="square wave, EMS, epsilon 1")
-        axes.set(title=attribute.name, xlabel=attribute.unit, ylabel="share of people")
-        axes.legend(fontsize=8)
-    figure.tight_layout()
-    return figure
+def _wait(running: Running, folder: Path) -> None:
+    """Leave the collector running until somebody ends it."""
+    console.print(
+        f"\nThe collector goes on at {running.url} (Ctrl-C ends it).\n"
+        f"  curl -H 'authorization: Bearer {running.token}' {running.url}/estimates\n"
+        f"  murmur status {folder / 'demo.db'}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    try:
+        running.process.wait()
+    except KeyboardInterrupt:
+        errors.print("ending")

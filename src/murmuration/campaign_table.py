@@ -582,7 +582,8 @@ def _limit(table: CampaignTable) -> float | None:
     """Return the most this campaign may cost a device: the file's, or that of its values."""
     if table.lifetime is not None or table.repeat is None:
         return table.lifetime
-    return table.repeat.permanent * table.repeat.values
+    # Each attribute has permanent answers of its own, and over the rounds all may be asked.
+    return table.repeat.permanent * table.repeat.values * len(table.attributes)
 
 
 def _check_limit(table: CampaignTable, campaign: Campaign) -> None:

@@ -54,7 +54,8 @@ class Question:
     >>> age = Question("age", low=18, high=98, unit="years")
     >>> age.encode([18, 58, 120]).tolist()
     [-1.0, 0.0, 1.0]
-    >>> phone = Question("phone", kind="category", labels=("android", "ios", "other"))
+    >>> labels = ("android", "ios", "other")
+    >>> phone = Question("phone", kind="category", labels=labels, outside="refuse")
     >>> phone.encode(["ios", "other"]).tolist()
     [1, 2]
     """

@@ -8,6 +8,7 @@ A group of reports is one statement: Python is not asked row by row.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ SYNCHRONOUS = "FULL"
 CHECKPOINT_PAGES = 8000
 CACHE_KIB = 64 << 10
 BUSY_SECONDS = 30.0
+WAL_TRIES, WAL_PAUSE = 20, 0.05
 FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
 """What SQLite calls a full disk; the last is no room for the index of the log."""
 
@@ -52,8 +54,7 @@ class SqliteStore(Store):
 
     def _set_up(self) -> None:
         self._check_ours()
-        if self.execute("PRAGMA journal_mode = WAL") != [("wal",)]:
-            raise StoreError(f"{self.path} is on a disk where SQLite cannot keep a log (WAL)")
+        self._keep_log()
         for setting in (
             f"synchronous = {SYNCHRONOUS}",
             f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
@@ -68,6 +69,19 @@ class SqliteStore(Store):
             "INSERT INTO places SELECT p FROM up",
             (MOST_ROWS - 1,),
         )
+
+    def _keep_log(self) -> None:
+        """Switch to WAL. Here SQLite does not wait for others that do the same, so we do."""
+        for tries_left in reversed(range(WAL_TRIES)):
+            try:
+                mode = self.execute("PRAGMA journal_mode = WAL")
+                break
+            except StoreError:
+                if not tries_left:
+                    raise
+                time.sleep(WAL_PAUSE)
+        if mode != [("wal",)]:
+            raise StoreError(f"{self.path} is on a disk where SQLite cannot keep a log (WAL)")
 
     def _check_ours(self) -> None:
         """Refuse another program's database, or a newer one's, before anything is changed."""

@@ -1,0 +1,141 @@
+"""Both stores, asked directly: each id once, all of a group or none of it."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accounts import audited, commute, made
+from murmuration import collect, report
+from murmuration.collect import OUTCOMES, Batch, Served
+from murmuration.store import Store, StoreError, StoreGoneError, open_store
+
+CAMPAIGN = commute()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "sqlite":
+        url = str(tmp_path / "store.db")
+    else:
+        url = str(request.getfixturevalue("postgres_url"))
+    with closing(open_store(url)) as opened:
+        yield opened
+
+
+def columns(served: Served, ids: report.Ids, rows: report.Rows) -> Batch:
+    body = report.to_binary(served.campaign, ids, rows)
+    return Batch(served, report.decode(served.campaign, body, report.BINARY))
+
+
+def outcomes(batch: Batch) -> set[str]:
+    return {OUTCOMES[code] for code in batch.problems.tolist()}
+
+
+def test_scrubbed_reports_count_once_too(store: Store) -> None:
+    campaign = replace(CAMPAIGN, terms=replace(CAMPAIGN.terms, keep_reports=False))
+    served, (ids, rows) = collect.serve(store, campaign), made(campaign, 300)
+    for expected in ("stored", "duplicate", "duplicate"):
+        batch = columns(served, ids, rows)
+        collect.commit(store, [batch])
+        assert outcomes(batch) == {expected}
+    found = audited(store, campaign)
+    assert found.counts == {"received": 900, "stored": 300, "duplicate": 600}
+    assert found.tallies[campaign.digest] == campaign.tally(rows)
+    assert set(found.rows.values()) == {b""}
+
+
+def test_ids_are_known_after_the_campaign_begins_to_scrub(store: Store) -> None:
+    ids, rows = made(CAMPAIGN, 50)
+    scrubbing = replace(CAMPAIGN, terms=replace(CAMPAIGN.terms, keep_reports=False))
+    versions = []
+    for campaign, expected in ((CAMPAIGN, "stored"), (scrubbing, "duplicate")):
+        served = collect.serve(store, campaign)
+        versions.append(served.version)
+        batch = columns(served, ids, rows)
+        collect.commit(store, [batch])
+        assert outcomes(batch) == {expected}
+    assert versions == [1, 2]
+
+
+def test_a_group_that_fails_can_be_tried_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All or nothing, and a failure makes no report a duplicate."""
+    served, (ids, rows) = collect.serve(store, CAMPAIGN), made(CAMPAIGN, 20)
+    batch = columns(served, ids, rows)
+
+    def fail(*given: object) -> None:
+        raise StoreError("this is a test")
+
+    for name in ("add_tallies", "add_counts"):
+        with monkeypatch.context() as patch, pytest.raises(StoreError, match="a test"):
+            patch.setattr(store, name, fail)
+            collect.commit(store, [batch])
+        assert audited(store, CAMPAIGN).counts == {}
+    collect.commit(store, [batch])
+    assert outcomes(batch) == {"stored"}
+    assert audited(store, CAMPAIGN).counts == {"received": 20, "stored": 20}
+
+
+def test_large_groups_with_some_known(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    if hasattr(store, "path"):
+        monkeypatch.setattr("murmuration.store.sqlite.MOST_ROWS", 1000)  # several statements
+    served, (ids, rows) = collect.serve(store, CAMPAIGN), made(CAMPAIGN, 5000)
+    collect.commit(store, [columns(served, ids[::3], rows[::3])])
+    batch = columns(served, ids, rows)
+    collect.commit(store, [batch])
+    known = np.arange(5000) % 3 == 0
+    assert ((batch.problems == collect.DUPLICATE) == known).all()
+    assert audited(store, CAMPAIGN).ids == {one.tobytes() for one in ids}
+
+
+def test_two_connections_commit_in_turn(store: Store) -> None:
+    served, (ids, rows) = collect.serve(store, CAMPAIGN), made(CAMPAIGN, 200)
+    with closing(store.reader()) as other:
+        for start in range(0, 150, 10):
+            batches = [columns(served, ids[start:][:50], rows[start:][:50]) for _ in range(2)]
+            for each, batch in zip((store, other), batches, strict=True):
+                collect.commit(each, [batch])
+            assert outcomes(batches[1]) == {"duplicate"}
+    assert len(audited(store, CAMPAIGN).ids) == 190
+
+
+def test_campaigns_in_one_group_do_not_mix(store: Store) -> None:
+    other = replace(CAMPAIGN, name="other")
+    both = [collect.serve(store, campaign) for campaign in (CAMPAIGN, other)]
+    ids, rows = made(CAMPAIGN, 30)
+    batches = [columns(served, ids, rows) for served in (*both, *both)]
+    collect.commit(store, batches)
+    assert [outcomes(batch) for batch in batches] == [{"stored"}] * 2 + [{"duplicate"}] * 2
+    for campaign in (CAMPAIGN, other):
+        assert audited(store, campaign).counts == {"received": 60, "stored": 30, "duplicate": 30}
+
+
+def test_a_connection_lost_in_a_transaction_is_not_replaced_inside_it(postgres_url: str) -> None:
+    """What comes after would be committed without what came before."""
+    with closing(open_store(postgres_url)) as store:
+        served, (ids, rows) = collect.serve(store, CAMPAIGN), made(CAMPAIGN, 20)
+        with pytest.raises(StoreGoneError), store.transaction():
+            store.add_reports(served.key, ids, rows)
+            store.close()
+            store.add_counts(CAMPAIGN.name, {"received": 20, "stored": 20})
+        assert audited(store, CAMPAIGN).counts == {}
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=20))
+def test_ids_in_order(pairs: list[tuple[int, int]]) -> None:
+    texts = [bytes([high] * 8 + [low] * 8) for high, low in pairs]
+    ids = np.frombuffer(b"".join(texts), dtype=np.uint8).reshape(-1, 16)
+    order, first = collect.in_order(ids)
+    found = [texts[place] for place in order]
+    assert found == sorted(texts)
+    chosen = order[first].tolist()
+    assert [texts[place] for place in chosen] == sorted(set(texts))
+    if len(set(texts)) < len(texts):
+        assert chosen == [texts.index(text) for text in sorted(set(texts))]

@@ -10,6 +10,7 @@ import gzip
 import http.client
 import json
 import os
+import re
 import socket
 import sqlite3
 import ssl
@@ -26,9 +27,10 @@ import numpy as np
 
 from murmuration import campaign_file, report
 from murmuration.campaign import Campaign
+from murmuration.errors import FormatError
 from murmuration.randomness import seeded_rng
 from murmuration.server.access import new_token
-from murmuration.store import open_store
+from murmuration.store import StoreError, StoreFullError, open_store
 
 JSON, BINARY = report.JSON, report.BINARY
 PROBLEM = "application/problem+json"
@@ -265,6 +267,18 @@ def running(
         process.stderr.close()
 
 
+def answered(line: socket.socket) -> bytes:
+    """Read one answer, and no more."""
+    line.settimeout(10)
+    found = b""
+    while b"\r\n\r\n" not in found:
+        found += line.recv(1)
+    (size,) = re.findall(rb"content-length: (\d+)", found)
+    while int(size) > len(found.partition(b"\r\n\r\n")[2]):
+        found += line.recv(1)
+    return found
+
+
 def campaign_of(text: str) -> Campaign:
     return campaign_file.parse(text)
 
@@ -295,14 +309,16 @@ def serve(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def _make_breakable(fault: Path) -> None:
-    """While the file is there, every statement on some tables raises what it says."""
+    """While the file is there, every statement on some tables raises what it says: "kind: text"."""
     from murmuration.store.sqlite import SqliteStore
 
     execute = SqliteStore.execute
+    kinds = {"store": StoreError, "full": StoreFullError, "damaged": FormatError}
 
     def broken(self: SqliteStore, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         if ("tallies" in sql or "counts" in sql) and fault.exists():
-            raise RuntimeError(fault.read_text())
+            kind, _, text = fault.read_text().partition(": ")
+            raise kinds.get(kind, RuntimeError)(text)
         return execute(self, sql, values)
 
     SqliteStore.execute = broken  # type: ignore[method-assign]

@@ -1,7 +1,6 @@
 """Clients that are slow, silent or too many: they are turned away, and the others are served."""
 
 import json
-import re
 import socket
 import sqlite3
 import time
@@ -12,7 +11,7 @@ from contextlib import ExitStack, closing, contextmanager
 import pytest
 
 import http_server
-from http_server import Answer, Server, one, uploads
+from http_server import Answer, Server, answered, one, uploads
 from murmuration.server.limits import Limits
 
 HEAD_SECONDS, BODY_SECONDS, IDLE_SECONDS = 1.0, 1.5, 1.2
@@ -74,18 +73,6 @@ def until_closed(line: socket.socket, drip: bytes = b"", every: float = 0.1) -> 
         except ConnectionError:
             break
     return found, time.monotonic() - start
-
-
-def answered(line: socket.socket) -> bytes:
-    """Read one answer, and no more."""
-    line.settimeout(10)
-    found = b""
-    while b"\r\n\r\n" not in found:
-        found += line.recv(1)
-    (size,) = re.findall(rb"content-length: (\d+)", found)
-    while int(size) > len(found.partition(b"\r\n\r\n")[2]):
-        found += line.recv(1)
-    return found
 
 
 def test_the_usual_limits() -> None:

@@ -1,8 +1,8 @@
 """What a store says it has, read in one transaction and checked: whatever happened, it adds up.
 
-    received = stored + duplicate + refused(reason)
-    stored   = the reports that are there, each id once
-    tallies  = those of the reports that are there, bit for bit
+received = stored + duplicate + refused(reason)
+stored   = the reports that are there, each id once
+tallies  = those of the reports that are there, bit for bit
 """
 
 from collections import Counter

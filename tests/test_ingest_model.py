@@ -150,9 +150,7 @@ class Ingest(RuleBasedStateMachine):
         self.fresh += 1
         return 100 + self.fresh % 300
 
-    def _listed(
-        self, kinds: list[str], places: list[int]
-    ) -> tuple[bytes, list[tuple[str, int]]]:
+    def _listed(self, kinds: list[str], places: list[int]) -> tuple[bytes, list[tuple[str, int]]]:
         ids, rows = POOL[self.campaign.digest]
         found, expected = [], []
         for kind, place in zip(kinds, places, strict=True):
@@ -222,7 +220,9 @@ class Ingest(RuleBasedStateMachine):
             ]
             expected = tuple(Tally.merge(cell) for cell in zip(*parts, strict=True))
             assert collect.total(self.store, campaign) == expected
-        assert found.rows == {i: row for mine in self.model.rows.values() for i, row in mine.items()}
+        assert found.rows == {
+            i: row for mine in self.model.rows.values() for i, row in mine.items()
+        }
 
 
 def _fail(*given: object) -> None:

@@ -119,7 +119,9 @@ def test_a_newer_schema_is_refused_and_left_alone(old: str) -> None:
         store.set_schema_version(NEWEST + 1)
     before = _files(old)
     for _ in range(2):
-        with pytest.raises(FormatError, match=f"schema {NEWEST + 1}, .* up to {NEWEST}: use a newer"):
+        with pytest.raises(
+            FormatError, match=f"schema {NEWEST + 1}, .* up to {NEWEST}: use a newer"
+        ):
             open_store(old)
     assert _files(old) == before
     assert _version(old) == NEWEST + 1

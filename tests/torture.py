@@ -1,4 +1,4 @@
-"""kill -9 at random moments under load: nothing that was acknowledged is lost, nothing counts twice.
+"""kill -9 at random moments under load: nothing acknowledged is lost, nothing counts twice.
 
     python tests/torture.py --kills 500 [--store postgresql://...]
 

@@ -250,7 +250,7 @@ class Campaign:
         """The bytes of a report: the same for everybody."""
         return sum(self.widths)
 
-    def _entries(self, rows: Rows) -> list[tuple[Ints, Rows]]:
+    def entries(self, rows: Rows) -> list[tuple[Ints, Rows]]:
         """Cut rows into entries: the cells' numbers and the cells' own bytes."""
         cut = []
         for part in np.split(rows, np.cumsum(self.widths)[:-1], axis=1):
@@ -350,7 +350,7 @@ class Campaign:
 
     def cost(self, rows: Rows) -> Fraction | float:
         """Return what one person's report costs: the sum over its entries, exactly, or infinity."""
-        costs = [self.cells[int(number[0])].cost for number, _ in self._entries(rows[:1])]
+        costs = [self.cells[int(number[0])].cost for number, _ in self.entries(rows[:1])]
         return math.inf if math.inf in costs else sum(map(Fraction, costs), start=Fraction(0))
 
     # --- collector -------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ class Campaign:
         fine = np.ones(len(rows), dtype=bool)
         last = np.full(len(rows), -1, dtype=np.int64)
         per = len(self.levels or " ")
-        for slot, (number, octets) in enumerate(self._entries(rows)):
+        for slot, (number, octets) in enumerate(self.entries(rows)):
             cells = self.slots[slot]
             fine &= (number >= cells[0]) & (number <= cells[-1])
             fine &= number // per > last
@@ -379,7 +379,7 @@ class Campaign:
     def tally(self, rows: Rows) -> tuple[Tally, ...]:
         """COLLECTOR. Count reports: one tally a cell. Refuses what no device can have sent."""
         rows = checked_rows(rows, self.row_bytes, self.name)
-        entries, tallies = self._entries(rows), []
+        entries, tallies = self.entries(rows), []
         for number, cell in enumerate(self.cells):
             width = cell.mechanism.report_bytes
             data = b"".join(

@@ -14,18 +14,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 
 from murmuration import campaign_document
-from murmuration.campaign import Campaign
+from murmuration.campaign import Campaign, utc_now
 from murmuration.contract import Tally
-from murmuration.errors import FormatError, MismatchError
+from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
+from murmuration.figures import Estimates
 from murmuration.law import Ints
 from murmuration.merging import Sources
 from murmuration.report import CODES, FINE, REASONS, Codes, Ids, Incoming, Upload, joined
 from murmuration.store import Merged, Store
 
 DUPLICATE = CODES["duplicate"]
+ABSORBED = 1 << 62
+"""In place of a collector's number of people: its reports were merged, so no tally of it counts."""
 OUTCOMES = ("stored", *REASONS)
 """What can become of a report, by the code of its problem."""
 
@@ -158,6 +162,8 @@ def sources(store: Store, campaign: Campaign) -> Sources:
     found = {store.collector_name(): store.tallies(campaign.digest, mechanisms)}
     key = store.key_of(campaign.digest)
     for merged in store.merged(key) if key is not None else []:
+        if merged.n == ABSORBED:
+            continue
         found.update(Sources.from_bytes(merged.tallies, campaign).parts)
     return Sources(campaign, found)
 
@@ -165,6 +171,83 @@ def sources(store: Store, campaign: Campaign) -> Sources:
 def total(store: Store, campaign: Campaign) -> tuple[Tally, ...]:
     """Return the tallies of everybody, one a cell."""
     return sources(store, campaign).total()
+
+
+def served(store: Store, name: str) -> Served:
+    """Return a campaign of a store as it was last published, to read what was collected."""
+    latest = store.latest(name)
+    if latest is None:
+        raise ParameterError(f"there is no campaign {name!r}; {_listed(store)}")
+    version, digest, document = latest
+    key, older = store.key_of(digest) or 0, frozenset(store.digests(name) - {digest})
+    return Served(campaign_document.read(document), version, document, key, older)
+
+
+def named_or_only(store: Store, name: str = "") -> str:
+    """Return the name of a campaign; it may be left out where there is only one."""
+    names = store.campaigns()
+    if name or len(names) == 1:
+        return name or names[0]
+    raise ParameterError(f"say which campaign: {_listed(store)}")
+
+
+def _listed(store: Store) -> str:
+    names = store.campaigns()
+    return f"this store has {', '.join(names)}" if names else "this store has none"
+
+
+def estimates(
+    served: Served, tallies: Sequence[Tally], about: str = "participants", level: float = 0.95
+) -> Estimates:
+    """Return what is known about the crowd, and about whom; nothing below the cohort."""
+    campaign = served.campaign
+    found = campaign.read(tallies, about, level)
+    if not found:
+        raise CohortError(
+            f"too few people have answered: nothing is shown about fewer than "
+            f"{campaign.terms.cohort:,}"
+        )
+    people = campaign.people(tallies)
+    return Estimates(campaign.name, served.version, campaign.digest, people, level, about, found)
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What has arrived and what became of it."""
+
+    campaign: str
+    version: int
+    digest: str
+    open: bool
+    cohort: int
+    people_expected: int
+    received: int
+    outcomes: dict[str, int]
+    balanced: bool
+    """Whether received is the sum of the outcomes."""
+    merged_collectors: int
+    people: int
+
+
+def status(store: Store, served: Served) -> Status:
+    """Return what has arrived, what became of it, and whether the books balance."""
+    campaign, counts = served.campaign, store.counts(served.campaign.name)
+    received = counts.pop("received", 0)
+    return Status(
+        campaign=campaign.name,
+        version=served.version,
+        digest=campaign.digest,
+        open=campaign.terms.accepts(utc_now()),
+        cohort=campaign.terms.cohort,
+        people_expected=campaign.terms.people,
+        received=received,
+        outcomes=counts,
+        balanced=received == sum(counts.values()),
+        merged_collectors=len(sources(store, campaign).parts) - 1,
+        people=campaign.people(total(store, campaign)),
+    )
+
+
+# --- other collectors ----------------------------------------------------------------------------
 
 
 def merge_sources(store: Store, served: Served, other: Sources) -> int:
@@ -180,6 +263,11 @@ def merge_sources(store: Store, served: Served, other: Sources) -> int:
             n = served.campaign.people(tallies)
             if source == mine or n == known.get(source):
                 continue
+            if known.get(source) == ABSORBED:
+                raise MismatchError(
+                    f"the reports of collector {source} were merged one by one: merge its store "
+                    "again, and not its tallies"
+                )
             if n < known.get(source, 0):
                 raise MismatchError(f"collector {source} has sent a later tally than this one")
             only = Sources(served.campaign, {source: tallies})

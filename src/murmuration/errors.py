@@ -7,6 +7,7 @@
     ├── MismatchError      two things that do not belong together (tally and mechanism)
     ├── FormatError        bytes that are truncated, damaged or not ours
     ├── EmptyError         an estimate from no reports
+    ├── CohortError        too few people have answered for anything to be shown
     ├── SourceError        randomness from a source that is not ours
     ├── CampaignError      a mistake in a campaign file, with its line
     ├── PromiseError       a device was asked to use a law whose exact loss exceeds epsilon
@@ -46,6 +47,10 @@ class FormatError(MurmurationError, ValueError):
 
 class EmptyError(MurmurationError, ValueError):
     """Nothing has been reported yet."""
+
+
+class CohortError(MurmurationError):
+    """Fewer people than the campaign's cohort: nothing is shown about them."""
 
 
 class SourceError(MurmurationError, TypeError):

@@ -15,17 +15,23 @@ from murmuration.cli.compare import compare
 from murmuration.cli.compare_graded import graded as compare_graded
 from murmuration.cli.compare_levels import levels as compare_levels
 from murmuration.cli.demo import demo
+from murmuration.cli.estimate import estimate
+from murmuration.cli.export import export
 from murmuration.cli.init import init
 from murmuration.cli.learn import learn
 from murmuration.cli.ledger import ledger
 from murmuration.cli.mechanisms import mechanisms
+from murmuration.cli.merge import merge
 from murmuration.cli.output import errors
 from murmuration.cli.plan import plan
 from murmuration.cli.plan_graded import graded as plan_graded
 from murmuration.cli.send import send
 from murmuration.cli.serve import serve
+from murmuration.cli.status import status
+from murmuration.cli.token import add, end, list_tokens, rotate, token
 from murmuration.cli.tuples import tuples
 from murmuration.errors import MurmurationError, RefusedError
+from murmuration.store import StoreError
 
 app = typer.Typer(
     name="murmur",
@@ -50,19 +56,24 @@ def _options(
     """Collect and analyse data under exact local differential privacy."""
 
 
-for command in (mechanisms, audit, demo, tuples, learn, init, check, serve, send, ledger):
+Command = Callable[..., None]
+COMMANDS: tuple[Command, ...] = (
+    *(mechanisms, audit, demo, tuples, learn),
+    *(init, check, serve, send, ledger, status, estimate, export, merge),
+)
+for command in COMMANDS:
     app.command()(command)
 
-Command = Callable[..., None]
 GROUPS: tuple[tuple[str, Command, list[Command]], ...] = (
     ("plan", plan, [plan_graded]),
     ("compare", compare, [compare_graded, compare_levels]),
+    ("token", token, [add, list_tokens, rotate, end]),
 )
 for name, whole, parts in GROUPS:
     group = typer.Typer(invoke_without_command=True)
     group.callback()(whole)
     for part in parts:
-        group.command()(part)
+        group.command(part.__name__.removesuffix("_tokens"))(part)
     app.add_typer(group, name=name)
 
 
@@ -75,10 +86,11 @@ def main() -> None:
     try:
         app()
     except MurmurationError as problem:
+        machine = isinstance(problem, StoreError)  # a full disk, a database that is gone
         errors.print(
             f"[bold red]murmur:[/] {escape(str(problem))}", highlight=False, soft_wrap=True
         )
-        sys.exit(1 if isinstance(problem, RefusedError) else 2)
+        sys.exit(3 if machine else 1 if isinstance(problem, RefusedError) else 2)
     except (OSError, UnicodeError, ArithmeticError) as problem:
         errors.print(
             f"[bold red]murmur:[/] {escape(str(problem))}", highlight=False, soft_wrap=True

@@ -309,7 +309,7 @@ def _attribute(one: Draft, explained: bool) -> str:
     else:
         if one.note:
             lines += [
-                "# The range must come from public knowledge, NOT from the data: it may show what one",
+                "# The range must come from public knowledge, NOT from the data: it could show one",
                 "# person's value is. This one was rounded outwards from the data: replace it.",
             ]
         lines += [f"low = {_plain(one.low)}", f"high = {_plain(one.high)}"]

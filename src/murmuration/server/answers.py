@@ -6,8 +6,6 @@ from typing import Literal
 
 import msgspec
 
-from murmuration.question import Figure
-
 
 class Answer(msgspec.Struct, frozen=True):
     """Anything that is answered."""
@@ -43,35 +41,6 @@ class Receipt(Answer, frozen=True):
     received: int
     stored: int
     failures: list[Failure]
-
-
-class Estimates(Answer, frozen=True):
-    """The crowd's answer."""
-
-    campaign: str
-    version: int
-    digest: str
-    people: int
-    level: float
-    about: str
-    estimates: list[Figure]
-
-
-class Status(Answer, frozen=True):
-    """What has arrived and what became of it."""
-
-    campaign: str
-    version: int
-    digest: str
-    open: bool
-    cohort: int
-    people_expected: int
-    received: int
-    outcomes: dict[str, int]
-    balanced: bool
-    """Whether received is the sum of the outcomes."""
-    merged_collectors: int
-    people: int
 
 
 class Merging(Answer, frozen=True):

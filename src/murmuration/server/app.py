@@ -23,27 +23,26 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from murmuration import collect, report
+from murmuration import collect, figures, report
 from murmuration.campaign import utc_now
 from murmuration.campaign_document import Document
-from murmuration.collect import Batch, Served
+from murmuration.collect import Batch, Served, Status
 from murmuration.contract import Tally
-from murmuration.errors import FormatError, MismatchError
+from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
+from murmuration.figures import Estimates
 from murmuration.merging import Sources
 from murmuration.report import REASONS, Incoming
-from murmuration.server import body, figures, openapi
+from murmuration.server import body, openapi
 from murmuration.server.access import ADMIN, ANALYST, DEVICE, PUBLIC, Gate
 from murmuration.server.answers import (
     Alive,
     Described,
-    Estimates,
     Failure,
     Listed,
     Listing,
     Merging,
     Ready,
     Receipt,
-    Status,
 )
 from murmuration.server.ingest import Ingest
 from murmuration.server.limits import Limits
@@ -156,15 +155,15 @@ class Collector:
         form = _form(request)
         level, about = _level(request), _about(request)
         tallies = await self.read(collect.total, self._reader, one.campaign)
-        loop, ask = asyncio.get_running_loop(), partial(_estimates, one, tallies, level, about)
-        found = await loop.run_in_executor(self._figure_thread, ask)
-        return Response(figures.rendered(found, form), media_type=figures.FORMATS[form])
+        ask = partial(_estimates, one, tallies, about, level, form)
+        data = await asyncio.get_running_loop().run_in_executor(self._figure_thread, ask)
+        return Response(data, media_type=figures.FORMATS[form])
 
     async def status(self, request: Request, served: Served | None) -> Response:
         """Say what has arrived and what became of it."""
         del request
         one = _known(served)
-        return _json(await self.read(status_of, self._reader, one))
+        return _json(await self.read(collect.status, self._reader, one))
 
     # --- what admins and other collectors use ----------------------------------------------------
 
@@ -469,29 +468,13 @@ def _sources(data: bytes, served: Served) -> Sources:
         raise Problem("unreadable-body", "it is damaged, or no tally at all") from None
 
 
-def _estimates(served: Served, tallies: Sequence[Tally], level: float, about: str) -> Estimates:
-    campaign = served.campaign
-    found = campaign.read(tallies, about, level)
-    if not found:
-        raise Problem("cohort-too-small", f"at least {campaign.terms.cohort:,} people are needed")
-    people = campaign.people(tallies)
-    return Estimates(campaign.name, served.version, campaign.digest, people, level, about, found)
-
-
-def status_of(store: Store, served: Served) -> Status:
-    """Return what has arrived, what became of it, and whether the books balance."""
-    campaign, counts = served.campaign, store.counts(served.campaign.name)
-    received = counts.pop("received", 0)
-    return Status(
-        campaign=campaign.name,
-        version=served.version,
-        digest=campaign.digest,
-        open=campaign.terms.accepts(utc_now()),
-        cohort=campaign.terms.cohort,
-        people_expected=campaign.terms.people,
-        received=received,
-        outcomes=counts,
-        balanced=received == sum(counts.values()),
-        merged_collectors=len(store.merged(served.key)),
-        people=campaign.people(collect.total(store, campaign)),
-    )
+def _estimates(
+    served: Served, tallies: Sequence[Tally], about: str, level: float, form: str
+) -> bytes:
+    try:
+        return figures.rendered(collect.estimates(served, tallies, about, level), form)
+    except CohortError:
+        least = served.campaign.terms.cohort
+        raise Problem("cohort-too-small", f"at least {least:,} people are needed") from None
+    except ParameterError:
+        raise Problem("not-acceptable", "Parquet is not installed here") from None

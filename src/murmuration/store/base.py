@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,9 @@ class Merged:
 class Store(ABC):
     """A database with our tables."""
 
+    begin_snapshot: ClassVar[str] = "BEGIN"
+    """The statement that begins reading as of one moment."""
+
     # --- what each kind of database does its own way ---------------------------------------------
 
     @abstractmethod
@@ -100,6 +103,15 @@ class Store(ABC):
         """Write a statement in this database's words."""
         return sql
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read as of one moment, whatever others write meanwhile; nobody has to wait."""
+        self.execute(self.begin_snapshot)
+        try:
+            yield
+        finally:
+            self.execute("ROLLBACK")
+
     # --- schema ----------------------------------------------------------------------------------
 
     def migrate(self, upto: int = NEWEST) -> None:
@@ -119,9 +131,8 @@ class Store(ABC):
     def refuse_newer(version: int) -> None:
         """Refuse a schema that a newer program made."""
         if version > NEWEST:
-            raise FormatError(
-                f"the store has schema {version}, this program knows up to {NEWEST}: use a newer one"
-            )
+            known = f"this program knows up to {NEWEST}"
+            raise FormatError(f"the store has schema {version}, {known}: use a newer one")
 
     def collector_name(self) -> str:
         """Return this collector's random name: whose tallies these are."""
@@ -161,6 +172,15 @@ class Store(ABC):
         """Return the digests of all versions of a campaign."""
         sql = "SELECT digest FROM campaigns WHERE campaign = ?"
         return {str(row[0]) for row in self.execute(sql, (campaign,))}
+
+    def document_of(self, campaign: str, digest: str) -> bytes | None:
+        """Return the newest document of a campaign that has this digest."""
+        found = self.execute(
+            "SELECT document FROM campaigns WHERE campaign = ? AND digest = ? "
+            "ORDER BY version DESC LIMIT 1",
+            (campaign, digest),
+        )
+        return bytes(found[0][0]) if found else None
 
     def key_of(self, digest: str) -> int | None:
         """Return the number under which the reports of a digest are stored, if there are any."""
@@ -227,6 +247,10 @@ class Store(ABC):
         return {str(outcome): int(n) for outcome, n in self.execute(sql, (campaign,))}
 
     # --- raw reports -----------------------------------------------------------------------------
+
+    def report_count(self, key: int) -> int:
+        """Return how many reports are stored, scrubbed ones too."""
+        return int(self.execute("SELECT COUNT(*) FROM reports WHERE key = ?", (key,))[0][0])
 
     def reports(self, key: int) -> Iterator[tuple[Octets, list[bytes]]]:
         """Yield ids and rows in chunks, in the order of their ids; a scrubbed row is empty."""

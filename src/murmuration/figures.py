@@ -9,10 +9,9 @@ from dataclasses import fields
 
 import msgspec
 
+from murmuration.errors import ParameterError
 from murmuration.estimate import About
 from murmuration.question import Figure
-from murmuration.server.answers import Estimates
-from murmuration.server.problems import Problem
 
 COLUMNS = tuple(field.name for field in fields(Figure))
 JSON, CSV, PARQUET = "application/json", "text/csv", "application/vnd.apache.parquet"
@@ -20,6 +19,18 @@ MOST_LEVEL = 0.999999
 """Beyond that an interval is soon the whole line."""
 ABOUT = tuple(about.value for about in About)
 FORMATS = {"json": JSON, "csv": CSV, "parquet": PARQUET}
+
+
+class Estimates(msgspec.Struct, frozen=True):
+    """The crowd's answer."""
+
+    campaign: str
+    version: int
+    digest: str
+    people: int
+    level: float
+    about: str
+    estimates: list[Figure]
 
 
 def rendered(found: Estimates, form: str) -> bytes:
@@ -52,7 +63,7 @@ def _parquet(figures: Sequence[Figure]) -> bytes:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise Problem("not-acceptable", "Parquet is not installed here") from None
+        raise ParameterError("Parquet needs: pip install 'murmuration[arrow]'") from None
     table = pyarrow.table(
         {column: [getattr(figure, column) for figure in figures] for column in COLUMNS}
     )

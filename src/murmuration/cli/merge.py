@@ -1,0 +1,63 @@
+"""`murmur merge`: stores of one campaign into one, each report counted exactly once."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from murmuration.cli.output import console, emit_json, progress_bar
+from murmuration.errors import MismatchError
+from murmuration.merge_stores import Joined
+from murmuration.merge_stores import merge as merge_one
+from murmuration.store import Store, open_store
+
+
+def merge(
+    into: Annotated[str, typer.Argument(help="The store that receives the reports.")],
+    others: Annotated[list[str], typer.Argument(help="Stores to merge into it; left as they are.")],
+    campaign: Annotated[str, typer.Option(help="Only this one; else all of them.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Merge the reports of other stores into the first, by id: merging again changes nothing."""
+    rows = []
+    with closing(open_store(into, create=False)) as target:
+        for where in others:
+            with closing(open_store(where, create=False)) as other:
+                try:
+                    found = _merged(target, other, campaign)
+                except MismatchError as problem:
+                    raise MismatchError(f"{where}: {problem}") from None
+            rows += [{"store": where, **asdict(one)} for one in found]
+            if not as_json:
+                _print(where, found)
+    if as_json:
+        emit_json(rows)
+
+
+def _merged(target: Store, other: Store, campaign: str) -> list[Joined]:
+    names = [campaign] if campaign else other.campaigns()
+    if not names:
+        raise MismatchError("this store has no campaign")
+    total = sum(
+        other.report_count(other.key_of(digest) or 0)
+        for name in names
+        for digest in other.digests(name)
+    )
+    with progress_bar() as bar:
+        task = bar.add_task("merging", total=total)
+        return [merge_one(target, other, name, lambda n: bar.advance(task, n)) for name in names]
+
+
+def _print(where: str, found: list[Joined]) -> None:
+    for one in found:
+        known = f", {one.known:,} were here already" if one.known else ""
+        tallies = f", tallies of {one.collectors:,} more collectors" if one.collectors else ""
+        console.print(
+            f"{where}, {one.campaign}: {one.new:,} new reports{known}{tallies}",
+            highlight=False,
+            soft_wrap=True,
+            markup=False,
+        )

@@ -1,0 +1,75 @@
+"""`murmur status`: what has arrived, what became of it, and whether the books balance."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.live import Live
+from rich.table import Table
+
+from murmuration.cli.estimate import PLAIN_HELP, SECRECY_HELP, SOURCE_HELP
+from murmuration.cli.output import console, emit_json
+from murmuration.collect import Status
+from murmuration.errors import ParameterError
+from murmuration.report import REASONS
+from murmuration.source import open_source
+
+WATCH_SECONDS = 2.0
+
+
+def status(
+    source: Annotated[str, typer.Argument(help=SOURCE_HELP)],
+    campaign: Annotated[str, typer.Argument(help="Its name, if there are several.")] = "",
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again every 2 s, to Ctrl-C.")
+    ] = False,
+    token: Annotated[str, typer.Option(envvar="MURMUR_TOKEN", help=SECRECY_HELP)] = "",
+    plain_http: Annotated[bool, typer.Option("--plain-http", help=PLAIN_HELP)] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print what a campaign has received: stored, duplicates, and refused by reason."""
+    if watch and as_json:
+        raise ParameterError("--watch is for people: leave --json out")
+    with closing(open_source(source, campaign, token, plain_http=plain_http)) as opened:
+        found = opened.status()
+        if as_json:
+            emit_json(msgspec.to_builtins(found))
+        elif not watch:
+            console.print(shown(found))
+        else:
+            try:
+                with Live(shown(found), console=console, auto_refresh=False) as live:
+                    while True:
+                        time.sleep(WATCH_SECONDS)
+                        live.update(shown(opened.status()), refresh=True)
+            except KeyboardInterrupt:
+                return
+
+
+def shown(found: Status) -> Table:
+    """Return the status as a table."""
+    state = "open" if found.open else "closed"
+    title = f"{found.campaign}, version {found.version}, {state}"
+    table = Table(title=title, show_header=False)
+    table.add_column(overflow="fold")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_row("[bold]received[/]", f"{found.received:,}", end_section=True)
+    outcomes = found.outcomes
+    table.add_row("stored", f"{outcomes.get('stored', 0):,}")
+    table.add_row("duplicates (counted once)", f"{outcomes.get('duplicate', 0):,}")
+    for reason, n in outcomes.items():
+        if reason not in ("stored", "duplicate"):
+            table.add_row(f"refused, {reason}: {REASONS.get(reason, '')}", f"{n:,}")
+    books = "they add up" if found.balanced else "[bold red]THEY DO NOT ADD UP[/]"
+    table.add_row("these and what was received", books, end_section=True)
+    table.add_row("people", f"{found.people:,} of {found.people_expected:,}")
+    cohort = found.cohort
+    table.add_row("shown from", f"{cohort:,} answers to an attribute on")
+    if found.merged_collectors:
+        table.add_row("collectors whose tallies were merged", f"{found.merged_collectors:,}")
+    table.add_row("digest", found.digest[:16])
+    return table

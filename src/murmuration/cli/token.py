@@ -1,0 +1,128 @@
+"""`murmur token`: who may send, read and merge. A token is shown once and stored as a hash."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from murmuration.cli.output import console, emit_json, errors
+from murmuration.cli.serve import STORE_HELP
+from murmuration.errors import ParameterError
+from murmuration.store import Store, Token, open_store
+
+HOUR = 3600
+StoreArgument = Annotated[str, typer.Argument(help=f"The store: {STORE_HELP}.")]
+NameArgument = Annotated[str, typer.Argument(help="The token's name.")]
+Days = Annotated[float, typer.Option(help="How long it lasts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def token(context: typer.Context) -> None:
+    """Make, list, rotate and end the tokens of a collector."""
+    if context.invoked_subcommand is None:
+        raise ParameterError("say what to do: murmur token add, list, rotate or end")
+
+
+def add(
+    store: StoreArgument,
+    role: Annotated[str, typer.Argument(help="device, analyst or admin.")],
+    name: Annotated[str, typer.Option(help="Whose it is; default: the role.")] = "",
+    campaign: Annotated[str, typer.Option(help="For this campaign only.")] = "",
+    days: Days = 90,
+    as_json: Json = False,
+) -> None:
+    """Make a token and print it: this is the only time that it is seen."""
+    with closing(open_store(store, create=False)) as opened:
+        if campaign and campaign not in opened.campaigns():
+            raise ParameterError(f"this store has no campaign {campaign!r}")
+        text = _new_token()(opened, role, name, campaign, days)
+    _hand_over(text, name or role, as_json)
+
+
+def rotate(
+    store: StoreArgument,
+    name: NameArgument,
+    overlap: Annotated[float, typer.Option(min=0, help="Hours that old ones go on.")] = 24,
+    days: Days = 90,
+    as_json: Json = False,
+) -> None:
+    """Make a new token of the same name and role; the old ones end after the overlap."""
+    with closing(open_store(store, create=False)) as opened, opened.transaction():
+        now = time.time()
+        valid = [one for one in opened.tokens() if one.name == name and one.expires > now]
+        kinds = {(one.role, one.campaign) for one in valid}
+        if len(kinds) != 1:
+            problem = "is no valid token" if not kinds else "are tokens of several roles"
+            raise ParameterError(f"there {problem} called {name!r}: use add and end")
+        opened.expire_tokens(name, int(now + overlap * HOUR))
+        ((role, campaign),) = kinds
+        text = _new_token()(opened, role, name, campaign, days)
+    _hand_over(text, name, as_json)
+
+
+def end(store: StoreArgument, name: NameArgument, as_json: Json = False) -> None:
+    """Let all tokens of a name end now (collectors notice within seconds)."""
+    with closing(open_store(store, create=False)) as opened:
+        ended = opened.expire_tokens(name)
+    if not ended:
+        raise ParameterError(f"there is no valid token called {name!r}")
+    if as_json:
+        emit_json({"name": name, "ended": ended})
+    else:
+        console.print(f"{ended} ended", highlight=False)
+
+
+def list_tokens(store: StoreArgument, as_json: Json = False) -> None:
+    """List names, roles and times; the tokens themselves are not known here."""
+    with closing(open_store(store, create=False)) as opened:
+        found = opened.tokens()
+    if as_json:
+        emit_json([_data(one) for one in found])
+        return
+    table = Table("name", "role", "campaign", "made", "ends", "")
+    for one in found:
+        state = "valid" if one.expires > time.time() else "ended"
+        times = _moment(one.created), _moment(one.expires)
+        table.add_row(escape(one.name), one.role, escape(one.campaign) or "all", *times, state)
+    console.print(table)
+
+
+def _new_token() -> Callable[[Store, str, str, str, float], str]:
+    """Import what the server knows about tokens, or say how to install it."""
+    try:
+        from murmuration.server.access import new_token
+    except ModuleNotFoundError as problem:
+        raise ParameterError(
+            f"tokens need {problem.name}: pip install 'murmuration[server]'"
+        ) from None
+    return new_token
+
+
+def _hand_over(text: str, name: str, as_json: bool) -> None:
+    if as_json:
+        emit_json({"name": name, "token": text})
+        return
+    console.print(text, highlight=False, soft_wrap=True, markup=False)
+    errors.print("shown this once; a reader puts it into MURMUR_TOKEN", style="dim")
+
+
+def _data(one: Token) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "role": one.role,
+        "campaign": one.campaign or None,
+        "created": _moment(one.created),
+        "expires": _moment(one.expires),
+        "valid": one.expires > time.time(),
+    }
+
+
+def _moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="minutes")

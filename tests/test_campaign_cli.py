@@ -1,0 +1,627 @@
+"""The life of a campaign on the command line, from `murmur init` to `murmur merge`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.request
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from murmuration import campaign_document, campaign_file, collect, export, report
+from murmuration.campaign_table import AttributeTable, CampaignTable, RepeatTable
+from murmuration.cli import main
+from murmuration.cli.init import nice_range
+from murmuration.collect import Batch, commit, serve
+from murmuration.contract import Tally
+from murmuration.merging import Sources
+from murmuration.randomness import seeded_rng
+from murmuration.report import Incoming, Upload
+from murmuration.store import open_store
+
+CAMPAIGN = """\
+name = "survey"
+purpose = "How people are"
+epsilon = 2.0
+people = 5000
+cohort = 500
+
+[[attributes]]
+name = "age"
+low = 18
+high = 98
+unit = "years"
+
+[[attributes]]
+name = "phone"
+kind = "category"
+labels = ["android", "ios", "other"]
+"""
+SCRUBBED = CAMPAIGN.replace("cohort = 500", "cohort = 500\nkeep_reports = false")
+SPLIT = CAMPAIGN.replace("epsilon = 2.0", "epsilon = 2.0\nstrategy = 'split'") + (
+    "[[attributes]]\nname = 'city'\nkind = 'category'\n"
+    f"labels = {[f'c{i}' for i in range(40)]}\n[[attributes]]\nname = 'shape'\n"
+    "kind = 'distribution'\nlow = 0\nhigh = 1\nbins = 16\n"
+)
+
+
+@pytest.fixture
+def murmur(capsys, monkeypatch, tmp_path):
+    """Run the command in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("MURMUR_TOKEN", raising=False)
+
+    def run(*arguments: object, code: int = 0) -> str:
+        monkeypatch.setattr(sys, "argv", ["murmur", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        assert (ended.value.code or 0) == code, printed
+        assert "Traceback" not in printed.err
+        return printed.out if code == 0 else printed.out + " ".join(printed.err.split())
+
+    return run
+
+
+def reports_of(campaign, people: int, seed: int):
+    """Return ids and rows of some people."""
+    rng = np.random.default_rng(seed)
+    answers = {}
+    for question in campaign.questions:
+        if question.k is None:
+            low, high = question.range
+            answers[question.name] = rng.uniform(low, (low + high) / 2, people)
+        else:
+            answers[question.name] = rng.choice(question.labels, people)
+    rows = campaign.privatize(campaign.encode(answers), seeded_rng(seed))
+    return report.new_ids(people, seeded_rng(seed + 1000)), rows
+
+
+def fill(path: Path, text: str, *batches) -> None:
+    """Collect reports in a store, as a collector does."""
+    store = open_store(path)
+    served = serve(store, campaign_file.parse(text))
+    for ids, rows in batches:
+        upload = Upload(ids, rows, np.zeros(len(ids), dtype=np.uint8))
+        commit(store, [Batch(served, Incoming([], [], upload))])
+    store.close()
+
+
+def crowd(text: str, people: int, seed: int):
+    return reports_of(campaign_file.parse(text), people, seed)
+
+
+def tallies_of(path: Path, name: str = "survey") -> list[bytes]:
+    store = open_store(path)
+    found = collect.total(store, collect.served(store, name).campaign)
+    store.close()
+    return [tally.to_bytes() for tally in found]
+
+
+# --- init ----------------------------------------------------------------------------------------
+
+
+def people_csv(path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as lines:
+        writer = csv.writer(lines)
+        writer.writerow(["id", "age", "city", "smokes", "empty", "same", 'quo"te'])
+        for i in range(300):
+            city = ["Łódź", 'a "b"', "c\\d"][i % 3]
+            writer.writerow([f"p{i}", 20.5 + i % 60, city, i % 2, "", "x", i])
+
+
+def test_init_from_a_data_file(murmur, tmp_path) -> None:
+    people_csv(tmp_path / "people.csv")
+    murmur("init", "--data", "people.csv", "--yes")
+    text = (tmp_path / "campaign.toml").read_text(encoding="utf-8")
+    found = {one["name"]: one for one in tomllib.loads(text)["attributes"]}
+    assert set(found) == {"age", "city", "smokes", 'quo"te'}
+    assert (found["age"]["low"], found["age"]["high"]) == (20, 80)
+    assert found["city"]["labels"] == ['a "b"', "c\\d", "Łódź"]
+    assert found["smokes"]["labels"] == ["0", "1"]
+    assert "must come from public knowledge" in text
+    assert "Column id was left out: nearly all rows differ" in text
+    assert "Column empty was left out: it is empty" in text
+    for table in (CampaignTable, AttributeTable, RepeatTable):
+        for field in msgspec.structs.fields(table):
+            assert f"{field.name} = " in text or f"[{field.name}]" in text, field.name
+    assert "digest" in murmur("check")
+    assert "exists already" in murmur("init", "--data", "people.csv", "--yes", code=2)
+    murmur("init", "--data", "people.csv", "--yes", "--force")
+
+
+def test_init_examples_are_right_when_the_comment_is_taken_away(murmur, tmp_path) -> None:
+    people_csv(tmp_path / "people.csv")
+    murmur("init", "--data", "people.csv", "--yes")
+    text = (tmp_path / "campaign.toml").read_text(encoding="utf-8")
+    head, _, examples = text.partition("# A number whose whole distribution")
+    graded, _, rest = examples.partition("# Levels of privacy")
+    levels, _, _ = rest.partition("# The same question again")
+
+    def opened(part: str) -> str:
+        lines = part.splitlines()[1:]
+        return "\n".join(line.removeprefix("# ") for line in lines if "=" in line or "[" in line)
+
+    settings = [line for line in head.splitlines() if line.startswith("# ") and " = " in line]
+    keys = ("opens", "closes", "strategy", "sample", "lifetime", "keep_reports", "upload")
+    wanted = [line[2:] for line in settings if line[2:].startswith(keys)]
+    assert len(wanted) == len(keys)
+    top, _, rest_of_head = head.partition("[[attributes]]")
+    whole = "\n".join([top, *wanted, "[[attributes]]" + rest_of_head])
+    assert campaign_file.parse(whole).limit == 1
+    assert len(campaign_file.parse(head + opened(graded)).questions) == 6
+    assert campaign_file.parse(head + opened(levels)).levels.names == ("high", "medium", "low")
+
+
+def test_init_from_parquet_and_mistakes(murmur, tmp_path) -> None:
+    arrow = export.arrow()
+    table = arrow.table({"height": [1.5, 2.01, None], "sport": ["run", "swim", None]})
+    arrow.parquet.write_table(table, tmp_path / "people.parquet")
+    murmur("init", "sub/c.toml", "--data", "people.parquet", "--yes")
+    found = campaign_file.load(tmp_path / "sub" / "c.toml")
+    assert [question.name for question in found.questions] == ["height", "sport"]
+    assert "needs --data" in murmur("init", "--yes", code=2)
+    assert "no file" in murmur("init", "--data", "nobody.csv", "--yes", code=2)
+    (tmp_path / "bad.parquet").write_bytes(b"nothing")
+    assert "no Parquet file" in murmur("init", "--data", "bad.parquet", "--yes", code=2)
+    (tmp_path / "empty.csv").write_text("a,b\n")
+    assert "no rows" in murmur("init", "--data", "empty.csv", "--yes", code=2)
+    (tmp_path / "names.csv").write_text("a\n" + "".join(f"p{i}\n" for i in range(99)))
+    assert "nothing to ask" in murmur("init", "--data", "names.csv", "--yes", code=2)
+    assert not (tmp_path / "campaign.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.001, 0.0013), (-5, 17), (3, 3), (1e9, 3.3e9), (-1e-9, 0), (99, 101)]
+)
+def test_a_nice_range_is_outside_and_not_much_larger(low: float, high: float) -> None:
+    bottom, top = nice_range(low, high)
+    assert bottom <= low <= high <= top
+    assert top - bottom <= max(4 * (high - low), 2)
+
+
+def process(*arguments: str, folder: Path, **options):
+    script = "from murmuration.cli import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_init_asks(tmp_path) -> None:
+    answers = ["Bad Name", "survey", "Why we ask", "0", "1.5", "many", "2,000"]
+    answers += ["age", "", "18", "10", "98", "years", "age", "phone", "ios", "ios, android", ""]
+    running = process("init", "c.toml", folder=tmp_path, stdin=subprocess.PIPE)
+    out, err = running.communicate("\n".join(answers) + "\n")
+    assert running.returncode == 0, out + err
+    found = campaign_file.load(tmp_path / "c.toml")
+    assert (found.name, found.epsilon, found.terms.people) == ("survey", 1.5, 2000)
+    assert found.questions[0].range == (18, 98)
+    assert found.questions[1].labels == ("ios", "android")
+
+
+# --- check ---------------------------------------------------------------------------------------
+
+
+def test_check_says_what_is_revealed(murmur, tmp_path) -> None:
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN)
+    campaign = campaign_file.parse(CAMPAIGN)
+    text = murmur("check")
+    for words in ("How people are", "18 to 98 years", "2 bytes", "88.1% sure at most", "passed"):
+        assert words in text
+    assert "500 answers" in text
+    assert campaign.digest in text
+    found = json.loads(murmur("check", "--json"))
+    assert found["passed"]
+    assert found["loss"] <= found["epsilon"] == 2
+    assert sum(one["share"] for one in found["attributes"]) == pytest.approx(1)
+    murmur("check", "--document", "out.json", "--json")
+    assert campaign_document.read((tmp_path / "out.json").read_bytes()).digest == campaign.digest
+    assert json.loads(murmur("check", "--document", "-"))["collection"]["epsilon"] == 2
+    assert "leave --json out" in murmur("check", "--document", "-", "--json", code=2)
+
+
+def test_expected_errors_are_those_that_come_out(murmur, tmp_path) -> None:
+    (tmp_path / "campaign.toml").write_text(SPLIT)
+    expected = json.loads(murmur("check", "--json"))["attributes"]
+    campaign = campaign_file.parse(SPLIT)
+    figures = campaign.read(campaign.tally(reports_of(campaign, 5000, 3)[1]))
+    for one in expected:
+        errors = [f.stderr for f in figures if f.attribute == one["name"] and f.stderr]
+        measured = float(np.sqrt(np.mean(np.square(errors))))
+        assert 0.6 * one["laws"][0]["stderr"] < measured < 1.05 * one["laws"][0]["stderr"]
+
+
+def test_check_of_levels_ranges_and_repeats(murmur, tmp_path) -> None:
+    path = tmp_path / "campaign.toml"
+    path.write_text(CAMPAIGN + "[levels]\nhigh = '1/4'\nlow = 1\n")
+    assert "level high: 0.5 at most" in murmur("check")
+    graded = "kind = 'graded'\nedges = [50]\nbudgets = [2, 0.5]\nunit ="
+    path.write_text(CAMPAIGN.replace("unit =", graded))
+    text = murmur("check")
+    assert "18 to 50" in text
+    assert "2 / 2" in text
+    assert "0.5 / 0.5" in text
+    repeated = CAMPAIGN[: CAMPAIGN.index("[[")] + CAMPAIGN[CAMPAIGN.rindex("[[") :]
+    path.write_text(repeated + "[repeat]\npermanent = 3\nvalues = 2\n")
+    text = murmur("check")
+    assert "any number of reports about the same value 3 together" in text
+    assert "6 over the whole campaign" in text
+    for strategy in ("harmony", "hybrid-composition", "sampled"):
+        path.write_text(CAMPAIGN.replace("people =", f"strategy = '{strategy}'\npeople ="))
+        assert strategy in murmur("check")
+
+
+def test_check_tells_mistakes_from_broken_promises(murmur, tmp_path) -> None:
+    path = tmp_path / "campaign.toml"
+    dct = CAMPAIGN.replace('unit = "years"', "mechanism = 'dct'")
+    path.write_text(dct)
+    refused = murmur("check", code=1)
+    assert "campaign.toml, line 11: dct is refused" in refused
+    said = json.loads(murmur("check", "--json", code=1).split("\n}")[0] + "\n}")
+    assert (said["passed"], said["refused"], said["line"]) == (False, True, 11)
+    assert "dct is refused" in murmur("serve", path, code=1)
+    sentence = "an infinite loss where 2.0 is promised"
+    path.write_text(dct.replace("people =", f'accept_loss = "{sentence}"\npeople ='))
+    assert "possibly everything" in murmur("check")
+    path.write_text(CAMPAIGN.replace("cohort = 500", "cohort = 5"))
+    assert "campaign.toml, line 5: a cohort is 100 people" in murmur("check", code=2)
+    assert "no such file" in murmur("check", "nothing.toml", code=2)
+
+
+# --- estimate and status -------------------------------------------------------------------------
+
+
+def test_estimate_from_a_store(murmur, tmp_path) -> None:
+    few, many = crowd(SPLIT, 499, 1), crowd(SPLIT, 4000, 2)
+    fill(tmp_path / "a.db", SPLIT, few)
+    assert "fewer than 500" in murmur("estimate", "a.db", code=2)
+    fill(tmp_path / "a.db", SPLIT, many)
+    text = murmur("estimate", "a.db", "survey", "--level", "0.9")
+    assert "4,499 people" in text
+    assert "±" in text
+    found = json.loads(murmur("estimate", "a.db", "--json", "--about", "population"))
+    assert found["people"] == 4499
+    age = next(one for one in found["estimates"] if one["attribute"] == "age")
+    assert abs(age["value"] - 38) < 5 * age["stderr"]
+    options = ("--csv", "out.csv", "--parquet", "out.parquet", "--plot", "out.png")
+    murmur("estimate", "a.db", *options)
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()))
+    assert float(rows[0]["value"]) == age["value"]
+    assert export.arrow().parquet.read_table(tmp_path / "out.parquet").num_rows == len(rows)
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+    assert murmur("estimate", "a.db", "--csv", "-").startswith("attribute,item,value")
+
+
+def test_status_of_a_store(murmur, tmp_path) -> None:
+    ids, rows = crowd(CAMPAIGN, 300, 1)
+    bad = rows.copy()
+    bad[:5, 0] = 99
+    fill(tmp_path / "a.db", CAMPAIGN, (ids, bad), (ids, rows))
+    found = json.loads(murmur("status", "a.db", "--json"))
+    assert found["received"] == 600
+    assert found["outcomes"] == {"bad-symbol": 5, "duplicate": 295, "stored": 300}
+    assert found["balanced"]
+    text = murmur("status", "a.db")
+    for words in ("survey, version 1, open", "they add up", "refused, bad-symbol", "295"):
+        assert words in text
+    assert "leave --json out" in murmur("status", "a.db", "--json", "--watch", code=2)
+
+
+@pytest.mark.parametrize("command", ["estimate", "status"])
+def test_sources_that_are_none(murmur, tmp_path, command: str) -> None:
+    fill(tmp_path / "a.db", CAMPAIGN)
+    assert "there is no campaign 'other'" in murmur(command, "a.db", "other", code=2)
+    assert "no store" in murmur(command, "b.db", code=2)
+    (tmp_path / "c.db").write_bytes(b"no database" * 100)
+    assert "not a store" in murmur(command, "c.db", code=2)
+    fill(tmp_path / "a.db", CAMPAIGN.replace("survey", "second"))
+    assert "say which campaign" in murmur(command, "a.db", code=2)
+    assert "cannot be reached" in murmur(command, f"http://127.0.0.1:{free_port()}", code=3)
+    far = murmur(command, "http://example.org", "survey", "--token", "t", code=2)
+    assert "plain HTTP" in far
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def test_a_collector_by_its_address(murmur, tmp_path, monkeypatch) -> None:
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN)
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    running = process("serve", "campaign.toml", "--port", str(port), folder=tmp_path)
+    try:
+        wait_for(f"{address}/ready")
+        token = murmur("token", "add", "survey.db", "analyst").strip()
+        assert "MURMUR_TOKEN" in murmur("status", address, code=2)
+        monkeypatch.setenv("MURMUR_TOKEN", token)
+        assert "500" in murmur("estimate", address, code=2)
+        send(address, *crowd(CAMPAIGN, 2000, 4))
+        by_address = json.loads(murmur("estimate", address, "--json", "--level", "0.8"))
+        by_file = json.loads(murmur("estimate", "survey.db", "--json", "--level", "0.8"))
+        assert by_address == by_file
+        whole = f"{address}/v1/campaigns/survey"
+        assert json.loads(murmur("status", whole, "--json"))["people"] == 2000
+        assert "no campaign of that name" in murmur("status", address, "other", code=2)
+        watch(tmp_path, address)
+        monkeypatch.setenv("MURMUR_TOKEN", "murmur_wrong")
+        assert "token" in murmur("estimate", address, code=2)
+    finally:
+        running.terminate()
+        running.communicate(timeout=20)
+
+
+def wait_for(url: str) -> None:
+    for _ in range(200):
+        try:
+            with urllib.request.urlopen(url):  # noqa: S310 - our own address
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError(f"{url} does not answer")
+
+
+def send(address: str, ids, rows) -> None:
+    body = report.to_binary(campaign_file.parse(CAMPAIGN), ids, rows)
+    request = urllib.request.Request(  # noqa: S310 - our own address
+        f"{address}/v1/campaigns/survey/reports", body, {"content-type": report.BINARY}
+    )
+    with urllib.request.urlopen(request) as answer:  # noqa: S310 - our own address
+        assert json.load(answer)["stored"] == len(ids)
+
+
+def watch(folder: Path, address: str) -> None:
+    watching = process("status", address, "--watch", folder=folder, env=dict(os.environ))
+    time.sleep(4)
+    watching.send_signal(signal.SIGINT)
+    out, err = watching.communicate(timeout=10)
+    assert watching.returncode == 0, err
+    assert "they add up" in out
+
+
+# --- export --------------------------------------------------------------------------------------
+
+MANY = CAMPAIGN[: CAMPAIGN.index("[[")] + "".join(
+    f'[[attributes]]\nname = "n{i}"\nlow = 0\nhigh = 1\n' for i in range(300)
+)
+
+
+@pytest.mark.parametrize("text", [CAMPAIGN, SPLIT, MANY], ids=["sample", "split", "many"])
+def test_an_export_counts_to_the_same_tallies(murmur, tmp_path, text: str) -> None:
+    ids, rows = crowd(text, 700, 1)
+    fill(tmp_path / "a.db", text, (ids, rows))
+    assert "700 reports" in murmur("export", "a.db", "out.parquet")
+    path = tmp_path / "out.parquet"
+    campaign = export.campaign_of(path)
+    read = list(export.read(path))
+    order = np.lexsort(ids.T[::-1])
+    assert (np.concatenate([part for part, _ in read]) == ids[order]).all()
+    again = np.concatenate([part for _, part in read])
+    assert (again == rows[order]).all()
+    assert [tally.to_bytes() for tally in campaign.tally(again)] == tallies_of(tmp_path / "a.db")
+    assert "--force" in murmur("export", "a.db", "out.parquet", code=2)
+    done = json.loads(murmur("export", "a.db", "out.parquet", "--force", "--json"))
+    assert done["written"] == 700
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_scrubbed_report_is_counted_once(tmp_path, kind: str, request) -> None:
+    where = tmp_path / "a.db" if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    some = crowd(SCRUBBED, 100, 1)
+    fill(where, SCRUBBED, some, some)
+    found = books(where)
+    assert (found["people"], found["outcomes"]["duplicate"]) == (100, 100)
+
+
+def test_exports_that_cannot_be(murmur, tmp_path) -> None:
+    fill(tmp_path / "a.db", SCRUBBED, crowd(SCRUBBED, 100, 1))
+    assert "keep_reports = false" in murmur("export", "a.db", "out.parquet", code=2)
+    assert not list(tmp_path.glob("*.parquet*"))
+    assert not list(tmp_path.glob(".*.part"))
+    (tmp_path / "x.parquet").write_bytes(b"nothing")
+    with pytest.raises(export.FormatError, match="no Parquet"):
+        export.campaign_of(tmp_path / "x.parquet")
+    arrow = export.arrow()
+    arrow.parquet.write_table(arrow.table({"id": [1]}), tmp_path / "y.parquet")
+    with pytest.raises(export.FormatError, match="not written by"):
+        export.campaign_of(tmp_path / "y.parquet")
+
+
+# --- merge ---------------------------------------------------------------------------------------
+
+
+def books(path: Path) -> dict[str, object]:
+    store = open_store(path)
+    found = collect.status(store, collect.served(store, "survey"))
+    store.close()
+    assert found["balanced"]
+    return found
+
+
+def test_merged_reports_are_counted_once(murmur, tmp_path) -> None:
+    one, two, three = (crowd(CAMPAIGN, n, n) for n in (500, 400, 300))
+    fill(tmp_path / "a.db", CAMPAIGN, one, two)
+    fill(tmp_path / "b.db", CAMPAIGN, two, three, two)
+    fill(tmp_path / "all.db", CAMPAIGN, one, two, three)
+    found = json.loads(murmur("merge", "a.db", "b.db", "--json"))
+    assert (found[0]["new"], found[0]["known"]) == (300, 400)
+    assert tallies_of(tmp_path / "a.db") == tallies_of(tmp_path / "all.db")
+    before = books(tmp_path / "a.db")
+    assert (before["received"], before["people"]) == (1200, 1200)
+    assert "0 new reports, 700 were here already" in murmur("merge", "a.db", "b.db")
+    assert books(tmp_path / "a.db") == before
+    fill(tmp_path / "a.db", CAMPAIGN, three)  # a device tries again elsewhere
+    assert books(tmp_path / "a.db")["outcomes"]["duplicate"] == 300
+    assert books(tmp_path / "b.db")["received"] == 1100
+
+
+def test_scrubbed_stores(murmur, tmp_path) -> None:
+    one, two, three = (crowd(SCRUBBED, n, n) for n in (500, 400, 300))
+    fill(tmp_path / "a.db", CAMPAIGN, one)
+    fill(tmp_path / "b.db", SCRUBBED, two)
+    fill(tmp_path / "all.db", SCRUBBED, one, two)
+    murmur("merge", "a.db", "b.db")
+    assert tallies_of(tmp_path / "a.db") == tallies_of(tmp_path / "all.db")
+    murmur("merge", "a.db", "b.db")
+    before = books(tmp_path / "a.db")
+    assert before["people"] == before["received"] == 900
+    fill(tmp_path / "b.db", SCRUBBED, three)
+    text = murmur("merge", "a.db", "b.db", code=2)
+    assert "400 are counted here already and 300 are not" in text
+    assert books(tmp_path / "a.db") == before
+    # The other way round the reports are there, and only the new ones are counted.
+    fill(tmp_path / "c.db", CAMPAIGN, one, two, three)
+    murmur("merge", "b.db", "c.db")
+    fill(tmp_path / "all.db", SCRUBBED, three)
+    assert tallies_of(tmp_path / "b.db") == tallies_of(tmp_path / "all.db")
+    assert "keep_reports" in murmur("export", "b.db", "out.parquet", code=2)
+
+
+def test_a_store_that_scrubs_since_yesterday(murmur, tmp_path) -> None:
+    one, two, three = (crowd(CAMPAIGN, n, n) for n in (500, 400, 300))
+    fill(tmp_path / "b.db", CAMPAIGN, one)
+    fill(tmp_path / "b.db", SCRUBBED, two)
+    fill(tmp_path / "a.db", CAMPAIGN, one, three)
+    murmur("merge", "a.db", "b.db")
+    fill(tmp_path / "all.db", CAMPAIGN, one, two, three)
+    assert tallies_of(tmp_path / "a.db") == tallies_of(tmp_path / "all.db")
+    assert "500 reports of survey; 400 were scrubbed" in murmur("export", "b.db", "out.parquet")
+
+
+def test_stores_that_do_not_belong_together(murmur, tmp_path) -> None:
+    fill(tmp_path / "a.db", CAMPAIGN, crowd(CAMPAIGN, 10, 1))
+    other = CAMPAIGN.replace("98", "99")
+    fill(tmp_path / "b.db", other, crowd(other, 10, 2))
+    assert "another campaign, or of a version" in murmur("merge", "a.db", "b.db", code=2)
+    fill(tmp_path / "c.db", CAMPAIGN.replace("survey", "second"))
+    assert "does not have the campaign second" in murmur("merge", "a.db", "c.db", code=2)
+    assert "into itself" in murmur("merge", "a.db", "./a.db", code=2)
+    assert "no store" in murmur("merge", "a.db", "d.db", code=2)
+    open_store(tmp_path / "e.db").close()
+    assert "no campaign" in murmur("merge", "a.db", "e.db", code=2)
+    assert books(tmp_path / "a.db")["people"] == 10
+
+
+def test_a_store_whose_books_were_changed_is_refused(murmur, tmp_path) -> None:
+    fill(tmp_path / "a.db", CAMPAIGN, crowd(CAMPAIGN, 10, 1))
+    fill(tmp_path / "b.db", CAMPAIGN, crowd(CAMPAIGN, 20, 2))
+    store = open_store(tmp_path / "b.db")
+    store.execute("DELETE FROM reports WHERE id IN (SELECT id FROM reports LIMIT 3)")
+    store.close()
+    assert "do not agree" in murmur("merge", "a.db", "b.db", code=2)
+    assert books(tmp_path / "a.db")["people"] == 10
+
+
+def test_tallies_that_were_sent_and_reports_are_not_counted_twice(murmur, tmp_path) -> None:
+    """Collector b has sent its tally to a, and c its tally to b; then b's store is merged."""
+    for name, people in (("a", 100), ("b", 200), ("c", 400)):
+        fill(tmp_path / f"{name}.db", CAMPAIGN, crowd(CAMPAIGN, people, people))
+    send_tally(tmp_path / "b.db", tmp_path / "a.db")
+    send_tally(tmp_path / "c.db", tmp_path / "b.db")
+    assert books(tmp_path / "a.db")["people"] == 300
+    for _ in range(2):
+        murmur("merge", "a.db", "b.db")
+        found = books(tmp_path / "a.db")
+        assert (found["people"], found["merged_collectors"], found["received"]) == (700, 1, 300)
+    with pytest.raises(collect.MismatchError, match="one by one"):
+        send_tally(tmp_path / "b.db", tmp_path / "a.db", only_own=True)
+    murmur("merge", "a.db", "c.db")  # now c's reports too: its tally no longer counts
+    found = books(tmp_path / "a.db")
+    assert (found["people"], found["merged_collectors"], found["received"]) == (700, 0, 700)
+    murmur("merge", "a.db", "b.db")  # which still has c's tally
+    assert books(tmp_path / "a.db") == found
+    fill(tmp_path / "d.db", CAMPAIGN)
+    murmur("merge", "d.db", "a.db", "b.db", "c.db")
+    assert books(tmp_path / "d.db")["people"] == 700
+    assert tallies_of(tmp_path / "d.db") == tallies_of(tmp_path / "a.db")
+
+
+def send_tally(one: Path, other: Path, only_own: bool = False) -> None:
+    source, target = open_store(one), open_store(other)
+    served = collect.served(target, "survey")
+    found = collect.sources(source, served.campaign)
+    if only_own:
+        name = source.collector_name()
+        found = Sources(found.campaign, {name: found.parts[name]})
+    try:
+        collect.merge_sources(target, served, found)
+    finally:
+        source.close()
+        target.close()
+
+
+def test_merging_into_postgres(murmur, tmp_path, postgres_url) -> None:
+    one, two = (crowd(SPLIT, n, n) for n in (300, 200))
+    store = open_store(postgres_url)
+    serve(store, campaign_file.parse(SPLIT))
+    fill(tmp_path / "a.db", SPLIT, one)
+    fill(tmp_path / "b.db", SPLIT, one, two)
+    for _ in range(2):
+        murmur("merge", postgres_url, "a.db", "b.db")
+        found = collect.total(store, collect.served(store, "survey").campaign)
+        assert [tally.to_bytes() for tally in found] == tallies_of(tmp_path / "b.db")
+    assert "500 reports" in murmur("export", postgres_url, "out.parquet")
+    assert "into itself" in murmur("merge", postgres_url, postgres_url, code=2)
+    fill(tmp_path / "c.db", SPLIT)
+    murmur("merge", "c.db", postgres_url)
+    assert tallies_of(tmp_path / "c.db") == tallies_of(tmp_path / "b.db")
+    assert all(isinstance(tally, Tally) for tally in found)
+    store.close()
+
+
+# --- token ---------------------------------------------------------------------------------------
+
+
+def test_tokens(murmur, tmp_path) -> None:
+    fill(tmp_path / "a.db", CAMPAIGN)
+    text = murmur("token", "add", "a.db", "analyst", "--name", "ada", "--campaign", "survey")
+    assert text.startswith("murmur_")
+    data = json.loads(murmur("token", "add", "a.db", "device", "--days", "1", "--json"))
+    assert data["token"].startswith("murmur_")
+    listed = murmur("token", "list", "a.db")
+    assert "ada" in listed
+    assert text.strip() not in listed
+    assert "murmur_" not in murmur("token", "list", "a.db", "--json")
+    new = murmur("token", "rotate", "a.db", "ada", "--overlap", "1", "--days", "7").strip()
+    assert new != text.strip()
+    ada = [t for t in json.loads(murmur("token", "list", "a.db", "--json")) if t["name"] == "ada"]
+    assert [one["role"] for one in ada] == ["analyst", "analyst"]
+    assert {one["campaign"] for one in ada} == {"survey"}
+    assert len({one["expires"] for one in ada}) == 2
+    assert murmur("token", "end", "a.db", "ada").strip() == "2 ended"
+    assert "no valid token" in murmur("token", "end", "a.db", "ada", code=2)
+    assert "no valid token" in murmur("token", "rotate", "a.db", "ada", code=2)
+    assert json.loads(murmur("token", "end", "a.db", "device", "--json"))["ended"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["add", "a.db", "king"], "a role is"),
+        (["add", "a.db", "admin", "--days", "-1"], "ten years"),
+        (["add", "a.db", "admin", "--campaign", "other"], "no campaign 'other'"),
+        (["add", "b.db", "admin"], "no store"),
+        ([], "say what to do"),
+    ],
+)
+def test_tokens_that_cannot_be(murmur, tmp_path, arguments, words) -> None:
+    fill(tmp_path / "a.db", CAMPAIGN)
+    assert words in murmur("token", *arguments, code=2)

@@ -4,6 +4,8 @@ Everything here happens to a real collector process over HTTP.
 """
 
 import json
+import os
+import signal
 import tempfile
 import threading
 import time
@@ -24,7 +26,7 @@ from murmuration.campaign import Campaign
 from murmuration.merging import Sources
 from murmuration.store import StoreFullError, open_store
 from power_loss import cut_points, power_cuts, read_log, write_files
-from serving import NAMED, Answer, Serving, serving
+from serving import NAMED, SECONDS, Answer, Serving, serving
 from tools import small_disk
 from torture import Load, Seen, compare
 
@@ -304,11 +306,33 @@ def test_two_collectors_and_two_workers_share_a_database(postgres_url: str) -> N
             for order, collector in enumerate(senders)
         )
         statuses = [each.about("commute", "status").json for each in (both, third)]
+        replace_workers(both)
+        send(both, 0)
     found = audited_at(postgres_url, campaign)
-    assert Counter(o for some in outcomes for o in some) == {"stored": 1500, "duplicate": 7500}
+    assert Counter(o for some in outcomes for o in some) == {"stored": 1500, "duplicate": 9000}
     assert found.ids == {one.tobytes() for one in ids}
-    assert found.counts == {"received": 9000, "stored": 1500, "duplicate": 7500}
+    assert found.counts == {"received": 10500, "stored": 1500, "duplicate": 9000}
     assert [status["outcomes"]["stored"] for status in statuses] == [1500, 1500]
+
+
+def replace_workers(collector: Serving) -> None:
+    """Kill every worker of a collector, and wait until there are new ones."""
+    old = workers_of(collector.pid)
+    assert len(old) == 2
+    for worker in old:
+        os.kill(worker, signal.SIGKILL)
+    deadline = time.monotonic() + SECONDS
+    while len(workers_of(collector.pid) - old) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    collector.wait_until_ready()
+
+
+def workers_of(pid: int) -> set[int]:
+    """The processes that a collector has started for its workers."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    commands = {int(child): Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
+    return {child for child, command in commands.items() if b"spawn_main" in command}
 
 
 # ------------------------------------------------------------------- one truth in every place

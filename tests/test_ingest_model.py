@@ -99,9 +99,10 @@ class Ingest(RuleBasedStateMachine):
         made = [self._batch(*upload) for upload in group]
         batches = [batch for batch, _ in made]
         if fails == 0:
-            with pytest.MonkeyPatch.context() as patch, pytest.raises(StoreError):
+            with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(self.store, "add_counts", _fail)
-                collect.commit(self.store, batches)
+                with pytest.raises(StoreError, match="a test"):
+                    collect.commit(self.store, batches)
             self.as_the_model_says()
         collect.commit(self.store, batches)
         self._account(made)
@@ -130,7 +131,7 @@ class Ingest(RuleBasedStateMachine):
     def _batch(
         self, form: str, reports: list[tuple[str, int]], in_time: bool
     ) -> tuple[Batch, list[tuple[str, int]]]:
-        """An upload, and for each report the reason for which it is refused, or "" and its place."""
+        """An upload, and for each report why it is refused ("": it is not), and its place."""
         if form == "unreadable":
             return Batch(self.served, report.Incoming([], []), unreadable=1), []
         places = [self._place(kind, number) for kind, number in reports]

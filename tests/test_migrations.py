@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from functools import partialmethod
 from pathlib import Path
@@ -31,7 +30,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def old(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def old(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A store as schema 1 was, with a campaign, 500 reports and a token, written as SQL."""
     campaign = commute()
     with monkeypatch.context() as patch:
@@ -40,7 +39,7 @@ def old(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             assert store.schema_version() == 1
             with store.transaction():
                 _fill(store, campaign)
-    yield url
+    return url
 
 
 def _fill(store: Store, campaign: Campaign) -> None:

@@ -15,3 +15,8 @@ def test_postgresql_survives_ten_kills(postgres_url: str) -> None:
     notes = torture(postgres_url, kills=10, seed=2)
     assert notes.cut_off > 10
     assert len(notes.acknowledged) > 500
+
+
+def test_being_asked_to_end_loses_nothing_either(tmp_path: Path) -> None:
+    notes = torture(str(tmp_path / "store.db"), kills=5, seed=3, gently=True)
+    assert len(notes.acknowledged) > 500

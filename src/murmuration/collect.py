@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -96,7 +96,6 @@ def _checked(batches: Sequence[Batch]) -> Upload:
     """Put one campaign's uploads together and check them."""
     served = batches[0].served
     upload = joined(served.campaign, [batch.incoming for batch in batches], served.older)
-    upload = replace(upload, problems=upload.problems.copy())  # what arrived stays as it was
     start = 0
     for batch in batches:
         if not batch.in_time:

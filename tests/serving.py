@@ -34,6 +34,8 @@ PORTS = range(20_000, 32_000)
 """Below those that the system gives to clients: a client that tries a port could get it itself."""
 SECONDS = 60.0
 NAMED = "/v1/campaigns/"
+COVERAGE = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+"""How coverage finds its way into other processes."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,12 @@ class Serving:
         sqlite: Mapping[str, Any] | None = None,
         token: bool = True,
         before: Sequence[str] = (),
+        measured: bool = False,
     ) -> None:
-        """`sqlite` are constants of the SQLite store, `before` is put before the command."""
+        """`sqlite` are constants of the SQLite store, `before` is put before the command.
+
+        `measured`: coverage is measured there too. It is slow, and lost when a signal ends it.
+        """
         self.store, self.port, self.pid = store, free_port(), 0
         self.token = _new_token(store) if token else ""
         settings = {
@@ -107,6 +113,7 @@ class Serving:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={k: v for k, v in os.environ.items() if measured or k not in COVERAGE},
         )
 
     def client(self, timeout: float = SECONDS) -> Client:

@@ -30,7 +30,7 @@ from serving import NAMED, SECONDS, Answer, Serving, serving
 from tools import small_disk
 from torture import Load, Seen, compare
 
-CUTS = 400
+CUTS = 250
 REPORTS = f"{NAMED}commute/reports"
 
 
@@ -297,7 +297,7 @@ def test_two_collectors_and_two_workers_share_a_database(postgres_url: str) -> N
             outcomes.append(outcomes_of(answer.json, 100))
 
     with (
-        serving(postgres_url, COMMUTE, workers=2) as both,
+        serving(postgres_url, COMMUTE, workers=2, measured=True) as both,
         serving(postgres_url, COMMUTE) as third,
     ):
         senders = [both, third, both, third, both, both]

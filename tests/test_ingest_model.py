@@ -230,5 +230,5 @@ def _fail(*given: object) -> None:
     raise StoreError("this is a test")
 
 
-Ingest.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Ingest.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
 TestIngest = Ingest.TestCase

@@ -1,11 +1,14 @@
 """Both stores, asked directly: each id once, all of a group or none of it."""
 
+import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +16,8 @@ from hypothesis import strategies as st
 from accounts import audited, commute, made
 from murmuration import collect, report
 from murmuration.collect import OUTCOMES, Batch, Served
-from murmuration.store import Store, StoreError, StoreGoneError, open_store
+from murmuration.store import Store, StoreError, StoreFullError, StoreGoneError, open_store
+from murmuration.store.postgres import _translated as postgres_said
 
 CAMPAIGN = commute()
 
@@ -127,6 +131,54 @@ def test_a_connection_lost_in_a_transaction_is_not_replaced_inside_it(postgres_u
             store.close()
             store.add_counts(CAMPAIGN.name, {"received": 20, "stored": 20})
         assert audited(store, CAMPAIGN).counts == {}
+
+
+def test_a_store_that_others_write_to_says_so_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("murmuration.store.sqlite.BUSY_SECONDS", 0.05)
+    with closing(open_store(tmp_path / "store.db")) as store:
+        with (
+            closing(store.reader()) as other,
+            other.transaction(),
+            pytest.raises(StoreError, match="in use by another program"),
+        ):
+            collect.serve(store, CAMPAIGN)
+        assert collect.serve(store, CAMPAIGN).version == 1
+
+
+@pytest.mark.parametrize(("seconds", "opens"), [(0.3, True), (1.5, False)])
+def test_the_log_is_begun_when_others_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, opens: bool
+) -> None:
+    monkeypatch.setattr("murmuration.store.sqlite.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("murmuration.store.sqlite.WAL_TRIES", 10)
+    with closing(sqlite3.connect(tmp_path / "store.db", check_same_thread=False)) as other:
+        other.execute("PRAGMA user_version = 0")  # a file that has a head, and nothing else
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM sqlite_master").fetchall()
+        letting_go = threading.Timer(seconds, other.rollback)
+        letting_go.start()
+        try:
+            if opens:
+                open_store(tmp_path / "store.db").close()
+            else:
+                with pytest.raises(StoreError, match="in use"):
+                    open_store(tmp_path / "store.db")
+        finally:
+            letting_go.join()
+
+
+def test_a_database_that_is_not_there_says_so_without_its_address() -> None:
+    with pytest.raises(StoreGoneError) as told:
+        open_store("postgresql://postgres:secret@/x?host=/nowhere")
+    assert str(told.value) == "the database cannot be reached"
+
+
+def test_what_databases_say_in_our_words() -> None:
+    assert isinstance(postgres_said(psycopg.errors.DiskFull("path")), StoreFullError)
+    assert isinstance(postgres_said(psycopg.errors.AdminShutdown("why")), StoreGoneError)
+    assert str(postgres_said(psycopg.DataError("secret"))) == "the store failed: DataError"
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=20))

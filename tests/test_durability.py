@@ -243,7 +243,7 @@ def test_a_lost_database_answers_503_and_goes_on_by_itself(postgres_url: str) ->
     with serving(postgres_url, COMMUTE) as collector:
         assert collector.upload("commute", body, report.BINARY).json["stored"] == 500
         for _ in range(2):
-            hang_up(postgres_url)
+            assert hang_up(postgres_url) > 0
             answer = collector.upload("commute", body, report.BINARY)
             assert (answer.status, answer.problem) == (503, "store-unavailable")
             assert int(answer.headers["retry-after"]) > 0
@@ -256,14 +256,14 @@ def test_a_lost_database_answers_503_and_goes_on_by_itself(postgres_url: str) ->
     assert found.counts == {"received": 1500, "stored": 500, "duplicate": 1000}
 
 
-def hang_up(url: str) -> None:
-    """End every other connection to this database."""
+def hang_up(url: str) -> int:
+    """End every other connection to this database; return how many there were."""
     sql = (
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
     with psycopg.connect(url, autocommit=True) as connection:
-        assert connection.execute(sql).rowcount > 0
+        return connection.execute(sql).rowcount
 
 
 def test_connections_lost_under_load_lose_nothing(postgres_url: str) -> None:

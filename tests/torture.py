@@ -84,7 +84,7 @@ class Bodies:
     """Uploads of every kind, from a pool of reports and fresh ids."""
 
     def __init__(self, campaign: Campaign, seed: int) -> None:
-        self._campaign, self._random = campaign, random.Random(seed)  # noqa: S311
+        self._campaign, self._random = campaign, random.Random(seed)
         _, self._rows = made(campaign, POOL, seed)
         self._known: list[bytes] = []
 
@@ -248,7 +248,7 @@ def torture(
 
     One kill in ten comes before the collector is ready. Gently: it is asked to end, not killed.
     """
-    campaign, chance = commute(), random.Random(seed)  # noqa: S311
+    campaign, chance = commute(), random.Random(seed)
     collector = Serving(store, [COMMUTE], token=False)
     load = Load(campaign, collector.port, seed)
     try:

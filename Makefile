@@ -22,7 +22,7 @@ test: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules --cov --cov-report=term src tests
 
 torture: setup
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/torture.py --kills 500 $(if $(STORE),--store $(STORE))
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/torture.py --kills 500 $(if $(STORE),--store '$(STORE)')
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -294,6 +294,74 @@ def test_no_text_file_and_no_file(tmp_path) -> None:
     assert load(path).digest == parse(FILE).digest
 
 
+ODD = ("0", "-1", "1.5", "nan", "inf", "1e308", "9" * 30, "true", "''", "'x'", "[]", "[1]", "['a']")
+ODD += ("[[1]]", "{}", "{ a = 1 }", "{ a = [1] }", "1979-05-27", "1979-05-27T07:32:00Z", "07:32:00")
+WHOLE = """name = "a"
+purpose = "b"
+epsilon = 1.0
+people = 1000
+opens = 2026-01-01T00:00:00Z
+closes = 2026-02-01T00:00:00Z
+cohort = 100
+lifetime = 2.0
+strategy = "auto"
+sample = 1
+levels = { high = 0.5, low = 1 }
+keep_reports = true
+upload = "open"
+accept_loss = "none"
+repeat = { permanent = 2.0, rounds = 3 }
+
+[[attributes]]
+name = "n"
+kind = "number"
+low = 0
+high = 1
+unit = "u"
+outside = "clamp"
+mechanism = "piecewise"
+parameters = { t = "sub" }
+epsilon = 0.5
+bins = 64
+edges = [0.5]
+budgets = [1, 0.5]
+semantics = "max"
+labels = ["a", "b"]
+"""
+BASES = {
+    "number": ("labels", "edges", "budgets", "semantics", "levels", "repeat", "accept_loss"),
+    "category": ("low", "high", "outside", "mechanism", "parameters", "edges", "budgets", "levels"),
+    "graded": ("labels", "mechanism", "parameters", "epsilon", "levels", "repeat", "accept_loss"),
+    "distribution": ("labels", "mechanism", "parameters", "edges", "budgets", "repeat"),
+}
+
+
+@pytest.mark.parametrize("kind", BASES)
+def test_nothing_but_a_mistake_comes_of_an_odd_value(kind: str) -> None:
+    lines = WHOLE.replace('kind = "number"', f'kind = "{kind}"').splitlines()
+    left_out = (*BASES[kind], "accept_loss") if kind != "graded" else BASES[kind]
+    lines = [line for line in lines if line.partition(" = ")[0] not in left_out]
+    if kind == "graded":
+        lines = [line for line in lines if line != "epsilon = 0.5"]
+        lines.insert(2, "epsilon = 1.0")
+    parse("\n".join(lines))
+    for place, line in enumerate(lines):
+        key = line.partition(" = ")[0]
+        for odd in ODD if " = " in line else ():
+            text = "\n".join([*lines[:place], f"{key} = {odd}", *lines[place + 1 :]])
+            if (problem := refusal(text)) is not None:
+                assert problem.line is not None
+                assert "`" not in str(problem)
+
+
+def refusal(text: str) -> CampaignError | None:
+    try:
+        parse(text)
+    except CampaignError as problem:
+        return problem
+    return None
+
+
 KEYS = st.sampled_from(["a", "b", "c d", "low"])
 VALUES = st.recursive(
     st.sampled_from(["1", '"x"', "'#'", '"""\n[a]\n"""', "1979-05-27T07:32:00Z", "'''\n'''"]),

@@ -164,7 +164,6 @@ def _checked_epsilon(epsilon: float, *path: str | int) -> float:
 
 def _question(place: int, table: AttributeTable) -> Question:
     _check_attribute(place, table)
-    usual = "refuse" if table.kind == "category" else "clamp"
     try:
         return Question(
             name=table.name,
@@ -173,7 +172,7 @@ def _question(place: int, table: AttributeTable) -> Question:
             high=table.high,
             unit=table.unit,
             labels=tuple(table.labels),
-            outside=usual if table.outside is None else table.outside,
+            outside=table.outside or "",
             bins=table.bins,
         )
     except MurmurationError as problem:
@@ -202,6 +201,7 @@ def _check_attribute(place: int, table: AttributeTable) -> None:
     ranges = "for kind = 'graded' only"
     rules = [
         ("name", table.name.strip(), "an attribute has a name"),
+        ("outside", table.outside != "", "outside is empty: leave it out"),
         ("name", table.name.isprintable(), "a name is one line of plain text"),
         ("labels", "".join(table.labels).isprintable(), "a label is one line of plain text"),
         ("edges", graded or not table.edges, f"edges are {ranges}"),

@@ -66,13 +66,18 @@ class Question:
     high: float | None = None
     unit: str = ""
     labels: tuple[str, ...] = ()
-    outside: str = CLAMP
-    """For numbers "clamp" or "refuse"; for a category "refuse", or the label for the rest."""
+    outside: str = ""
+    """For numbers "clamp" or "refuse"; for a category "refuse", or the label for the rest.
+
+    Left out, it is "clamp" for numbers and "refuse" for a category.
+    """
     bins: int = 64
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ParameterError(f"kind is one of {', '.join(KINDS)}; got {self.kind!r}")
+        if not self.outside:
+            object.__setattr__(self, "outside", REFUSE if self.kind == "category" else CLAMP)
         if self.kind == "category":
             self._check_labels()
         else:

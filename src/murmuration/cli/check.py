@@ -37,7 +37,8 @@ def check(
     if document == "-" and as_json:
         raise ParameterError("--document - prints JSON already: leave --json out")
     try:
-        campaign = campaign_file.load(file)
+        with errors.status("building every law"):
+            campaign = campaign_file.load(file)
     except CampaignError as problem:
         if not as_json:
             raise

@@ -49,7 +49,10 @@ def estimate(
         raise ParameterError(f"--level is between 0 and 1, such as 0.95; got {level:g}")
     if plot is not None:
         checked_plot(plot)
-    with closing(open_source(source, campaign, token, plain_http=plain_http)) as opened:
+    with (
+        errors.status("reading"),
+        closing(open_source(source, campaign, token, plain_http=plain_http)) as opened,
+    ):
         found = opened.estimates(about, level)
     if csv == "-":
         sys.stdout.write(figures.rendered(found, "csv").decode())

@@ -391,5 +391,6 @@ _TAIL = """\
 # fresh noise on it each time. `permanent` is what all reports about one value cost together.
 # [repeat]
 # permanent = 2.0
+# rounds = 12  # how often one device reports at most
 # values = 3  # how many different values one person may report
 """

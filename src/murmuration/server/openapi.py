@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from murmuration import figures, report
+from murmuration.campaign import WIRE
+from murmuration.campaign_file import NAME
 from murmuration.server.answers import Described
 from murmuration.server.problems import MEDIA_TYPE, PROBLEMS
 
@@ -33,6 +35,17 @@ PROBLEMS_OF: dict[tuple[str, str], tuple[str, ...]] = {
     ("GET", "/ready"): ("store-unavailable",),
     ("GET", "/problems/{problem}"): ("not-found",),
 }
+IN_PATHS: dict[str, dict[str, Any]] = {
+    "campaign": {"type": "string", "pattern": f"^{NAME.pattern}$"},
+    "problem": {"type": "string", "enum": list(PROBLEMS)},
+}
+FIELDS: dict[str, dict[str, Any]] = {
+    "digest": {"pattern": "^[0-9a-f]{64}$"},
+    "version": {"const": WIRE},
+    "id": {"pattern": "^[0-9a-fA-F]{32}$"},
+    "entries": {"items": {"type": "array", "items": {"type": "integer", "minimum": 0}}},
+}
+"""What a report's fields are, beyond their types: one that is not like that is refused alone."""
 OCTETS = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 
 
@@ -40,6 +53,8 @@ def described(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the whole document."""
     types = [report.Report, Described, *(r.answer for r in routes if not isinstance(r.answer, str))]
     schemas, components = msgspec.json.schema_components(types, ref_template=PLACE)
+    fields = components["Report"]["properties"]
+    components["Report"]["properties"] = {name: {**fields[name], **FIELDS[name]} for name in fields}
     schema_of = dict(zip(map(str, types), schemas, strict=True))
     paths: dict[str, Any] = {}
     for route in routes:
@@ -73,8 +88,9 @@ def _operation(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
         "x-policy": route.policy,
     }
     names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
-    text = {"type": "string"}
-    parameters = [{"name": n, "in": "path", "required": True, "schema": text} for n in names]
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": IN_PATHS[name]} for name in names
+    ]
     if route.path.endswith("/estimates"):
         parameters += _estimate_parameters()
     if parameters:

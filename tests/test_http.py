@@ -593,6 +593,9 @@ def test_parameters_that_make_no_sense(server: Server, exact: Any, query: str) -
         *(("*/*", 200, JSON), ("text/csv", 200, "text/csv; charset=utf-8"), ("image/png", 406, "")),
         *(("text/html, */*;q=0.1", 200, JSON), ("application/*", 200, JSON)),
         ("application/vnd.apache.parquet", 200, "application/vnd.apache.parquet"),
+        ("application/json;q=0.1, text/csv", 200, "text/csv; charset=utf-8"),
+        ("text/*", 200, "text/csv; charset=utf-8"),
+        *(("text/csv;q=0", 406, ""), ("", 406, ""), ("q=;;,/,*", 406, "")),
     ],
 )
 def test_accept(server: Server, exact: Any, accept: str, status: int, kind: str) -> None:

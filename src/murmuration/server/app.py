@@ -179,7 +179,7 @@ class Collector:
         one = _known(served)
         with self.room.hold() as held:
             data = await body.read(request, held, self.limits)
-            other = _sources(data, one)
+            other = await self.read(_sources, data, one)
             try:
                 news = await self.read(collect.merge_sources, self._reader, one, other)
             except MismatchError:
@@ -339,7 +339,8 @@ def _endpoint(collector: Collector, route: Route) -> Endpoint:
     async def answer(request: Request) -> Response:
         collector.open_requests += 1
         try:
-            if collector.open_requests > collector.limits.requests:
+            crowded = collector.open_requests > collector.limits.requests
+            if crowded and route.handler is not Collector.health:  # too many is not dead
                 raise Problem("too-many-requests")
             served = _served(collector, request)
             await collector.gate.check(route.policy, request.headers.get("authorization"), served)
@@ -432,13 +433,10 @@ def _form(request: Request) -> str:
         if asked not in figures.FORMATS:
             raise Problem("bad-parameter", f"format is {', '.join(figures.FORMATS)}")
         return asked
-    accepted = request.headers.get("accept", "*/*").lower()
-    for form, media in figures.FORMATS.items():
-        if media in accepted:
-            return form
-    if "*/*" in accepted or "application/*" in accepted:
-        return "json"
-    raise Problem("not-acceptable")
+    form = figures.preferred(request.headers.get("accept", "*/*"))
+    if form is None:
+        raise Problem("not-acceptable")
+    return form
 
 
 def _level(request: Request) -> float:

@@ -15,6 +15,8 @@ from murmuration.server.problems import Problem
 GZIP = 16 + zlib.MAX_WBITS
 PIECE = 1 << 18
 """What is decompressed at once."""
+SMALL = 1 << 16
+"""A body up to this size takes no room: a few large ones that never end must not keep it out."""
 
 
 class Room:
@@ -41,16 +43,18 @@ class Room:
 
 
 class Held:
-    """What one request has taken."""
+    """What one request has taken: what its body has beyond a small one."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
-        self.taken = 0
+        self._size = self.taken = 0
 
     def take(self, size: int) -> None:
         """Take some more."""
-        self._room.take(size)
-        self.taken += size
+        self._size += size
+        more = max(0, self._size - SMALL) - self.taken
+        self._room.take(more)
+        self.taken += more
 
 
 async def read(request: Request, held: Held, limits: Limits) -> bytes:

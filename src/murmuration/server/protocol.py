@@ -23,6 +23,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().__init__(*values, **named)
         self._limits = limits
         self._clock: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
         self._in_head = True
         self._head_bytes = 0
 
@@ -63,9 +64,21 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
+        """Stop the clocks."""
         self._stop()
+        self._is_read()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for a client that does not read its answer, but not for ever."""
+        super().pause_writing()
+        self._is_read()
+        self._unread = self.loop.call_later(self._limits.idle_seconds, self._give_up)
+
+    def resume_writing(self) -> None:
+        """It does read."""
+        self._is_read()
+        super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP in the shape of all problems."""
@@ -97,6 +110,11 @@ class PatientProtocol(HttpToolsProtocol):
         if self._clock is not None:
             self._clock.cancel()
             self._clock = None
+
+    def _is_read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _give_up(self) -> None:
         if not self.transport.is_closing():

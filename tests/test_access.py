@@ -174,7 +174,7 @@ def test_rotation(server: Server) -> None:
     """The old token goes on for a while beside the new one."""
     old = server.token("analyst", "rotating")
     assert within(lambda: works(server, old))
-    end = int(time.time()) + 4
+    end = int(time.time()) + 5
     with closing(open_store(server.store)) as store:
         store.expire_tokens("rotating", end)
     new = server.token("analyst", "rotating")

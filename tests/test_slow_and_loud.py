@@ -58,7 +58,7 @@ def post(size: int, campaign: str = "phone") -> bytes:
 
 def until_closed(line: socket.socket, drip: bytes = b"", every: float = 0.1) -> tuple[bytes, float]:
     """Send a byte now and then until the other side closes; return what came, and the time."""
-    start, found = time.monotonic(), b""
+    start, found = time.monotonic(), bytearray()
     line.settimeout(every)
     while time.monotonic() - start < 10:
         try:
@@ -72,7 +72,7 @@ def until_closed(line: socket.socket, drip: bytes = b"", every: float = 0.1) -> 
             continue
         except ConnectionError:
             break
-    return found, time.monotonic() - start
+    return bytes(found), time.monotonic() - start
 
 
 def test_the_usual_limits() -> None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -211,7 +211,7 @@ class Collector:
     async def openapi(self, request: Request, served: Served | None) -> Response:
         """Describe all this to programs."""
         del request, served
-        return _json(openapi.described(ROUTES))
+        return Response(_interface(), media_type="application/json")
 
     async def problem(self, request: Request, served: Served | None) -> Response:
         """Explain a type of problem."""
@@ -392,8 +392,7 @@ async def _http_problem(request: Request, failure: Exception) -> Response:
 
 
 async def _internal(request: Request, failure: Exception) -> Response:
-    del request
-    log.error("a request failed: %s", type(failure).__name__)
+    del request, failure  # which uvicorn logs
     return Problem("internal").response()
 
 
@@ -404,6 +403,11 @@ def _known(served: Served | None) -> Served:
     if served is None:
         raise Problem("unknown-campaign")
     return served
+
+
+@cache
+def _interface() -> bytes:
+    return msgspec.json.encode(openapi.described(ROUTES))
 
 
 def _json(data: Any) -> Response:

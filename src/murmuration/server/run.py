@@ -128,4 +128,4 @@ def log_to_stderr(level: int = logging.WARNING) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Discreet(LOG_FORMAT))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.getLogger("uvicorn.error").setLevel(max(level, logging.WARNING))
+    logging.getLogger("uvicorn.error").setLevel(max(level, logging.ERROR))  # no line a bad request

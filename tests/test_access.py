@@ -18,7 +18,7 @@ from http_server import Server, one, uploads
 from murmuration.errors import ParameterError
 from murmuration.server import workers
 from murmuration.server.access import PREFIX, Gate, new_token
-from murmuration.server.app import ROUTES, Collector, Route, create_app
+from murmuration.server.app import ROUTES, Collector, Route, routed
 from murmuration.server.problems import Problem
 from murmuration.server.run import Address
 from murmuration.store import Token, open_store
@@ -99,7 +99,7 @@ def test_every_route_and_every_caller(
 
 
 def test_there_is_no_route_beside_the_table() -> None:
-    app = create_app(cast(Collector, SimpleNamespace(running=None)))
+    app = routed(cast(Collector, SimpleNamespace(running=None)))
     found = {
         (method, cast(Any, route).path)
         for route in app.routes

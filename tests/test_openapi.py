@@ -22,7 +22,7 @@ from murmuration.server.problems import PROBLEMS
 
 CAMPAIGN = http_server.campaign_of(PETS)
 DOCUMENT = described(ROUTES)
-EXAMPLES = 25
+EXAMPLES = 15
 NOT_CHECKED = "positive_data_acceptance,negative_data_rejection"
 """A bad report in a list is refused alone, in an answer with status 200; 1.0 is not 1."""
 

@@ -33,6 +33,7 @@ from murmuration.figures import Estimates
 from murmuration.merging import Sources
 from murmuration.report import REASONS, Incoming
 from murmuration.server import body, openapi
+from murmuration.server.accept import preferred
 from murmuration.server.access import ADMIN, ANALYST, DEVICE, PUBLIC, Gate
 from murmuration.server.answers import (
     Alive,
@@ -296,6 +297,12 @@ ROUTES = (
 
 def create_app(collector: Collector) -> ASGIApp:
     """Return the ASGI application."""
+    upload = next(route for route in ROUTES if route.handler is Collector.upload)
+    return _short_way(routed(collector), _endpoint(collector, upload))
+
+
+def routed(collector: Collector) -> Starlette:
+    """Return all routes of the table, and no other."""
     paths: dict[str, dict[str, Endpoint]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method] = _endpoint(collector, route)
@@ -308,7 +315,7 @@ def create_app(collector: Collector) -> ASGIApp:
         exception_handlers={HTTPException: _http_problem, Exception: _internal},
     )
     app.router.redirect_slashes = False  # an address is what it is, and a redirect repeats it
-    return _short_way(app, paths[f"{_ONE}/reports"]["POST"])
+    return app
 
 
 def _by_method(found: dict[str, Endpoint]) -> Endpoint:
@@ -437,7 +444,7 @@ def _form(request: Request) -> str:
         if asked not in figures.FORMATS:
             raise Problem("bad-parameter", f"format is {', '.join(figures.FORMATS)}")
         return asked
-    form = figures.preferred(request.headers.get("accept", "*/*"))
+    form = preferred(request.headers.get("accept", "*/*"))
     if form is None:
         raise Problem("not-acceptable")
     return form

@@ -9,7 +9,7 @@ import msgspec
 
 from murmuration import figures, report
 from murmuration.campaign import WIRE
-from murmuration.campaign_file import NAME
+from murmuration.campaign_table import NAME
 from murmuration.server.answers import Described
 from murmuration.server.problems import MEDIA_TYPE, PROBLEMS
 

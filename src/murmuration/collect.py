@@ -160,11 +160,12 @@ def sources(store: Store, campaign: Campaign) -> Sources:
     mechanisms = [cell.mechanism for cell in campaign.cells]
     found = {store.collector_name(): store.tallies(campaign.digest, mechanisms)}
     key = store.key_of(campaign.digest)
-    for merged in store.merged(key) if key is not None else []:
-        if merged.n == ABSORBED:
-            continue
-        found.update(Sources.from_bytes(merged.tallies, campaign).parts)
-    return Sources(campaign, found)
+    known = store.merged(key) if key is not None else []
+    for merged in known:
+        if merged.n != ABSORBED:
+            found.update(Sources.from_bytes(merged.tallies, campaign).parts)
+    absorbed = frozenset(merged.source for merged in known if merged.n == ABSORBED)
+    return Sources(campaign, found, absorbed)
 
 
 def total(store: Store, campaign: Campaign) -> tuple[Tally, ...]:
@@ -256,6 +257,10 @@ def merge_sources(store: Store, served: Served, other: Sources) -> int:
     sending one again changes nothing. What comes back to where it was counted is left out.
     """
     mine, news = store.collector_name(), 0
+    if mine in other.absorbed:
+        raise MismatchError(
+            "that collector has merged the reports of this one: they would count twice"
+        )
     with store.transaction():
         known = {merged.source: merged.n for merged in store.merged(served.key)}
         for source, tallies in other.parts.items():
@@ -272,8 +277,16 @@ def merge_sources(store: Store, served: Served, other: Sources) -> int:
             only = Sources(served.campaign, {source: tallies})
             store.set_merged(served.key, Merged(source, n, only.to_bytes()))
             news += 1
+        for source in other.absorbed:
+            absorb(store, served.key, source, served.campaign)
         _check_sum(store, served.campaign)
     return news
+
+
+def absorb(store: Store, key: int, source: str, campaign: Campaign) -> None:
+    """Note that a collector's reports are counted here: its tallies no more count."""
+    nobody = Sources(campaign, {source: campaign.empty()})
+    store.set_merged(key, Merged(source, ABSORBED, nobody.to_bytes()))
 
 
 def _check_sum(store: Store, campaign: Campaign) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from murmuration import campaign_document
 from murmuration.campaign import Campaign, Rows
-from murmuration.collect import ABSORBED, served, sources
+from murmuration.collect import ABSORBED, absorb, served, sources
 from murmuration.contract import Tally
 from murmuration.errors import FormatError, MismatchError
 from murmuration.law import Ints
@@ -166,6 +166,5 @@ def _merge_tallies(into: Store, other: Store, campaign: Campaign, key: int) -> i
         if merged.n == ABSORBED
     }
     for source in ({theirs} | absorbed) - {mine}:
-        nobody = Sources(campaign, {source: campaign.empty()})
-        into.set_merged(key, Merged(source, ABSORBED, nobody.to_bytes()))
+        absorb(into, key, source, campaign)
     return news

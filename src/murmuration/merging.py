@@ -32,6 +32,8 @@ class Sources:
 
     campaign: Campaign
     parts: Mapping[str, tuple[Tally, ...]]
+    absorbed: frozenset[str] = frozenset()
+    """Collectors whose reports were merged one by one into these: their tallies count no more."""
 
     def total(self) -> tuple[Tally, ...]:
         """Add up all collectors' tallies, cell by cell."""
@@ -47,6 +49,7 @@ class Sources:
         head = {
             "campaign": self.campaign.name,
             "digest": self.campaign.digest,
+            "absorbed": sorted(self.absorbed),
             "sources": {source: [len(data) for data in parts] for source, parts in packed.items()},
         }
         text = json.dumps(head, sort_keys=True).encode()
@@ -61,8 +64,11 @@ class Sources:
             raise MismatchError("these are tallies of another campaign, or of another version")
         try:
             lengths = {str(s): [int(n) for n in sizes] for s, sizes in head["sources"].items()}
+            absorbed = frozenset(map(str, head["absorbed"]))
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             raise FormatError("the head of these tallies cannot be read") from None
+        if not all(map(SOURCE.fullmatch, absorbed)) or absorbed & set(lengths):
+            raise FormatError("the head of these tallies cannot be read")
         parts = {}
         for source, sizes in lengths.items():
             if not SOURCE.fullmatch(source) or len(sizes) != len(campaign.cells):
@@ -70,7 +76,7 @@ class Sources:
             parts[source], at = _tallies(data, at, sizes, campaign)
         if at != len(data):
             raise FormatError("there are bytes after the last tally")
-        return cls(campaign, parts)
+        return cls(campaign, parts, absorbed)
 
 
 def _head(data: bytes) -> tuple[dict[str, Any], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import multiprocessing
+import os
 import signal
 import socket
 import threading
@@ -72,7 +73,8 @@ def listening(address: Address) -> socket.socket:
 
 
 def _serve(settings: Settings, listener: socket.socket) -> None:
-    """Serve in this process until a signal ends it."""
+    """Serve in this process until a signal ends it, or the process that started it is gone."""
+    _end_with_parent()
     log_to_stderr()
     store = open_store(settings.store)
     served = [collect.serve(store, read(document)) for document in settings.documents]
@@ -82,6 +84,19 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.get_loop().set_exception_handler(discreet)
         runner.run(server.serve(sockets=[listener]))
+
+
+def _end_with_parent() -> None:
+    """End when the supervisor does, however it does: a worker alone would hold the port."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="murmur-parent", daemon=True).start()
 
 
 def _calm_collection() -> None:

@@ -279,6 +279,35 @@ def test_binary_that_cannot_be_read(steady: Server) -> None:
         assert (answer.status, answer.problem) == (400, "unreadable-body")
 
 
+def test_damaged_uploads_never_break_anything(server: Server) -> None:
+    """Bytes changed, cut out, doubled, in both forms and packed: refused, and the books fit."""
+    who = np.random.default_rng(5)
+    ids, rows = reports(PETS_CAMPAIGN, 3, 10)
+    forms = [(report.to_json, JSON), (report.to_binary, BINARY)]
+    bodies = [(write(PETS_CAMPAIGN, ids, rows), kind) for write, kind in forms]
+    with closing(server.connection()) as line:
+        for turn in range(600):
+            body, kind = bodies[turn % 2]
+            packed = turn % 5 == 0
+            damaged = _changed(gzipped(body) if packed else body, who)
+            headers = {"Content-Type": kind, **({"Content-Encoding": "gzip"} if packed else {})}
+            line.request("POST", "/v1/campaigns/pets/reports", damaged, headers)
+            with line.getresponse() as answer:
+                assert answer.status in (200, 400, 413), damaged
+                answer.read()
+    server.status("pets")
+
+
+def _changed(body: bytes, who: np.random.Generator) -> bytes:
+    found = bytearray(body)
+    for _ in range(who.integers(1, 4)):
+        start, length = int(who.integers(len(found))), int(who.integers(1, 9))
+        part = bytes(found[start : start + length])
+        new = [who.bytes(len(part)), b"", part * 2, b"9" * length, b"[]", b'"'][who.integers(6)]
+        found[start : start + length] = new
+    return bytes(found)
+
+
 @pytest.mark.parametrize(
     ("place", "octet", "reason"), [(8, 2, "wrong-version"), (12, 255, "unknown-digest")]
 )

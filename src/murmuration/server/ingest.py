@@ -24,13 +24,16 @@ MOST_GROUP = 65_536
 """Reports in one transaction."""
 
 
+Waiting = tuple[Batch, "asyncio.Future[None]"]
+
+
 class Ingest:
     """The queue before the store, and the one thread that writes."""
 
     def __init__(self, store: Store, most_waiting: int = MOST_WAITING) -> None:
         self._store = store
         self._most = most_waiting
-        self._waiting: deque[tuple[Batch, asyncio.Future[None]]] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="murmur-store")
         self._task: asyncio.Task[None] | None = None
@@ -63,27 +66,33 @@ class Ingest:
         await asyncio.shield(done)  # whoever hangs up has been counted all the same
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await self._arrived.wait()
             self._arrived.clear()
             while self._waiting:
-                group = self._next_group()
-                start = time.perf_counter()
-                try:
-                    batches = [batch for batch, _ in group]
-                    await loop.run_in_executor(self._thread, commit, self._store, batches)
-                    problem = None
-                except asyncio.CancelledError:
-                    raise
-                except BaseException as failure:
-                    problem = _problem_of(failure)
-                    self.failures += 1
-                self._settle(group, problem)
-                self.commits += 1
-                self.commit_seconds += time.perf_counter() - start
+                await self._write(self._next_group())
 
-    def _next_group(self) -> list[tuple[Batch, asyncio.Future[None]]]:
+    async def _write(self, group: list[Waiting]) -> None:
+        """Commit a group and answer it; if one upload breaks it, the others go in without it."""
+        start, problem = time.perf_counter(), None
+        try:
+            batches = [batch for batch, _ in group]
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._thread, commit, self._store, batches)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as failure:
+            problem = _problem_of(failure)
+            self.failures += 1
+        self.commits += 1
+        self.commit_seconds += time.perf_counter() - start
+        if problem is not None and problem.name == "internal" and len(group) > 1:
+            for one in group:
+                await self._write([one])
+        else:
+            self._settle(group, problem)
+
+    def _next_group(self) -> list[Waiting]:
         group = [self._waiting.popleft()]
         size = len(group[0][0])
         while self._waiting and size + len(self._waiting[0][0]) <= MOST_GROUP:
@@ -91,9 +100,7 @@ class Ingest:
             size += len(group[-1][0])
         return group
 
-    def _settle(
-        self, group: list[tuple[Batch, asyncio.Future[None]]], problem: Problem | None
-    ) -> None:
+    def _settle(self, group: list[Waiting], problem: Problem | None) -> None:
         for batch, done in group:
             self.reports_waiting -= max(1, len(batch))
             if done.cancelled():

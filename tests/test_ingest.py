@@ -1,0 +1,48 @@
+"""The queue before the store, on a real store: one upload that breaks takes no others along."""
+
+from __future__ import annotations
+
+import asyncio
+
+from accounts import commute, made
+from murmuration import collect, report
+from murmuration.collect import Batch
+from murmuration.report import Incoming
+from murmuration.server.ingest import Ingest
+from murmuration.server.problems import Problem
+from murmuration.store import open_store
+
+
+def test_a_bug_in_one_upload_stops_that_one_only(tmp_path) -> None:
+    store = open_store(tmp_path / "store.db")
+    served = collect.serve(store, commute())
+    ids, rows = made(served.campaign, 30)
+    uploads = [
+        report.decode(
+            served.campaign,
+            report.to_binary(served.campaign, ids[i : i + 10], rows[i : i + 10]),
+            report.BINARY,
+        )
+        for i in range(0, 30, 10)
+    ]
+    # Its ids are too short for its rows: the group's arrays cannot be put together.
+    wrong = uploads[1].columns
+    uploads[1] = Incoming([], [], report.Upload(wrong.ids[:, :8], wrong.rows, wrong.problems))
+    batches = [Batch(served, upload) for upload in uploads]
+
+    async def run() -> list[object]:
+        ingest = Ingest(store)
+        waiting = [asyncio.create_task(ingest.submit(batch)) for batch in batches]
+        await asyncio.sleep(0)  # all of them wait before the first group is taken
+        ingest.start()
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        await ingest.stop()
+        return found
+
+    first, second, third = asyncio.run(run())
+    assert first is None
+    assert isinstance(second, Problem)
+    assert second.name == "internal"
+    assert third is None
+    assert store.counts("commute") == {"received": 20, "stored": 20}
+    store.close()

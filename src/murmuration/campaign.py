@@ -34,15 +34,18 @@ from murmuration.audit import admission
 from murmuration.contract import Mechanism, Tally, checked_rows
 from murmuration.errors import EmptyError, InputError, MismatchError, ParameterError, PromiseError
 from murmuration.estimate import About, FrequencyEstimate, TupleEstimate
+from murmuration.frequency import FrequencyMechanism
 from murmuration.law import Ints, drawn, log_above, uniform, within
 from murmuration.levels import Levels, of_all
 from murmuration.loss import Loss
 from murmuration.mechanisms import publish
 from murmuration.mechanisms.memoised import Memoised
+from murmuration.mechanisms.privunit import PrivUnit
+from murmuration.numeric import NumericMechanism
 from murmuration.packed import unpack_rows
 from murmuration.question import Figure, Part, Question
 from murmuration.randomness import Rng, require_rng
-from murmuration.tuples import part_of_all
+from murmuration.tuples import TupleMechanism, part_of_all
 
 WIRE = 1
 """The version of the report format, on every report."""
@@ -131,6 +134,28 @@ class Campaign:
             raise ParameterError("only a repeated question is asked more than once")
         if together and self.levels is not None:
             raise ParameterError("levels need a law for each attribute: sample or split")
+        for number, cell in enumerate(self.cells):
+            self._check_cell(number, cell)
+
+    def _check_cell(self, number: int, cell: Cell) -> None:
+        """Refuse a law that is not where it belongs, or not for all answers of its question.
+
+        A device would refuse some answers of such a question only, and its silence tell which.
+        """
+        place, level = divmod(number, len(self.levels or " "))
+        where: tuple[tuple[int, ...], int | None]
+        law, size = cell.mechanism, self.questions[place].k
+        if self.strategy == "together":
+            where = tuple(range(len(self.questions))), None
+            domains = tuple(question.k or 0 for question in self.questions)
+            tuples = isinstance(law, TupleMechanism) and law.attributes == domains
+            fits = tuples and not isinstance(law, PrivUnit)  # which is for vectors of length 1
+        else:
+            where = (place,), None if self.levels is None else level
+            items = isinstance(law, FrequencyMechanism) and law.k == size
+            fits = items if size is not None else isinstance(law, NumericMechanism)
+        if not fits or (cell.attributes, cell.level) != where:
+            raise ParameterError(f"cell {number}, {law.name}, is not for the answers it is asked")
 
     def _check_ends(self, ends: tuple[int, ...]) -> None:
         rising = all(a <= b for a, b in zip((0, *ends), (*ends, 1 << 52), strict=True))

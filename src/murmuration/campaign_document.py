@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from datetime import datetime
+from operator import index
 from typing import Any
 
 import msgspec
@@ -133,7 +134,7 @@ def _question(table: dict[str, Any]) -> Question:
 
 def _cell(table: dict[str, Any]) -> Cell:
     rest = dict(table)
-    attributes, level = tuple(rest.pop("attributes")), rest.pop("level")
+    attributes, level = tuple(map(index, rest.pop("attributes"))), rest.pop("level")
     return Cell(attributes, level, published(rest))
 
 

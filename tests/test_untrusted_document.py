@@ -1,0 +1,108 @@
+"""Documents by operators who mean harm: a device refuses them before it looks at an answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from murmuration import campaign_document, mechanism
+from murmuration.errors import FormatError
+from murmuration.mechanisms import publish
+
+
+def question(name: str, labels: list[str] | None = None) -> dict[str, Any]:
+    number = labels is None
+    return {
+        "name": name,
+        "kind": "number" if number else "category",
+        "low": 0.0 if number else None,
+        "high": 1.0 if number else None,
+        "unit": "",
+        "labels": labels or [],
+        "outside": "clamp" if number else "refuse",
+        "bins": 64,
+    }
+
+
+def cell(attributes: list[Any], law: Any, level: int | None = None) -> dict[str, Any]:
+    return {"attributes": attributes, "level": level, **publish(law)}
+
+
+def document(
+    changes: dict[str, Any], separators: tuple[str, str] = (",", ":"), **outside: Any
+) -> bytes:
+    collection = {
+        "wire": 1,
+        "campaign": "c",
+        "epsilon": 1.0,
+        "strategy": "split",
+        "sample": 1,
+        "ends": None,
+        "levels": None,
+        "limit": None,
+        "accept_loss": None,
+        "rounds": 1,
+        "attributes": [question("a")],
+        "cells": [cell([0], mechanism("duchi", epsilon=1.0))],
+        **changes,
+    }
+    text = json.dumps(collection, separators=separators)
+    around = {
+        "format": 1,
+        "campaign": "c",
+        "version": 1,
+        "digest": hashlib.sha256(text.encode()).hexdigest(),
+        "purpose": "p",
+        "people": 1000,
+        "opens": None,
+        "closes": None,
+        "cohort": 1000,
+        "keep_reports": True,
+        "upload": "open",
+        **outside,
+    }
+    return json.dumps({**around, "collection": text}).encode()
+
+
+ILL = question("illness", ["none", "flu", "plague"])
+TWO = [question("a"), question("b")]
+BIT = mechanism("duchi", epsilon=1.0)
+MISPLACED = {
+    "fewer items than labels": ([ILL], [cell([0], mechanism("grr", epsilon=1.0, k=2))], "split"),
+    "a number for items": ([ILL], [cell([0], BIT)], "split"),
+    "items for a number": (
+        [question("a")],
+        [cell([0], mechanism("grr", epsilon=1.0, k=2))],
+        "split",
+    ),
+    "another attribute": (TWO, [cell([1], BIT), cell([1], BIT)], "sample"),
+    "no attribute": (TWO, [cell([0], BIT), cell([7], BIT)], "sample"),
+    "from the end": (TWO, [cell([0], BIT), cell([-1], BIT)], "sample"),
+    "no whole number": ([question("a")], [cell([0.0], BIT)], "split"),
+    "a level": ([question("a")], [cell([0], BIT, 0)], "split"),
+    "vectors of length 1": (
+        TWO,
+        [cell([0, 1], mechanism("privunit", epsilon=1.0, d=2))],
+        "together",
+    ),
+    "other domains": (
+        TWO,
+        [cell([0, 1], mechanism("sampled", epsilon=1.0, domains=(0, 2), numeric="duchi"))],
+        "together",
+    ),
+}
+
+
+def test_an_honest_document_is_read() -> None:
+    assert campaign_document.read(document({})).name == "c"
+
+
+@pytest.mark.parametrize("case", MISPLACED)
+def test_a_law_is_for_all_answers_of_its_own_question(case: str) -> None:
+    questions, cells, strategy = MISPLACED[case]
+    changes = {"attributes": questions, "cells": cells, "strategy": strategy}
+    with pytest.raises(FormatError):
+        campaign_document.read(document(changes))

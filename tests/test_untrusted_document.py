@@ -106,3 +106,12 @@ def test_a_law_is_for_all_answers_of_its_own_question(case: str) -> None:
     changes = {"attributes": questions, "cells": cells, "strategy": strategy}
     with pytest.raises(FormatError):
         campaign_document.read(document(changes))
+
+
+def test_the_digest_is_that_of_the_text_that_came() -> None:
+    changes = {"epsilon": 1}  # as JavaScript writes 1.0
+    data = document(changes, separators=(", ", ": "))
+    campaign = campaign_document.read(data)
+    assert campaign.digest == json.loads(data)["digest"]
+    assert campaign.digest != campaign_document.read(document({})).digest
+    assert campaign_document.read(campaign_document.publish(campaign)).digest == campaign.digest

@@ -122,10 +122,10 @@ def _campaign(document: Document, found: _Collection) -> Campaign:
         limit=found.limit,
         accept_loss=found.accept_loss,
         rounds=found.rounds,
-    )
+    ).admitted()
     # What is digested is the text that came, not one that this program would write.
     campaign.__dict__["text"] = document.collection
-    return campaign.admitted()
+    return campaign
 
 
 def _question(table: dict[str, Any]) -> Question:

@@ -115,3 +115,14 @@ def test_the_digest_is_that_of_the_text_that_came() -> None:
     assert campaign.digest == json.loads(data)["digest"]
     assert campaign.digest != campaign_document.read(document({})).digest
     assert campaign_document.read(campaign_document.publish(campaign)).digest == campaign.digest
+
+
+def test_a_level_costs_its_part_of_epsilon() -> None:
+    open_law, shy_law = mechanism("duchi", epsilon=2.0), mechanism("duchi", epsilon=0.5)
+    changes = {"epsilon": 2.0, "levels": {"shy": 0.25, "open": 1.0}}
+    honest = [cell([0], shy_law, 0), cell([0], open_law, 1)]
+    assert campaign_document.read(document({**changes, "cells": honest})).levels is not None
+    for laws in ((open_law, shy_law), (open_law, open_law)):
+        swapped = [cell([0], law, level) for level, law in enumerate(laws)]
+        with pytest.raises(FormatError, match=r"where 0\.5 is promised"):
+            campaign_document.read(document({**changes, "cells": swapped}))

@@ -208,14 +208,15 @@ class Campaign:
 
     # --- auditor ---------------------------------------------------------------------------------
 
-    def loss(self) -> Loss:
-        """Return the exact loss of one report, of whoever picks the most open level.
+    def loss(self, level: int | None = None) -> Loss:
+        """Return the exact loss of one report, at a level or of whoever picks the most open one.
 
         Sampled: the product of the `sample` largest ratios, as the coin tells nothing. Split: the
         product over all attributes.
         """
+        only = slice(None) if level is None else slice(level, level + 1)
         worst = [
-            max((self.cells[c].mechanism.loss() for c in self.cells_of(q)), key=_size)
+            max((self.cells[c].mechanism.loss() for c in self.cells_of(q)[only]), key=_size)
             for q in range(1 if self.strategy == "together" else len(self.questions))
         ]
         if self.strategy == "sample":
@@ -229,7 +230,7 @@ class Campaign:
         """Return this campaign with laws that may be sent, or refuse it with the numbers.
 
         Every cell keeps its own budget, or its loss is accepted in words; all entries of a report
-        together keep epsilon.
+        together keep epsilon, and at each level that level's part of it.
         """
         if self.accept_loss is not None and not any(c.mechanism.published for c in self.cells):
             raise PromiseError("accept_loss is for a mechanism that breaks its promise: none does")
@@ -239,14 +240,17 @@ class Campaign:
             else Cell(c.attributes, c.level, admission.admit(c.mechanism))
             for c in self.cells
         )
-        loss = self.loss()
-        if self.accept_loss is None and not (
-            loss.ratio is not None and within(loss.ratio, self.epsilon)
-        ):
-            raise PromiseError(
-                f"{self.name}: a report costs {loss.epsilon!r} where {self.epsilon!r} is promised"
-            )
+        if self.accept_loss is None:
+            self._require_kept(self.loss(), self.epsilon)
+            for level, factor in enumerate(self.levels.factors if self.levels else ()):
+                self._require_kept(self.loss(level), self.epsilon * factor)
         return replace(self, cells=cells)
+
+    def _require_kept(self, loss: Loss, promised: float) -> None:
+        if loss.ratio is None or not within(loss.ratio, promised):
+            raise PromiseError(
+                f"{self.name}: a report costs {loss.epsilon!r} where {promised!r} is promised"
+            )
 
     # --- the shape of a report -------------------------------------------------------------------
 

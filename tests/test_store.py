@@ -1,5 +1,6 @@
 """Both stores, asked directly: each id once, all of a group or none of it."""
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -188,3 +189,15 @@ def test_ids_in_order(pairs: list[tuple[int, int]]) -> None:
     assert [texts[place] for place in chosen] == sorted(set(texts))
     if len(set(texts)) < len(texts):
         assert chosen == [texts.index(text) for text in sorted(set(texts))]
+
+
+def test_only_its_owner_reads_a_store(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with closing(open_store(tmp_path / "new.db")) as opened:
+            opened.execute("INSERT INTO counts VALUES ('c', 'stored', 1)")
+            made = sorted(tmp_path.iterdir())
+            assert len(made) == 3  # and the log, and its index
+            assert {path.stat().st_mode & 0o777 for path in made} == {0o600}
+    finally:
+        os.umask(before)

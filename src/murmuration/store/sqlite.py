@@ -7,6 +7,7 @@ A group of reports is one statement: Python is not asked row by row.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -34,12 +35,14 @@ FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
 
 
 class SqliteStore(Store):
-    """A store in one file."""
+    """A store in one file, which only its owner reads."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._inside = False
+        with suppress(OSError):  # what cannot be made, SQLite cannot open: it says so
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         try:
             self._db = sqlite3.connect(
                 self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False

@@ -90,7 +90,9 @@ class CollectorSource(Source):
                 f"{host} is another machine and this is plain HTTP: the token could be read on the "
                 "way. Use https://, or say --plain-http."
             )
-        self._open = urllib.request.build_opener(_NoRedirect).open
+        # What stays on this machine must not go to a proxy that the environment names.
+        direct = [urllib.request.ProxyHandler({})] if host in LOCAL else []
+        self._open = urllib.request.build_opener(_NoRedirect, *direct).open
         self.name = campaign or rest.strip("/").split("/")[0] or self._only()
 
     def _only(self) -> str:

@@ -15,7 +15,7 @@ import typer
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
-from murmuration import combine, mechanism, seeded_rng, system_rng
+from murmuration import campaign_file, combine, mechanism, seeded_rng, system_rng
 from murmuration.audit import admission
 from murmuration.audit.empirical import attack
 from murmuration.cli.compare_levels import levels as command
@@ -640,3 +640,28 @@ def test_a_device_does_not_send_a_broken_law_at_any_level() -> None:
 
 def test_numbers_above_the_largest_table() -> None:
     assert Leveled(15.0).mechanism == "piecewise"
+
+
+def test_a_distribution_is_not_read_from_a_level_below_the_cohort() -> None:
+    campaign = campaign_file.parse(
+        """
+        name = "ages"
+        purpose = "How old people are."
+        epsilon = 4.0
+        cohort = 1000
+        levels = {shy = 0.01, open = 1.0}
+        [[attributes]]
+        name = "age"
+        kind = "distribution"
+        low = 0
+        high = 100
+        """
+    )
+    picked = np.zeros(2000, dtype=np.int64)
+    for few in (20, 1000):
+        picked[:few] = 1
+        rows = campaign.privatize([np.full(2000, 0.3)], seeded_rng(1), picked)
+        figures = campaign.read(campaign.tally(rows))
+        assert figures[0].n == 2000
+        assert len(figures) == 65
+        assert min(figure.n for figure in figures) >= 1000

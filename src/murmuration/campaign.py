@@ -512,7 +512,9 @@ class Campaign:
             # A mechanism for tuples may have asked each person about some attributes only.
             answered = part.n if together and part is not None else sum(t.n for t in own)
             if part is not None and answered >= least * self.rounds:
-                figures += self.questions[place].decode(part, own, level)
+                # A fitted distribution is read from one level, whose people must be enough.
+                enough = [tally for tally in own if tally.n >= least * self.rounds]
+                figures += self.questions[place].decode(part, enough, level)
         return figures
 
 

@@ -197,8 +197,8 @@ class Question:
 
         Where people choose levels, it is read from the one that tells most: n epsilon^2.
         """
-        tally = max(tallies, key=lambda one: one.n * one.mechanism.budget**2)
-        if not isinstance(tally.mechanism, NumericMechanism):
+        tally = max(tallies, key=lambda one: one.n * one.mechanism.budget**2, default=None)
+        if tally is None or not isinstance(tally.mechanism, NumericMechanism):
             return []
         shape = tally.mechanism.distribution(tally, bins=self.bins).scaled(*self.range)
         note = "fitted (EMS); read it as a shape"

@@ -53,7 +53,56 @@ def test_a_collector_cannot_be_absorbed_and_count(tmp_path) -> None:
     store, served = collector(tmp_path, "a", ids, rows)
     name = store.collector_name()
     own = collect.sources(store, served.campaign)
-    forged = Sources(served.campaign, own.parts, frozenset({name})).to_bytes()
+    forged = Sources(served.campaign, own.parts, {name: name}).to_bytes()
     with pytest.raises(FormatError):
         Sources.from_bytes(forged, served.campaign)
     store.close()
+
+
+def test_reports_in_anothers_tally_are_not_merged_one_by_one_too(tmp_path) -> None:
+    ids, rows = made(commute(), 300)
+    a, of_a = collector(tmp_path, "a", ids[:100], rows[:100])
+    b, of_b = collector(tmp_path, "b", ids[100:200], rows[100:200])
+    c, _ = collector(tmp_path, "c", ids[200:], rows[200:])
+    merge_stores.merge(a, c, "commute")
+    told = collect.sources(a, of_a.campaign)
+    for _ in range(2):  # again changes nothing
+        collect.merge_sources(b, of_b, told)
+        assert people(b, of_b) == 300
+    with pytest.raises(MismatchError, match="count twice"):
+        merge_stores.merge(b, c, "commute")
+    assert people(b, of_b) == 300
+    merge_stores.merge(b, a, "commute")  # with those of c among its own
+    merge_stores.merge(b, c, "commute")
+    assert collect.total(b, of_b.campaign) == of_b.campaign.tally(rows)
+    for store in (a, b, c):
+        store.close()
+
+
+def test_two_that_merged_the_same_store_do_not_add_up(tmp_path) -> None:
+    ids, rows = made(commute(), 300)
+    a, of_a = collector(tmp_path, "a", ids[:100], rows[:100])
+    b, of_b = collector(tmp_path, "b", ids[100:200], rows[100:200])
+    c, _ = collector(tmp_path, "c", ids[200:], rows[200:])
+    collect.merge_sources(b, of_b, collect.sources(a, of_a.campaign))
+    for store in (a, b):
+        merge_stores.merge(store, c, "commute")
+    with pytest.raises(MismatchError, match="count twice"):
+        collect.merge_sources(b, of_b, collect.sources(a, of_a.campaign))
+    assert people(b, of_b) == 300
+    for store in (a, b, c):
+        store.close()
+
+
+def test_a_chain_of_stores_and_tallies_counts_once(tmp_path) -> None:
+    ids, rows = made(commute(), 400)
+    parts = [slice(start, start + 100) for start in range(0, 400, 100)]
+    opened = [collector(tmp_path, n, ids[p], rows[p]) for n, p in zip("abcd", parts, strict=True)]
+    (a, of_a), (b, of_b), (c, of_c), (d, _) = opened
+    merge_stores.merge(a, d, "commute")
+    collect.merge_sources(c, of_c, collect.sources(a, of_a.campaign))
+    merge_stores.merge(b, a, "commute")  # now those of a and d count in b's tally
+    collect.merge_sources(c, of_c, collect.sources(b, of_b.campaign))
+    assert collect.total(c, of_c.campaign) == of_c.campaign.tally(rows)
+    for store, _ in opened:
+        store.close()

@@ -11,7 +11,7 @@ together; when `commit` returns, all of it is on the disk.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -164,8 +164,30 @@ def sources(store: Store, campaign: Campaign) -> Sources:
     for merged in known:
         if merged.n != ABSORBED:
             found.update(Sources.from_bytes(merged.tallies, campaign).parts)
-    absorbed = frozenset(merged.source for merged in known if merged.n == ABSORBED)
-    return Sources(campaign, found, absorbed)
+    return Sources(campaign, found, absorbed(known, campaign))
+
+
+def absorbed(known: Sequence[Merged], campaign: Campaign) -> dict[str, str]:
+    """Return the collectors whose reports were merged one by one, and in whose tally they count."""
+    found = {}
+    for merged in known:
+        if merged.n == ABSORBED:
+            (found[merged.source],) = Sources.from_bytes(merged.tallies, campaign).parts
+    return found
+
+
+def require_one_holder(ours: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+    """Refuse reports that are counted already, in the tally of another collector.
+
+    Unless that collector was merged one by one itself, by the same one.
+    """
+    for source, holder in theirs.items():
+        known = ours.get(source, holder)
+        if known != holder and theirs.get(known) != holder:
+            raise MismatchError(
+                f"the reports of collector {source} are counted already, in the tally of "
+                f"{known}: they would count twice"
+            )
 
 
 def total(store: Store, campaign: Campaign) -> tuple[Tally, ...]:
@@ -262,7 +284,9 @@ def merge_sources(store: Store, served: Served, other: Sources) -> int:
             "that collector has merged the reports of this one: they would count twice"
         )
     with store.transaction():
-        known = {merged.source: merged.n for merged in store.merged(served.key)}
+        merged_here = store.merged(served.key)
+        known = {merged.source: merged.n for merged in merged_here}
+        require_one_holder(absorbed(merged_here, served.campaign), other.absorbed)
         for source, tallies in other.parts.items():
             n = served.campaign.people(tallies)
             if source == mine or n == known.get(source):
@@ -277,15 +301,15 @@ def merge_sources(store: Store, served: Served, other: Sources) -> int:
             only = Sources(served.campaign, {source: tallies})
             store.set_merged(served.key, Merged(source, n, only.to_bytes()))
             news += 1
-        for source in other.absorbed:
-            absorb(store, served.key, source, served.campaign)
+        for source, holder in other.absorbed.items():
+            absorb(store, served.key, source, holder, served.campaign)
         _check_sum(store, served.campaign)
     return news
 
 
-def absorb(store: Store, key: int, source: str, campaign: Campaign) -> None:
-    """Note that a collector's reports are counted here: its tallies no more count."""
-    nobody = Sources(campaign, {source: campaign.empty()})
+def absorb(store: Store, key: int, source: str, holder: str, campaign: Campaign) -> None:
+    """Note in whose tally a collector's reports are counted: its own tallies no more count."""
+    nobody = Sources(campaign, {holder: campaign.empty()})
     store.set_merged(key, Merged(source, ABSORBED, nobody.to_bytes()))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from murmuration import campaign_document
 from murmuration.campaign import Campaign, Rows
-from murmuration.collect import ABSORBED, absorb, served, sources
+from murmuration.collect import absorb, absorbed, require_one_holder, served, sources
 from murmuration.contract import Tally
 from murmuration.errors import FormatError, MismatchError
 from murmuration.law import Ints
@@ -153,18 +153,19 @@ def _minus(tallies: tuple[Tally, ...], counted: tuple[Tally, ...]) -> tuple[Tall
 def _merge_tallies(into: Store, other: Store, campaign: Campaign, key: int) -> int:
     """Take over what other collectors had sent there; forget sums of what is counted here now."""
     mine, theirs, news = into.collector_name(), other.collector_name(), 0
-    known = {merged.source: merged.n for merged in into.merged(key)}
-    for source, tallies in sources(other, campaign).parts.items():
+    merged_here, found = into.merged(key), sources(other, campaign)
+    known = {merged.source: merged.n for merged in merged_here}
+    # What was counted in the other store's tally is counted in this one's from now on.
+    taken = {s: mine if holder == theirs else holder for s, holder in found.absorbed.items()}
+    taken |= {theirs: mine}
+    require_one_holder({**absorbed(merged_here, campaign), mine: mine}, taken)
+    taken.pop(mine, None)
+    for source, tallies in found.parts.items():
         n = campaign.people(tallies)
         if source not in (mine, theirs) and n > known.get(source, 0):
             only = Sources(campaign, {source: tallies})
             into.set_merged(key, Merged(source, n, only.to_bytes()))
             news += 1
-    absorbed = {
-        merged.source
-        for merged in other.merged(other.key_of(campaign.digest) or 0)
-        if merged.n == ABSORBED
-    }
-    for source in ({theirs} | absorbed) - {mine}:
-        absorb(into, key, source, campaign)
+    for source, holder in taken.items():
+        absorb(into, key, source, holder, campaign)
     return news

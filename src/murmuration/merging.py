@@ -12,7 +12,7 @@ import re
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from murmuration.campaign import Campaign
@@ -32,8 +32,8 @@ class Sources:
 
     campaign: Campaign
     parts: Mapping[str, tuple[Tally, ...]]
-    absorbed: frozenset[str] = frozenset()
-    """Collectors whose reports were merged one by one into these: their tallies count no more."""
+    absorbed: Mapping[str, str] = field(default_factory=dict)
+    """Collectors whose reports were merged one by one, and by whom: in whose tally they count."""
 
     def total(self) -> tuple[Tally, ...]:
         """Add up all collectors' tallies, cell by cell."""
@@ -49,7 +49,7 @@ class Sources:
         head = {
             "campaign": self.campaign.name,
             "digest": self.campaign.digest,
-            "absorbed": sorted(self.absorbed),
+            "absorbed": dict(sorted(self.absorbed.items())),
             "sources": {source: [len(data) for data in parts] for source, parts in packed.items()},
         }
         text = json.dumps(head, sort_keys=True).encode()
@@ -64,10 +64,11 @@ class Sources:
             raise MismatchError("these are tallies of another campaign, or of another version")
         try:
             lengths = {str(s): [int(n) for n in sizes] for s, sizes in head["sources"].items()}
-            absorbed = frozenset(map(str, head["absorbed"]))
+            absorbed = {str(s): str(holder) for s, holder in dict(head["absorbed"]).items()}
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             raise FormatError("the head of these tallies cannot be read") from None
-        if not all(map(SOURCE.fullmatch, absorbed)) or absorbed & set(lengths):
+        named = all(map(SOURCE.fullmatch, [*absorbed, *absorbed.values()]))
+        if not named or absorbed.keys() & lengths.keys():
             raise FormatError("the head of these tallies cannot be read")
         parts = {}
         for source, sizes in lengths.items():

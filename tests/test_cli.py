@@ -143,7 +143,7 @@ def test_demo_leaves_the_collector_running(tmp_path) -> None:
             with urllib.request.urlopen(url, timeout=30) as answer:
                 assert json.load(answer)["campaign"] == "commute"
         finally:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)
             process.stdout.read()
         assert process.wait(30) == 0
     with pytest.raises(urllib.error.URLError, match="refused"):

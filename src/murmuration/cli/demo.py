@@ -156,7 +156,7 @@ def _collector(folder: Path, port: int) -> Iterator[Running]:
     try:
         yield Running(process, port, _token(process, port))
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         process.wait()
 
 
@@ -265,6 +265,7 @@ def _account(sent: Sent, status: Mapping[str, Any]) -> None:
 
 def _wait(running: Running, folder: Path) -> None:
     """Leave the collector running until somebody ends it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the collector ends too
     console.print(
         f"\nThe collector goes on at {running.url} (Ctrl-C ends it).\n"
         f"  curl -H 'authorization: Bearer {running.token}' {running.url}/estimates\n"

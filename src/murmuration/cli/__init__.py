@@ -84,6 +84,8 @@ def main() -> None:
     3 when the machine is in the way (a full disk, a file that cannot be read); 1 is kept for an
     audit that fails, that of a campaign file too.
     """
+    # A shell lets its background jobs ignore SIGINT; whoever sends it to one of ours means it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app()
     except MurmurationError as problem:

@@ -15,10 +15,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from murmuration.server.access import new_token
+from murmuration.store import open_store
 
 MURMUR = (sys.executable, "-c", "from murmuration.cli import main; main()")
 START_SECONDS = 60.0
@@ -82,11 +85,11 @@ def running_collector(folder: Path, campaign_toml: str, **options: str) -> Itera
         try:
             base = f"http://127.0.0.1:{port}"
             _wait_for(f"{base}/ready", process, output)
-            text = output.read_text(encoding="utf-8")
-            token = re.search(r"shown this once: (\S+)", text)
+            with closing(open_store(store)) as opened:
+                token = new_token(opened, "admin")
             name = re.search(r"^name = \"(.+)\"", campaign_toml, re.M)
             assert name is not None
-            yield Running(base, name[1], store, token[1] if token else "", process)
+            yield Running(base, name[1], store, token, process)
         finally:
             process.terminate()
             process.wait(30)

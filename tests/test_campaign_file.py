@@ -465,7 +465,7 @@ def test_a_campaign_end_to_end(text: str) -> None:
     assert rows.shape == (PEOPLE, campaign.row_bytes)
     assert campaign.valid(rows).all()
     tallies = campaign.tally(rows)
-    assert campaign.people(tallies) == PEOPLE
+    assert campaign.reports(tallies) == PEOPLE
     figures = campaign.read(tallies, cohort=1)
     for figure in figures:
         if figure.stderr is not None:

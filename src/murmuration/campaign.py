@@ -51,6 +51,7 @@ WIRE = 1
 """The version of the report format, on every report."""
 STRATEGIES = ("sample", "split", "together")
 MOST_CELLS = 1 << 16
+MOST_ATTRIBUTES = 1000
 LEAST_COHORT, COHORT = 100, 1000
 
 Rows = NDArray[np.uint8]
@@ -93,6 +94,15 @@ class Terms:
     upload: str = "open"
     """"open", or "token": devices need one."""
 
+    def __post_init__(self) -> None:
+        zones = all(m is None or m.tzinfo is not None for m in (self.opens, self.closes))
+        sane = self.cohort >= LEAST_COHORT and 1 <= self.people < 1 << 40
+        if not zones or not sane or self.upload not in ("open", "token"):
+            raise ParameterError(
+                f"a campaign's times have a zone, its cohort is {LEAST_COHORT} or more, people 1 "
+                'or more, and uploads are "open" or by "token"'
+            )
+
     def accepts(self, now: datetime) -> bool:
         """Whether reports are accepted at that time."""
         started = self.opens is None or self.opens <= now
@@ -124,6 +134,10 @@ class Campaign:
             raise ParameterError(f"a strategy is {', '.join(STRATEGIES)}; got {self.strategy!r}")
         together = self.strategy == "together"
         expected = 1 if together else len(self.questions) * len(self.levels or " ")
+        if not 0 < len(self.questions) <= MOST_ATTRIBUTES:
+            raise ParameterError(f"there are 1 to {MOST_ATTRIBUTES:,} attributes")
+        if len({question.name for question in self.questions}) != len(self.questions):
+            raise ParameterError("two attributes have one name")
         if len(self.cells) != expected or not 0 < len(self.cells) <= MOST_CELLS:
             raise ParameterError(f"this campaign has {expected} cells; got {len(self.cells)}")
         if not 1 <= self.sample <= len(self.questions):
@@ -240,11 +254,23 @@ class Campaign:
             else Cell(c.attributes, c.level, admission.admit(c.mechanism))
             for c in self.cells
         )
-        if self.accept_loss is None:
+        if self.accept_loss is not None:  # what was accepted is about single laws, not about this
+            self._require_budgets()
+        else:
             self._require_kept(self.loss(), self.epsilon)
             for level, factor in enumerate(self.levels.factors if self.levels else ()):
                 self._require_kept(self.loss(level), self.epsilon * factor)
         return replace(self, cells=cells)
+
+    def _require_budgets(self) -> None:
+        """Refuse laws whose budgets, kept or not, come to more than epsilon."""
+        one_each = range(1 if self.strategy == "together" else len(self.questions))
+        worst = [max(self.cells[c].mechanism.budget for c in self.cells_of(q)) for q in one_each]
+        asked = sorted(map(Fraction, worst), reverse=True)
+        if sum(asked[: len(self.slots)]) > Fraction(self.epsilon):
+            raise PromiseError(
+                f"{self.name}: the budgets of a report's entries come to more than {self.epsilon!r}"
+            )
 
     def _require_kept(self, loss: Loss, promised: float) -> None:
         if loss.ratio is None or not within(loss.ratio, promised):
@@ -291,14 +317,20 @@ class Campaign:
 
     # --- device ----------------------------------------------------------------------------------
 
-    def encode(self, answers: Mapping[str, Any]) -> list[NDArray[np.generic]]:
-        """Return one column an attribute from answers by name; refuse what is missing."""
+    def encode(
+        self, answers: Mapping[str, Any], never_silent: bool = False
+    ) -> list[NDArray[np.generic]]:
+        """Return one column an attribute from answers by name; refuse what is missing.
+
+        `never_silent`: answers that a question would refuse count by its other rule.
+        """
         names = [question.name for question in self.questions]
         if missing := [name for name in names if name not in answers]:
             raise InputError(f"no answer for {', '.join(missing)}. Nothing was sent.")
         if unknown := [name for name in answers if name not in names]:
             raise InputError(f"nobody asks for {', '.join(map(str, unknown))}. Nothing was sent.")
-        columns = [question.encode(answers[question.name]) for question in self.questions]
+        asked = [q.never_silent() if never_silent else q for q in self.questions]
+        columns = [question.encode(answers[question.name]) for question in asked]
         if len({len(column) for column in columns}) != 1:
             raise InputError("all columns must be of one length, a row a person")
         return columns
@@ -428,9 +460,13 @@ class Campaign:
 
     # --- analyst ---------------------------------------------------------------------------------
 
-    def people(self, tallies: Sequence[Tally]) -> int:
-        """Return how many people these tallies are about."""
+    def reports(self, tallies: Sequence[Tally]) -> int:
+        """Return how many reports these tallies count."""
         return sum(tally.n for tally in tallies) // len(self.slots)
+
+    def people(self, tallies: Sequence[Tally]) -> int:
+        """Return how many people sent them; where a person sends several, at least how many."""
+        return -(-self.reports(tallies) // self.rounds)
 
     def parts(self, tallies: Sequence[Tally], about: str = "participants") -> list[Part | None]:
         """ANALYST. Return each attribute's estimate in its mechanism's domain; None for nobody."""
@@ -439,7 +475,7 @@ class Campaign:
             raise MismatchError("these tallies are not this campaign's, one for each cell")
         if self.strategy == "together":
             return self._together(tallies[0], about)
-        everybody = self.people(tallies)
+        everybody = self.reports(tallies)
         found: list[Part | None] = []
         for attribute in range(len(self.questions)):
             own = [tallies[cell] for cell in self.cells_of(attribute)]
@@ -490,9 +526,13 @@ class Campaign:
                 for x in (0.0, 1.0)  # between them the ratio is between theirs
             ]
             factor = 1 + (self.rounds - 1) * max(ratios)
-        note = f"up to {self.rounds} reports a person: the error allows for it"
-        wider = part.stderr * math.sqrt(factor)
-        return replace(part, stderr=wider, note="; ".join(filter(None, [part.note, note])))
+        note = f"up to {self.rounds} reports a person: error and epsilon allow for all of them"
+        return replace(
+            part,
+            stderr=part.stderr * math.sqrt(factor),
+            epsilon=max(law.permanent for law in laws if isinstance(law, Memoised)),
+            note="; ".join(filter(None, [part.note, note])),
+        )
 
     def read(
         self,

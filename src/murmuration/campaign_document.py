@@ -93,6 +93,8 @@ def read(data: bytes) -> Campaign:
         raise FormatError(f"the campaign cannot be used: {problem}") from None
     except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as problem:
         raise FormatError(f"the campaign cannot be read: {problem}") from None
+    if campaign.name != document.campaign:
+        raise FormatError("the campaign has two names: one outside, and one in its collection")
     if campaign.digest != document.digest:
         raise FormatError("the campaign's digest is not that of its text: it was changed")
     return campaign

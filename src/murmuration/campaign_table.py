@@ -19,7 +19,14 @@ import msgspec
 from murmuration import allocate
 from murmuration.audit import admission
 from murmuration.auto import mechanism as named
-from murmuration.campaign import COHORT, LEAST_COHORT, Campaign, Cell, Terms
+from murmuration.campaign import (
+    COHORT,
+    LEAST_COHORT,
+    MOST_ATTRIBUTES,
+    Campaign,
+    Cell,
+    Terms,
+)
 from murmuration.contract import Mechanism, checked_epsilon
 from murmuration.errors import MurmurationError, ParameterError, PromiseError
 from murmuration.frequency import FrequencyMechanism
@@ -36,7 +43,6 @@ from murmuration.tuples import TupleMechanism
 SPLITS = {"split": allocate.equal, "split-optimal": allocate.optimal}
 UPLOADS = ("open", "token")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-MOST_ATTRIBUTES = 1000
 GIVEN = ("epsilon", "k", "edges", "semantics")
 """Parameters of mechanisms that have a key of their own in the file."""
 
@@ -190,7 +196,7 @@ def _suspect(table: AttributeTable) -> str:
         fits = low is not None and high is not None and low < high
         wrong = ["low"] * (not fits) + ["labels"] * bool(table.labels)
         wrong = ["high"] if low is not None and high is None else wrong
-    known = table.outside in (None, "clamp", "refuse", *table.labels)
+    known = table.outside in (None, "clamp", "spread", "refuse", *table.labels)
     fallback = "bins" if known and not wrong else "outside"
     return (wrong or [fallback])[0]
 

@@ -288,7 +288,7 @@ def merge_sources(store: Store, served: Served, other: Sources) -> int:
         known = {merged.source: merged.n for merged in merged_here}
         require_one_holder(absorbed(merged_here, served.campaign), other.absorbed)
         for source, tallies in other.parts.items():
-            n = served.campaign.people(tallies)
+            n = served.campaign.reports(tallies)
             if source == mine or n == known.get(source):
                 continue
             if known.get(source) == ABSORBED:

@@ -114,7 +114,7 @@ def _merge_reports(
         joined.known += int((~fresh).sum()) + int((~unread).sum())
         if advance is not None:
             advance(len(ids))
-    if campaign.people(left) != scrubbed_new + scrubbed_known:
+    if campaign.reports(left) != scrubbed_new + scrubbed_known:
         raise FormatError(f"{campaign.name}: the other store's reports and tallies do not agree")
     if scrubbed_new and scrubbed_known:
         raise MismatchError(
@@ -161,7 +161,7 @@ def _merge_tallies(into: Store, other: Store, campaign: Campaign, key: int) -> i
     require_one_holder({**absorbed(merged_here, campaign), mine: mine}, taken)
     taken.pop(mine, None)
     for source, tallies in found.parts.items():
-        n = campaign.people(tallies)
+        n = campaign.reports(tallies)
         if source not in (mine, theirs) and n > known.get(source, 0):
             only = Sources(campaign, {source: tallies})
             into.set_merged(key, Merged(source, n, only.to_bytes()))

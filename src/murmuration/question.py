@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,12 @@ from murmuration.contract import Tally
 from murmuration.distribution import checked_bins
 from murmuration.errors import InputError, ParameterError
 from murmuration.estimate import Estimate, FrequencyEstimate
-from murmuration.law import Floats
+from murmuration.law import Floats, uniform
 from murmuration.numeric import NumericMechanism
+from murmuration.randomness import system_rng
 
 KINDS = ("number", "category", "distribution", "graded")
-CLAMP, REFUSE = "clamp", "refuse"
+CLAMP, SPREAD, REFUSE = "clamp", "spread", "refuse"
 MOST_LABELS = 1 << 15
 
 Part = Estimate | FrequencyEstimate
@@ -67,9 +68,11 @@ class Question:
     unit: str = ""
     labels: tuple[str, ...] = ()
     outside: str = ""
-    """For numbers "clamp" or "refuse"; for a category "refuse", or the label for the rest.
+    """For numbers "clamp" or "refuse"; for a category the label for the rest, "spread" (a label
+    drawn by chance) or "refuse".
 
-    Left out, it is "clamp" for numbers and "refuse" for a category.
+    Left out, it is "clamp" or "spread". Whoever is refused is silent, and silence can be seen: it
+    tells that the answer is outside, and no epsilon covers it.
     """
     bins: int = 64
 
@@ -77,7 +80,7 @@ class Question:
         if self.kind not in KINDS:
             raise ParameterError(f"kind is one of {', '.join(KINDS)}; got {self.kind!r}")
         if not self.outside:
-            object.__setattr__(self, "outside", REFUSE if self.kind == "category" else CLAMP)
+            object.__setattr__(self, "outside", SPREAD if self.kind == "category" else CLAMP)
         if self.kind == "category":
             self._check_labels()
         else:
@@ -101,9 +104,10 @@ class Question:
             raise ParameterError(f"{self.name}: a category has 2 or more labels, all different")
         if self.low is not None or self.high is not None:
             raise ParameterError(f"{self.name}: a category has labels, not a range")
-        if self.outside not in (REFUSE, *self.labels):
+        if self.outside not in (SPREAD, REFUSE, *self.labels):
             raise ParameterError(
-                f"{self.name}: outside is {REFUSE!r}, or the label that stands for all others"
+                f"{self.name}: outside is {SPREAD!r}, {REFUSE!r}, or the label that stands for all "
+                "others"
             )
 
     @property
@@ -119,6 +123,16 @@ class Question:
         return self.low, self.high
 
     # --- device ---
+
+    def never_silent(self) -> Question:
+        """Return the same question with an answer for every value, whatever the rule was.
+
+        >>> Question("age", low=18, high=98, outside="refuse").never_silent().outside
+        'clamp'
+        """
+        if self.outside != REFUSE:
+            return self
+        return replace(self, outside=SPREAD if self.kind == "category" else CLAMP)
 
     def encode(self, values: Any) -> NDArray[np.generic]:
         """Return items, or numbers in [-1, 1]; refuse what has no answer, without repeating it."""
@@ -144,7 +158,7 @@ class Question:
         [True, False, False, False, True]
         """
         if self.kind == "category":
-            known = None if self.outside in self.labels else set(self.labels)
+            known = set(self.labels) if self.outside == REFUSE else None
             return np.array(
                 [not _is_missing(v) and (known is None or str(v) in known) for v in values],
                 dtype=bool,
@@ -161,6 +175,8 @@ class Question:
         places = {label: place for place, label in enumerate(self.labels)}
         rest = places.get(self.outside, -1)
         found = np.array([places.get(str(value), rest) for value in given], dtype=np.int64)
+        if self.outside == SPREAD and (found < 0).any():
+            found[found < 0] = uniform(system_rng(), int((found < 0).sum()), len(self.labels))
         if (found < 0).any():
             raise InputError(
                 f"{self.name} is one of {len(self.labels)} labels; "

@@ -16,7 +16,7 @@ from murmuration.campaign import Campaign
 from murmuration.campaign_review import Asked, Law, Review, review
 from murmuration.cli.output import console, emit_json, errors
 from murmuration.errors import CampaignError, ParameterError, PromiseError
-from murmuration.question import CLAMP, REFUSE, Question
+from murmuration.question import CLAMP, REFUSE, SPREAD, Question
 from murmuration.report import ID_BYTES
 
 MOST_SHOWN = 12
@@ -179,15 +179,19 @@ def _questions(found: Review) -> Table:
     return table
 
 
+SILENT = "not sent (such devices are silent, which can be seen)"
+
+
 def answer_of(question: Question) -> str:
     """Say what an answer is, and what becomes of one that does not fit."""
     if question.kind == "category":
         shown = ", ".join(question.labels[:4]) + (", ..." if len(question.labels) > 4 else "")
-        rest = "refused" if question.outside == REFUSE else f"counted as {question.outside}"
+        rules = {REFUSE: SILENT, SPREAD: "counted as one of these, by chance"}
+        rest = rules.get(question.outside, f"counted as {question.outside}")
         return f"one of {len(question.labels)} labels ({shown}); others {rest}"
     low, high = question.range
     unit = f" {question.unit}" if question.unit else ""
-    beyond = "set to the nearer end" if question.outside == CLAMP else "refused"
+    beyond = "set to the nearer end" if question.outside == CLAMP else SILENT
     return f"{low:g} to {high:g}{unit}; beyond: {beyond}"
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +32,8 @@ from murmuration.cli.output import console, emit_json, errors, progress_bar
 from murmuration.device.fleet import Sent, send_all
 from murmuration.errors import MurmurationError, ParameterError
 from murmuration.randomness import system_rng
+from murmuration.server.access import new_token
+from murmuration.store import open_store
 
 CAMPAIGN = """\
 # A campaign as an engineer writes it: `murmur check` explains it, `murmur serve` collects it.
@@ -69,7 +70,7 @@ Values = dict[str, NDArray[Any]]
 class Running:
     """A collector that answers."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     port: int
     token: str
 
@@ -150,11 +151,14 @@ def _collector(folder: Path, port: int) -> Iterator[Running]:
     for old in folder.glob("demo.db*"):
         old.unlink()
     port = port if port and _is_free(port) else _free_port()
+    with closing(open_store(folder / "demo.db")) as store:
+        token = new_token(store, "admin")
     command = [sys.executable, "-m", "murmuration.cli", "serve", str(folder / "campaign.toml")]
     command += ["--store", str(folder / "demo.db"), "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603
     try:
-        yield Running(process, port, _token(process, port))
+        _wait_for(process, port)
+        yield Running(process, port, token)
     finally:
         process.terminate()
         process.wait()
@@ -176,18 +180,13 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _token(process: subprocess.Popen[str], port: int) -> str:
-    """Read the token that the collector hands out once, and wait until it answers."""
-    token = ""
-    for line in process.stdout or ():
-        if found := re.search(r"murmur_[\w-]+", line):
-            token = found[0]
-            break
+def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until the collector answers."""
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and process.poll() is None:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return token
+                return
         time.sleep(0.05)
     raise MurmurationError("the collector did not start; see its message above")
 

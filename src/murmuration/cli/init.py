@@ -16,7 +16,8 @@ from typing import Annotated, Any
 import typer
 
 from murmuration import campaign_file
-from murmuration.campaign_table import MOST_ATTRIBUTES, NAME
+from murmuration.campaign import MOST_ATTRIBUTES
+from murmuration.campaign_table import NAME
 from murmuration.cli.output import console
 from murmuration.contract import MAX_EPSILON, MIN_EPSILON
 from murmuration.errors import MurmurationError, ParameterError
@@ -305,7 +306,7 @@ def _attribute(one: Draft, explained: bool) -> str:
             )
         labels = ", ".join(map(_quoted, one.labels))
         lines += ['kind = "category"', f"labels = [{labels}]"]
-        lines.append('outside = "refuse"  # or the label that stands for all other answers')
+        lines.append('outside = "spread"  # other answers count as one by chance; or a label')
     else:
         if one.note:
             lines += [
@@ -314,7 +315,7 @@ def _attribute(one: Draft, explained: bool) -> str:
             ]
         lines += [f"low = {_plain(one.low)}", f"high = {_plain(one.high)}"]
         lines.append(f"unit = {_quoted(one.unit)}")
-        lines.append('outside = "clamp"  # values beyond count as the nearer end; or "refuse"')
+        lines.append('outside = "clamp"  # values beyond count as the nearer end')
     return "\n".join([*lines, *(_MORE if explained else [])]) + "\n"
 
 

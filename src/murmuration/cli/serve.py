@@ -79,9 +79,13 @@ def _introduce(campaign: Campaign, url: str) -> None:
 
 
 def _hand_out(store: Store) -> None:
-    """Print an admin's token, once, when the store has no token yet."""
+    """Print an admin's token, once, when the store has no token yet; never into a log."""
     from murmuration.server.workers import first_token
 
+    if store.tokens():
+        return
+    if not console.is_terminal:
+        console.print("  nobody can read yet: murmur token add STORE --role admin", highlight=False)
+        return
     token = first_token(store)
-    if token is not None:
-        console.print(f"  admin token, shown this once: {token}", highlight=False, soft_wrap=True)
+    console.print(f"  admin token, shown this once: {token}", highlight=False, soft_wrap=True)

@@ -55,7 +55,13 @@ from murmuration.device.sending import (
     outcomes,
     reason,
 )
-from murmuration.errors import InputError, MismatchError, ParameterError, SendError
+from murmuration.errors import (
+    InputError,
+    MismatchError,
+    ParameterError,
+    PromiseError,
+    SendError,
+)
 from murmuration.mechanisms.memoised import Memoised
 from murmuration.randomness import system_rng
 
@@ -111,6 +117,11 @@ class Client:
     later. A repeated one (`Campaign.repeated`) is answered once a round, and no more often than
     the campaign says, by the permanent answer for the value with fresh noise on it.
 
+    The operator's word is not the person's: a campaign whose laws break their promise needs
+    `accept_loss`, its own words, here too; and where the campaign says that answers outside a range
+    or a list are refused, the device sends the nearer end, or a label by chance, all the same
+    (unless `may_be_silent`), as silence would tell that the answer is outside.
+
     Permanent answers hide the value, for as many rounds as there are; they do not hide *when* it
     changed. The limit counts values, so a device that must not spend more stays silent, and that
     can be seen too: give the campaign's limit room for the values that a person really has.
@@ -127,13 +138,26 @@ class Client:
         send_to: str | None = None,
         allow_plain_http: bool = False,
         patience: Patience | None = None,
+        accept_loss: str | None = None,
+        may_be_silent: bool = False,
     ) -> None:
         self.campaign, found = load(source, allow_plain_http)
+        self._require_consent(accept_loss)
+        self._may_be_silent = may_be_silent
         self.address = Address.parse(send_to, allow_plain_http) if send_to else found
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, lifetime)
         if isinstance(ledger, Ledger) and lifetime is not None:
             Ledger(ledger.path, lifetime)  # lowers the limit if it is lower
         self._token, self._level, self._patience = token, level, patience or Patience()
+
+    def _require_consent(self, accept_loss: str | None) -> None:
+        """Refuse laws that break their promise, unless the person's side says so too."""
+        words = self.campaign.accept_loss
+        if words is not None and words != accept_loss:
+            raise PromiseError(
+                f"{self.campaign.name} costs more than it promises: {words}. Whoever agrees to "
+                "that says accept_loss with these words, and sets a lifetime that allows it."
+            )
 
     def __repr__(self) -> str:
         return f"Client({self.campaign.name!r}, {self.ledger!r})"
@@ -277,7 +301,9 @@ class Client:
     def _encoded(self, answers: Mapping[str, Any]) -> list[NDArray[np.generic]]:
         if missing := [str(name) for name, value in answers.items() if value is None]:
             raise InputError(f"no answer for {', '.join(missing)}. Nothing was sent.")
-        return self.campaign.encode({name: [value] for name, value in answers.items()})
+        return self.campaign.encode(
+            {name: [value] for name, value in answers.items()}, not self._may_be_silent
+        )
 
     def _levels(self, level: Level | None) -> list[list[str]] | None:
         """Return the level of each attribute, as `Campaign.privatize` takes them."""

@@ -323,6 +323,28 @@ def test_status_of_a_store(murmur, tmp_path) -> None:
     assert "leave --json out" in murmur("status", "a.db", "--json", "--watch", code=2)
 
 
+def test_other_questions_are_other_reports(murmur, tmp_path) -> None:
+    fill(tmp_path / "a.db", SPLIT, crowd(SPLIT, 600, 1))
+    other = SPLIT.replace("98", "99")
+    fill(tmp_path / "a.db", other, crowd(other, 20, 2))
+    text = " ".join(murmur("status", "a.db").split())
+    assert "not in the estimates │ 600" in text
+    assert "since the questions or their laws" in murmur("estimate", "a.db", code=2)
+
+
+def test_serving_that_cannot_be_leaves_nothing_behind(murmur, tmp_path) -> None:
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN, encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        text = murmur("serve", "campaign.toml", "--port", port, code=2)
+        assert "already in use; choose another with --port" in text
+        assert "token" not in text
+    assert "writer" in murmur("serve", "campaign.toml", "--workers", "2", code=2)
+    pems = ("--certificate", "no.pem", "--key", "no.pem")
+    assert "there is no file no.pem" in murmur("serve", "campaign.toml", *pems, code=2)
+    assert not list(tmp_path.glob("*.db"))
+
+
 @pytest.mark.parametrize("command", ["estimate", "status"])
 def test_sources_that_are_none(murmur, tmp_path, command: str) -> None:
     fill(tmp_path / "a.db", CAMPAIGN)

@@ -225,8 +225,9 @@ def estimates(
     campaign = served.campaign
     found = campaign.read(tallies, about, level)
     if not found:
+        since = " since the questions or their laws were changed" if served.older else ""
         raise CohortError(
-            f"too few people have answered: nothing is shown about fewer than "
+            f"too few people have answered{since}: nothing is shown about fewer than "
             f"{campaign.terms.cohort:,}"
         )
     people = campaign.people(tallies)

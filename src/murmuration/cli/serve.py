@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,45 +38,60 @@ def serve(
 
     Listens on this machine only, unless told otherwise. Ctrl-C ends it after writing what arrived.
     """
-    run, address_of = _server()
+    workers_of, address_of = _server()
     campaigns = [campaign_file.load(path) for path in files]
     names = [campaign.name for campaign in campaigns]
     if len(set(names)) != len(names):
         raise ParameterError("two of these campaigns have the same name")
     where = store or str(files[0].with_name(f"{names[0]}.db"))
     address = address_of(host, port, certificate, key, plain_http)
-    address.check()
-    opened = open_store(where)
-    try:
+    workers_of.check(where, address, workers)
+    workers_of.listening(address).close()  # before a store is made and a token is shown
+    with closing(open_store(where)) as opened:
         for campaign in campaigns:
             _introduce(campaign, address.url)
+            _compare(opened, campaign)
         _hand_out(opened)
-    finally:
-        opened.close()
-    run(campaigns, where, address, workers)
+    if not where.startswith("postgres"):  # such an address may hold a password
+        _say(f"  store {where}; Ctrl-C ends the collector")
+    workers_of.run(campaigns, where, address, workers)
 
 
 def _server() -> tuple[Any, Any]:
     """Import the server, or say how to install it."""
     try:
+        from murmuration.server import workers
         from murmuration.server.run import Address
-        from murmuration.server.workers import run
     except ModuleNotFoundError as problem:
         raise ParameterError(
             f"the collector needs {problem.name}: pip install 'murmuration[server]'"
         ) from None
-    return run, Address
+    return workers, Address
 
 
 def _introduce(campaign: Campaign, url: str) -> None:
     loss = campaign.loss()
-    console.print(
+    _say(
         f"[bold]{campaign.name}[/]: {url}/v1/campaigns/{campaign.name}\n"
         f"  a report costs {loss.epsilon:.6g} of {campaign.epsilon:g} (exact); "
-        f"digest {campaign.digest[:16]}",
-        highlight=False,
-        soft_wrap=True,
+        f"digest {campaign.digest[:16]}"
     )
+
+
+def _compare(store: Store, campaign: Campaign) -> None:
+    """Say what becomes of the reports that answered other questions."""
+    others = store.digests(campaign.name) - {campaign.digest}
+    keys = [key for key in map(store.key_of, others) if key is not None]
+    if reports := sum(map(store.report_count, keys)):
+        _say(
+            f"  [yellow]{reports:,} reports to other questions or laws[/] stay in the store, but "
+            "are not in these estimates (the file they came from brings them back); a device that "
+            "has answered is asked again only as far as `lifetime` allows"
+        )
+
+
+def _say(text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True)
 
 
 def _hand_out(store: Store) -> None:
@@ -85,7 +101,7 @@ def _hand_out(store: Store) -> None:
     if store.tokens():
         return
     if not console.is_terminal:
-        console.print("  nobody can read yet: murmur token add STORE --role admin", highlight=False)
+        _say("  nobody can read yet: murmur token add STORE --role admin")
         return
     token = first_token(store)
-    console.print(f"  admin token, shown this once: {token}", highlight=False, soft_wrap=True)
+    _say(f"  admin token, shown this once: {token}")

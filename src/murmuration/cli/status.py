@@ -67,6 +67,9 @@ def shown(found: Status) -> Table:
     books = "they add up" if found.balanced else "[bold red]THEY DO NOT ADD UP[/]"
     table.add_row("these and what was received", books, end_section=True)
     table.add_row("people", f"{found.people:,} of {found.people_expected:,}")
+    earlier = outcomes.get("stored", 0) - found.people
+    if earlier > 0 and not found.merged_collectors:
+        table.add_row("stored for earlier questions, not in the estimates", f"{earlier:,}")
     cohort = found.cohort
     table.add_row("shown from", f"{cohort:,} answers to an attribute on")
     if found.merged_collectors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import multiprocessing
 import os
@@ -45,9 +46,7 @@ def run(
     limits: Limits | None = None,
 ) -> None:
     """Listen until told to stop."""
-    address.check()
-    if workers > 1 and not store.startswith("postgres"):
-        raise ParameterError("several workers need PostgreSQL: a SQLite file has one writer")
+    check(store, address, workers)
     documents = tuple(publish(campaign) for campaign in campaigns)
     settings = Settings(store, documents, address, limits or Limits())
     listener = listening(address)
@@ -57,6 +56,16 @@ def run(
         _supervise(settings, listener, workers)
 
 
+def check(store: str, address: Address, workers: int = 1) -> None:
+    """Refuse what cannot run."""
+    address.check()
+    if workers > 1 and not store.startswith("postgres"):
+        raise ParameterError("several workers need PostgreSQL: a SQLite file has one writer")
+    for path in (address.certificate, address.key):
+        if path is not None and not path.is_file():
+            raise ParameterError(f"there is no file {path}")
+
+
 def listening(address: Address) -> socket.socket:
     """Bind the address, so that a port in use is found before anything starts."""
     try:
@@ -64,10 +73,17 @@ def listening(address: Address) -> socket.socket:
             address.host, address.port, type=socket.SOCK_STREAM
         )[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(place)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(place)
+        except OSError:
+            listener.close()
+            raise
     except OSError as problem:
-        raise ParameterError(f"cannot listen on {address.host}:{address.port}: {problem}") from None
+        why = problem.strerror or str(problem)
+        hint = "; choose another with --port" if problem.errno == errno.EADDRINUSE else ""
+        where = f"{address.host}:{address.port}"
+        raise ParameterError(f"cannot listen on {where}: {why.lower()}{hint}") from None
     listener.set_inheritable(True)
     return listener
 

@@ -863,6 +863,7 @@ def test_send_plays_many_devices(phones: Running, tmp_path: Path) -> None:
     done = murmur("send", phones.url, data, "--batch", "500", "--json")
     found = json.loads(done.stdout)
     assert (found["stored"], found["skipped"], found["refused"]) == (2003, 4, {})
+    assert found["skipped_by"] == {"phone": 1, "age": 3}
     assert found["reports_per_second"] > 0
     assert "simulation" in done.stderr
     assert CANARY not in done.stdout + done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import islice
@@ -57,19 +58,19 @@ def send(
 ) -> None:
     """Play many devices: each row of a file is randomised and sent as one device's report.
 
-    Rows without an answer are left out and counted. A token is taken from MURMUR_TOKEN. Exits
-    with 3 if nobody answered for some of the reports.
+    Rows with an answer missing, or one that does not fit, are left out and counted. A
+    token is taken from MURMUR_TOKEN. Exits with 3 if nobody answered for some of the reports.
     """
     campaign, found = load(source, plain_http)
     url = to or (str(found) if found else "")
     if not url:
         raise ParameterError("a campaign from a file needs --to, the collector's address")
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
-    sent, skipped = Sent(), 0
+    sent, skipped, why = Sent(), 0, Counter[str]()
     with progress_bar() as bar:
         task = bar.add_task("sending", total=None)
         for chunk in _chunks(data, _wanted(campaign, level_column), limit):
-            answers, levels, left_out = _answered(campaign, chunk, level_column)
+            answers, levels, left_out = _answered(campaign, chunk, level_column, why)
             skipped += left_out
             if not (people := len(next(iter(answers.values())))):
                 continue
@@ -88,7 +89,7 @@ def send(
             )
             if sent.unsent:
                 break
-    _show(campaign, sent, skipped, as_json)
+    _show(campaign, sent, skipped, why, as_json)
     if sent.unsent:
         raise typer.Exit(3)
 
@@ -165,16 +166,22 @@ def _places(path: Path, header: list[str], names: list[str]) -> dict[str, int]:
 
 
 def _answered(
-    campaign: Campaign, chunk: Columns, level_column: str
+    campaign: Campaign, chunk: Columns, level_column: str, why: Counter[str]
 ) -> tuple[dict[str, list[Any]], NDArray[np.int64] | None, int]:
-    """Leave out the rows without an answer; return the rest, their levels, and how many went."""
+    """Leave out the rows without an answer; return the rest, their levels, and how many went.
+
+    `why` counts them by column; a row may be without several.
+    """
     fine = np.ones(len(next(iter(chunk.values()))), dtype=bool)
     for question in campaign.questions:
-        fine &= question.answered(chunk[question.name])
+        fits = question.answered(chunk[question.name])
+        why[question.name] += int((~fits).sum())
+        fine &= fits
     levels = None
     if campaign.levels is not None:
         places = {name: place for place, name in enumerate(campaign.levels.names)}
         picked = np.array([places.get(str(v), -1) for v in chunk[level_column]], dtype=np.int64)
+        why[level_column] += int((picked < 0).sum())
         fine &= picked >= 0
         levels = picked[fine]
     who = np.flatnonzero(fine).tolist()
@@ -188,7 +195,7 @@ def _answered(
 # --- the result ----------------------------------------------------------------------------------
 
 
-def _show(campaign: Campaign, sent: Sent, skipped: int, as_json: bool) -> None:
+def _show(campaign: Campaign, sent: Sent, skipped: int, why: Counter[str], as_json: bool) -> None:
     if as_json:
         emit_json(
             {
@@ -200,6 +207,7 @@ def _show(campaign: Campaign, sent: Sent, skipped: int, as_json: bool) -> None:
                 "refused": sent.refused,
                 "unsent": sent.unsent,
                 "skipped": skipped,
+                "skipped_by": dict(+why),
                 "seconds": sent.seconds,
                 "reports_per_second": sent.rate,
                 "problem": sent.problem,
@@ -216,8 +224,14 @@ def _show(campaign: Campaign, sent: Sent, skipped: int, as_json: bool) -> None:
         table.add_row(f"refused: {reason}", f"{count:,}")
     if sent.unsent:
         table.add_row("nobody answered", f"[red]{sent.unsent:,}[/]")
-    table.add_row("rows without an answer, not sent", f"{skipped:,}")
+    table.add_row("rows left out, not sent", f"{skipped:,}")
     console.print(table)
-    if sent.problem:
-        console.print(sent.problem, highlight=False, markup=False, soft_wrap=True)
+    texts = [sent.problem] if sent.problem else []
+    if sent.unsent:
+        texts.append("Rows after these were not tried. Another run would send all as new devices.")
+    if skipped:
+        columns = ", ".join(f"{name} {count:,}" for name, count in (+why).items())
+        texts.append(f"left out (empty, no number, or none of the labels): {columns}")
+    for text in texts:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
     console.print(f"{sent.rate:,.0f} reports/s", highlight=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -149,7 +150,7 @@ def _print(found: Review) -> None:
     if any(law.pairs for asked in found.asked for law in asked.laws):
         _print_pairs(found)
     _say(f"[bold]What a device may spend[/]: {_spent(found)}")
-    _say(f"[bold]When anything is shown[/]: {_cohort(campaign)}")
+    _say(f"[bold]When anything is shown[/]: {_cohort(found)}")
     _say(f"[bold]Kept[/]: {_kept(campaign)}")
     _print_reasons(found)
     verdict = "[bold green]passed[/]" if found.passed else "[bold red]FAILED[/]"
@@ -167,7 +168,7 @@ def _questions(found: Review) -> Table:
     table.add_column("answer", overflow="fold")
     table.add_column("asked", justify="right", no_wrap=True)
     table.add_column("mechanism", no_wrap=True)
-    table.add_column("expected error", justify="right")
+    table.add_column("standard error", justify="right")
     for asked in found.asked:
         table.add_row(
             escape(asked.question.name),
@@ -231,9 +232,11 @@ def _revealed(found: Review) -> str:
     if not math.isfinite(found.loss):
         return "[bold red]possibly everything[/]: the exact loss is infinite, as the file accepts"
     sure = 1 / (1 + math.exp(-found.loss))
+    digits = max(1, math.ceil(found.loss / math.log(10)) - 2)  # 100% is never reached
     return (
         f"the exact loss of one report is {found.loss:.7g}, promised {found.campaign.epsilon:g}. "
-        f"Whoever reads it and thought two answers equally likely can be {sure:.1%} sure at most."
+        f"Whoever reads it and thought two answers equally likely can be "
+        f"{sure:.{digits}%} sure at most."
     )
 
 
@@ -285,10 +288,13 @@ def _spent(found: Review) -> str:
     return f"{one} a report at most, {campaign.limit:g} over the whole campaign; then it stops"
 
 
-def _cohort(campaign: Campaign) -> str:
+def _cohort(found: Review) -> str:
+    terms = found.campaign.terms
+    few = [one.question.name for one in found.asked if one.share * terms.people < terms.cohort]
+    too_few = f" [bold yellow](too few for {escape(', '.join(few))})[/]" if few else ""
     return (
-        f"an attribute's figures from {campaign.terms.cohort:,} answers to it on, and none before "
-        f"that; {campaign.terms.people:,} people are expected"
+        f"an attribute's figures from {terms.cohort:,} answers to it on, and none before "
+        f"that; {terms.people:,} people are expected{too_few}"
     )
 
 
@@ -301,7 +307,9 @@ def _kept(campaign: Campaign) -> str:
         for word, moment in (("opens", terms.opens), ("closes", terms.closes))
         if moment is not None
     ]
-    return f"{what}; {who}; {', '.join(times) or 'open until it is taken down'}"
+    over = terms.closes is not None and terms.closes <= datetime.now(UTC)
+    past = " [bold yellow](that is over)[/]" if over else ""
+    return f"{what}; {who}; {', '.join(times) or 'open until it is taken down'}{past}"
 
 
 def _print_reasons(found: Review) -> None:

@@ -87,6 +87,7 @@ MISTAKES = {
     "unknown key below": (changed("high = 98", "high = 98\nhi = 9"), 10, "there is no key hi"),
     "key in the wrong place": (FILE + "people = 1000\n", 18, "belongs above the first table"),
     "missing purpose": (changed('purpose = "How people are"\n', ""), 1, "has no purpose"),
+    "one bracket": (changed("[[attributes]]  # 6", "[attributes]"), 6, "in two brackets"),
     "empty purpose": (changed("How people are", " "), 3, "plain words"),
     "missing name": (changed('name = "age"\n', ""), 6, "this attribute has no name"),
     "empty name": (changed('"age"', '" "'), 7, "an attribute has a name"),

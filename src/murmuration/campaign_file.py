@@ -60,6 +60,10 @@ def _unreadable(text: str, problem: str, source: str) -> tuple[str, str, int | N
     last = max(1, len(text.splitlines()))
     line = int(found[1]) if found else last if "end of document" in place else None
     where = f" (column {found[2]})" if found else ""
+    single = re.search(r"^\s*\[attributes\]", text, re.MULTILINE)
+    if single is not None:
+        line = text.count("\n", 0, single.end()) + 1
+        return "an attribute begins with [[attributes]], in two brackets", source, line
     return f"this is no TOML{where}: {message[:1].lower()}{message[1:]}", source, line
 
 

@@ -310,8 +310,9 @@ def _attribute(one: Draft, explained: bool) -> str:
     else:
         if one.note:
             lines += [
-                "# The range must come from public knowledge, NOT from the data: it could show one",
-                "# person's value is. This one was rounded outwards from the data: replace it.",
+                "# The range must come from public knowledge, NOT from the data: it could",
+                "# show what one person's value is. This one was rounded outwards from the data:",
+                "# replace it.",
             ]
         lines += [f"low = {_plain(one.low)}", f"high = {_plain(one.high)}"]
         lines.append(f"unit = {_quoted(one.unit)}")

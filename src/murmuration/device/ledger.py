@@ -152,7 +152,7 @@ class Ledger:
             if _is_lower(kept, limit):
                 raise ParameterError(
                     f"{lifetime!r} is above the lifetime limit; only the person raises it, with "
-                    f"raise_lifetime"
+                    "raise_lifetime (murmur ledger --raise-lifetime)"
                 )
             _set_lifetime(db, limit)
 

@@ -74,7 +74,7 @@ class Address:
         if not secure and not allow_plain_http and not is_loopback(host):
             raise ParameterError(
                 f"{host} is another machine and this is plain HTTP: reports and tokens could be "
-                "read on the way. Use https://, or allow plain HTTP in words."
+                "read on the way. Use https://, or allow it: --plain-http, allow_plain_http=True."
             )
         return cls(secure, host, port or (443 if secure else 80), parts.path.rstrip("/"))
 

@@ -69,7 +69,7 @@ def estimate(
 
 
 def _print(found: Estimates) -> None:
-    title = f"{found.campaign}: {found.people:,} people, intervals at {found.level:.4g}"
+    title = f"{found.campaign}: {found.people:,} people, {100 * found.level:.6g}% intervals"
     table = Table(title=title)
     table.add_column("attribute", overflow="fold")
     table.add_column("", overflow="fold")
@@ -115,7 +115,9 @@ def draw(found: Estimates) -> Any:
     for axes in panels.flat[len(shown) :]:
         axes.set_axis_off()
     more = f" (the first {len(shown)} of {len(groups)})" if len(groups) > len(shown) else ""
-    figure.suptitle(f"{found.campaign}, {found.people:,} people, {found.level:.4g}{more}")
+    figure.suptitle(
+        f"{found.campaign}, {found.people:,} people, {100 * found.level:.6g}% intervals{more}"
+    )
     return figure
 
 
@@ -131,6 +133,7 @@ def _panel(axes: Any, rows: Sequence[Figure]) -> None:
             axes.axvline(row.value, color="black", lw=1)
             axes.axvspan(row.low, row.high, color="black", alpha=0.2)
         axes.set_ylabel("share of people")
+        axes.set_xlabel(exact[0].unit if exact else "")
     elif exact[0].item == "mean":
         axes.errorbar([row.value for row in exact], [0], xerr=half, fmt="o", capsize=4)
         axes.set_yticks([])

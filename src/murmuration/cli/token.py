@@ -86,10 +86,10 @@ def list_tokens(store: StoreArgument, as_json: Json = False) -> None:
     if as_json:
         emit_json([_data(one) for one in found])
         return
-    table = Table("name", "role", "campaign", "made", "ends", "")
+    table = Table("name", "role", "campaign", "made (UTC)", "ends (UTC)", "state")
     for one in found:
         state = "valid" if one.expires > time.time() else "ended"
-        times = _moment(one.created), _moment(one.expires)
+        times = (_moment(when)[:16].replace("T", " ") for when in (one.created, one.expires))
         table.add_row(escape(one.name), one.role, escape(one.campaign) or "all", *times, state)
     console.print(table)
 

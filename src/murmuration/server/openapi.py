@@ -40,12 +40,21 @@ IN_PATHS: dict[str, dict[str, Any]] = {
     "problem": {"type": "string", "enum": list(PROBLEMS)},
 }
 FIELDS: dict[str, dict[str, Any]] = {
-    "digest": {"pattern": "^[0-9a-f]{64}$"},
-    "version": {"const": WIRE},
-    "id": {"pattern": "^[0-9a-fA-F]{32}$"},
-    "entries": {"items": {"type": "array", "items": {"type": "integer", "minimum": 0}}},
+    "digest": {"pattern": "^[0-9a-f]{64}$", "description": "The campaign document's digest."},
+    "version": {"const": WIRE, "description": "Of this format, not of the campaign."},
+    "id": {
+        "pattern": "^[0-9a-fA-F]{32}$",
+        "description": "The time (4 bytes, seconds, big-endian; a hint) and 12 random bytes. "
+        "A report that is sent again has the same id and is counted once.",
+    },
+    "entries": {
+        "items": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+        "description": "For each: the number of a cell (its place in the cells of the document's "
+        "collection), then the octets of that cell's report.",
+    },
 }
 """What a report's fields are, beyond their types: one that is not like that is refused alone."""
+COLLECTION = "JSON as text, because the digest is over these bytes: attributes, cells and laws."
 OCTETS = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 
 
@@ -54,6 +63,7 @@ def described(routes: Sequence[Route]) -> dict[str, Any]:
     types = [report.Report, Described, *(r.answer for r in routes if not isinstance(r.answer, str))]
     schemas, components = msgspec.json.schema_components(types, ref_template=PLACE)
     fields = components["Report"]["properties"]
+    components["Document"]["properties"]["collection"]["description"] = COLLECTION
     components["Report"]["properties"] = {name: {**fields[name], **FIELDS[name]} for name in fields}
     schema_of = dict(zip(map(str, types), schemas, strict=True))
     paths: dict[str, Any] = {}

@@ -227,7 +227,7 @@ def _draft(name: str, values: Sequence[str]) -> Draft:
         return Draft(name, skipped="it is empty")
     different = sorted(set(present))
     numbers = _numbers(present)
-    if numbers is not None and (len(different) > 2 or not _is_code(different)):
+    if numbers is not None and not _is_code(different):
         low, high = nice_range(min(numbers), max(numbers))
         return Draft(name, low, high, note="range")
     if len(different) < 2:
@@ -248,8 +248,8 @@ def _numbers(texts: Sequence[str]) -> list[float] | None:
 
 
 def _is_code(different: Sequence[str]) -> bool:
-    """Whether these two are rather names than amounts, as 0 and 1 are."""
-    return set(different) <= {"0", "1"}
+    """Whether these are rather names than amounts, as 0 and 1 are, and 01234."""
+    return set(different) <= {"0", "1"} or any(re.match(r"0\d", text) for text in different)
 
 
 def nice_range(low: float, high: float) -> tuple[float, float]:

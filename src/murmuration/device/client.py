@@ -99,7 +99,8 @@ def load(source: str | Path, allow_plain_http: bool = False) -> tuple[Campaign, 
         with Link(address) as link:
             answer = link.get()
         if answer.status != 200:
-            raise SendError(f"no campaign from {address}: {reason(answer)}")
+            hint = "; an address ends in /v1/campaigns/NAME" if answer.status == 404 else ""
+            raise SendError(f"no campaign from {address}: {reason(answer)}{hint}")
         return campaign_document.read(answer.data), address
     path = Path(source)
     if not path.is_file():

@@ -180,6 +180,8 @@ def test_init_from_parquet_and_mistakes(murmur, tmp_path) -> None:
     (tmp_path / "names.csv").write_text("a\n" + "".join(f"p{i}\n" for i in range(99)))
     assert "nothing to ask" in murmur("init", "--data", "names.csv", "--yes", code=2)
     assert not (tmp_path / "campaign.toml").exists()
+    (tmp_path / "semicolons.csv").write_text("age;phone\n30;ios\n40;other\n")
+    assert "commas part columns" in murmur("init", "--data", "semicolons.csv", "--yes", code=2)
 
 
 @pytest.mark.parametrize(

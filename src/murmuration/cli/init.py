@@ -194,6 +194,8 @@ def _csv(path: Path) -> dict[str, list[str]]:
             found = list(islice(rows, ROWS))
         except (csv.Error, UnicodeDecodeError) as problem:
             raise ParameterError(f"{path} is no CSV file: {problem}") from None
+    if len(names) == 1 and re.search(r"[;\t]", names[0]):
+        raise ParameterError(f"{path} has one column, {names[0]!r}: commas part columns here")
     if len(set(names)) != len(names):
         raise ParameterError(f"{path} has two columns of one name")
     return {

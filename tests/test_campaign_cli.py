@@ -330,7 +330,7 @@ def test_other_questions_are_other_reports(murmur, tmp_path) -> None:
     other = SPLIT.replace("98", "99")
     fill(tmp_path / "a.db", other, crowd(other, 20, 2))
     text = " ".join(murmur("status", "a.db").replace("│", " ").split())
-    assert "600" in text.split("stored for earlier")[1].split("these and")[0]
+    assert "600" in text.split("stored for earlier")[1].split("received =")[0]
     assert "since the questions or their laws" in murmur("estimate", "a.db", code=2)
 
 

@@ -121,8 +121,10 @@ def _complaint(message: str, path: tuple[str | int, ...]) -> Mistake:
         wanted = " or ".join(_TYPES.get(one, one) for one in found[1].split(" | ") if one != "null")
         return Mistake(f"{subject} is {wanted}; this is {_TYPES.get(found[2], found[2])}", *path)
     if found := re.match(r"Invalid enum value '(.*)'", message):
-        names = ", ".join(KINDS if subject == "kind" else UPLOADS)
-        return Mistake(f"{subject} is one of {names}; got {found[1]!r}", *path)
+        known = KINDS if subject == "kind" else UPLOADS
+        near = difflib.get_close_matches(found[1], known, 1)
+        meant = f"; {near[0]} is meant?" if near else ""
+        return Mistake(f"{subject} is one of {', '.join(known)}; got {found[1]!r}{meant}", *path)
     if "datetime" in message:
         return Mistake(f"{subject} is {_TYPES['datetime']}", *path)
     return Mistake(f"{subject}: {message}", *path)

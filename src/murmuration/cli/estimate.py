@@ -75,11 +75,11 @@ def _print(found: Estimates) -> None:
     table.add_column("", overflow="fold")
     for heading in ("value", "interval", "answers"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("unit")
     for attribute, group in groupby(found.estimates, key=lambda figure: figure.attribute):
         for place, figure in enumerate(group):
-            name = escape(attribute) if place == 0 else ""
-            table.add_row(name, escape(figure.item), *_cells(figure), escape(figure.unit))
+            unit = f" ({figure.unit})" if figure.unit else ""
+            name = escape(f"{attribute}{unit}") if place == 0 else ""
+            table.add_row(name, escape(figure.item), *_cells(figure))
         table.add_section()
     console.print(table)
     for attribute, note in dict.fromkeys((f.attribute, f.note) for f in found.estimates if f.note):

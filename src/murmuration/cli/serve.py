@@ -73,7 +73,7 @@ def _introduce(campaign: Campaign, url: str) -> None:
     loss = campaign.loss()
     _say(
         f"[bold]{campaign.name}[/]: {url}/v1/campaigns/{campaign.name}\n"
-        f"  a report costs {loss.epsilon:.6g} of {campaign.epsilon:g} (exact); "
+        f"  one report reveals at most {loss.epsilon:.6g} (exact; promised {campaign.epsilon:g}); "
         f"digest {campaign.digest[:16]}"
     )
 

@@ -65,7 +65,7 @@ def shown(found: Status) -> Table:
         if reason not in ("stored", "duplicate"):
             table.add_row(f"refused, {reason}: {REASONS.get(reason, '')}", f"{n:,}")
     books = "they add up" if found.balanced else "[bold red]THEY DO NOT ADD UP[/]"
-    table.add_row("these and what was received", books, end_section=True)
+    table.add_row("received = stored + duplicates + refused", books, end_section=True)
     table.add_row("people", f"{found.people:,} of {found.people_expected:,}")
     earlier = outcomes.get("stored", 0) - found.people
     if earlier > 0 and not found.merged_collectors:

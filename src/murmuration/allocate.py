@@ -19,7 +19,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from murmuration.contract import MAX_EPSILON, MIN_EPSILON
 from murmuration.errors import ParameterError
@@ -66,6 +65,8 @@ def optimal(k: Sequence[int], epsilon: float) -> Floats:
     >>> optimal([2, 16], 3.0).round(4).tolist()
     [1.0008, 1.9992]
     """
+    from scipy.optimize import brentq  # here: it takes a third of a second
+
     sizes, total = _checked(k, epsilon)
     prices = np.log(sizes) + _log_slope(total / len(sizes))
     low, high = float(prices.min()), float(prices.max())
@@ -73,6 +74,7 @@ def optimal(k: Sequence[int], epsilon: float) -> Floats:
         return _shared(np.ones(len(sizes)), total)
 
     def too_much(price: float) -> float:
+
         return float(_taken(sizes, price).sum()) - total
 
     price = brentq(too_much, low - 1e-9, high + 1e-9, xtol=1e-13, rtol=1e-14)

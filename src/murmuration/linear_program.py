@@ -24,7 +24,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 Floats = NDArray[np.float64]
 Report = Callable[[float], None]
@@ -385,6 +384,8 @@ def _solve_master(problem: _Problem, columns: _Columns) -> _Master:
 
 def optimum(attempts: Sequence[Attempt], *program: Any) -> Any:
     """What linprog answers for the program by the first attempt (method, presolve) that works."""
+    from scipy.optimize import linprog  # here: it takes a third of a second
+
     for method, presolve in attempts:
         options = {"presolve": presolve, "primal_feasibility_tolerance": SOLVER_TOLERANCE}
         answer = linprog(*program, method=method, options=options)

@@ -265,14 +265,14 @@ def _account(sent: Sent, status: Mapping[str, Any]) -> None:
 def _wait(running: Running, folder: Path) -> None:
     """Leave the collector running until somebody ends it."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the collector ends too
-    console.print(
-        f"\nThe collector goes on at {running.url} (Ctrl-C ends it).\n"
-        f"  curl -H 'authorization: Bearer {running.token}' {running.url}/estimates\n"
-        f"  murmur status {folder / 'demo.db'}",
-        highlight=False,
-        soft_wrap=True,
-    )
     try:
+        console.print(
+            f"\nThe collector goes on at {running.url} (Ctrl-C ends it).\n"
+            f"  curl -H 'authorization: Bearer {running.token}' {running.url}/estimates\n"
+            f"  murmur status {folder / 'demo.db'}",
+            highlight=False,
+            soft_wrap=True,
+        )
         running.process.wait()
     except KeyboardInterrupt:
         errors.print("ending")

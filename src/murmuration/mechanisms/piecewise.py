@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from scipy.optimize import minimize_scalar
-
 from murmuration.contract import Task
 from murmuration.errors import ParameterError
 from murmuration.law import exp_below
@@ -71,6 +69,8 @@ def plateau_ratio(epsilon: float, t: str | float) -> Fraction:
 
 def _optimal_t(epsilon: float) -> Fraction:
     """Return the t of least worst-case variance, in 1/1024ths so that every machine agrees."""
+    from scipy.optimize import minimize_scalar  # here: it takes a third of a second
+
     bounds = (1.0, math.exp(epsilon))
     best = minimize_scalar(lambda t: closed_form(epsilon, t, 1.0), bounds=bounds, method="bounded")
     return Fraction(round(1024 * float(best.x)), 1024)

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from murmuration.contract import Task
 from murmuration.law import WHOLE, exp_below
@@ -70,6 +69,8 @@ def best_zero(epsilon: float) -> Fraction:
 
     P0 is at most E/(E+2): beyond that, plus at x = 1 would be more than E times plus at x = 0.
     """
+    from scipy.optimize import minimize_scalar  # here: it takes a third of a second
+
     if epsilon <= math.log(2):
         return Fraction(0)
     top = exp_below(epsilon)

@@ -26,7 +26,9 @@ APPLICATION = 0x6D75726D
 """What SQLite writes into the head of a store: "murm"."""
 SYNCHRONOUS = "FULL"
 """With NORMAL a power cut loses reports that were acknowledged: tests/test_durability.py."""
-CHECKPOINT_PAGES = 8000
+PAGE_BYTES = 16 << 10
+"""Of a new file: groups of reports go in a fifth faster than with SQLite's usual 4 KiB."""
+CHECKPOINT_PAGES = 2000
 CACHE_KIB = 64 << 10
 BUSY_SECONDS = 30.0
 WAL_TRIES, WAL_PAUSE = 20, 0.05
@@ -57,6 +59,7 @@ class SqliteStore(Store):
 
     def _set_up(self) -> None:
         self._check_ours()
+        self.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # before anything is written
         self._keep_log()
         for setting in (
             f"synchronous = {SYNCHRONOUS}",

@@ -15,13 +15,13 @@ from murmuration import collect
 from murmuration.collect import Status
 from murmuration.errors import CohortError, FormatError, MurmurationError, ParameterError
 from murmuration.figures import Estimates
+from murmuration.loopback import is_loopback
 from murmuration.store import Store, open_store
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 SECONDS = 60.0
 PLACE = "/v1/campaigns"
-LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 class Source(ABC):
@@ -84,14 +84,14 @@ class CollectorSource(Source):
     def __init__(self, url: str, campaign: str, token: str, *, plain_http: bool) -> None:
         base, _, rest = url.partition(PLACE)
         self.base, self.token = base.rstrip("/"), token
-        host = urlsplit(url).hostname
-        if token and url.startswith("http://") and host not in LOCAL and not plain_http:
+        host = urlsplit(url).hostname or ""
+        if token and url.startswith("http://") and not is_loopback(host) and not plain_http:
             raise ParameterError(
                 f"{host} is another machine and this is plain HTTP: the token could be read on the "
                 "way. Use https://, or say --plain-http."
             )
         # What stays on this machine must not go to a proxy that the environment names.
-        direct = [urllib.request.ProxyHandler({})] if host in LOCAL else []
+        direct = [urllib.request.ProxyHandler({})] if is_loopback(host) else []
         self._open = urllib.request.build_opener(_NoRedirect, *direct).open
         self.name = campaign or rest.strip("/").split("/")[0] or self._only()
 

@@ -14,7 +14,6 @@ Nothing here is logged, and no error repeats a body, a token or a collector's ow
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import random
 import re
 import ssl
@@ -31,6 +30,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from murmuration.errors import ParameterError, SendError
+from murmuration.loopback import is_loopback
 
 BUSY = frozenset({429, 503})
 ABOUT_THE_BYTES = frozenset({400, 409, 413, 415, 422})
@@ -90,18 +90,6 @@ class Address:
         usual = self.port == (443 if self.secure else 80)
         place = host if usual else f"{host}:{self.port}"
         return f"http{'s' if self.secure else ''}://{place}{self.path}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether it is this machine itself.
-
-    >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("10.0.0.1")
-    (True, True, False)
-    """
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _plain(url: str) -> bool:

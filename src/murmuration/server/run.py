@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import resource
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 import uvicorn
 
 from murmuration.errors import ParameterError
+from murmuration.loopback import is_loopback
 from murmuration.server.app import Collector, create_app
 from murmuration.server.protocol import PatientProtocol
 
@@ -54,20 +54,6 @@ class Address:
         scheme = "http" if self.certificate is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{self.port}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0"), is_loopback("localhost")
-    (True, False, True)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def configured(collector: Collector, address: Address) -> uvicorn.Config:

@@ -101,7 +101,7 @@ def _hand_out(store: Store) -> None:
     if store.tokens():
         return
     if not console.is_terminal:
-        _say("  nobody can read yet: murmur token add STORE --role admin")
+        _say("  nobody can read yet: murmur token add STORE admin")
         return
     token = first_token(store)
     _say(f"  admin token, shown this once: {token}")

@@ -409,11 +409,6 @@ class Campaign:
             raise InputError("levels are one a person, or one for each attribute of a person")
         return picked
 
-    def cost(self, rows: Rows) -> Fraction | float:
-        """Return what one person's report costs: the sum over its entries, exactly, or infinity."""
-        costs = [self.cells[int(number[0])].cost for number, _ in self.entries(rows[:1])]
-        return math.inf if math.inf in costs else sum(map(Fraction, costs), start=Fraction(0))
-
     # --- collector -------------------------------------------------------------------------------
 
     def valid(self, rows: Rows) -> Mask:

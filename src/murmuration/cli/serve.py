@@ -96,12 +96,12 @@ def _say(text: str) -> None:
 
 def _hand_out(store: Store) -> None:
     """Print an admin's token, once, when the store has no token yet; never into a log."""
-    from murmuration.server.workers import first_token
+    from murmuration.server.access import ADMIN, new_token
 
     if store.tokens():
         return
     if not console.is_terminal:
         _say("  nobody can read yet: murmur token add STORE admin")
         return
-    token = first_token(store)
+    token = new_token(store, ADMIN, "first")
     _say(f"  admin token, shown this once: {token}")

@@ -25,7 +25,7 @@ from murmuration.errors import ParameterError
 from murmuration.server.app import Collector
 from murmuration.server.limits import Limits
 from murmuration.server.run import Address, configured, discreet, log_to_stderr
-from murmuration.store import Store, open_store
+from murmuration.store import open_store
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,3 @@ def _supervise(settings: Settings, listener: socket.socket, workers: int) -> Non
         process.terminate()
     for process in running:
         process.join()
-
-
-def first_token(store: Store) -> str | None:
-    """Return a new admin's token if there is none at all, so that somebody can read."""
-    from murmuration.server.access import ADMIN, new_token
-
-    return None if store.tokens() else new_token(store, ADMIN, "first")

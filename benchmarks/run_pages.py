@@ -1,0 +1,49 @@
+"""Why ids begin with whole seconds, and why pages are 16 KiB: groups of reports into the store.
+
+python benchmarks/run_pages.py
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from murmuration import report
+from murmuration.store import sqlite
+
+RATE = 180_000  # reports a second that the times of the ids stand for
+GROUP = 6_400
+SECONDS = 4.0
+
+
+def milliseconds(folder: Path, step: int, page: int) -> float:
+    """Return the median time of a group's commit, when ids count time in so many seconds."""
+    sqlite.PAGE_BYTES, sqlite.CHECKPOINT_PAGES = page, (32 << 20) // page
+    store = sqlite.SqliteStore(folder / f"{step}-{page}.db")
+    rows, now, took = np.zeros((GROUP, 3), dtype=np.uint8), 1.7e9, []
+    end = time.perf_counter() + SECONDS
+    while time.perf_counter() < end:
+        ids = report.new_ids(GROUP, now=now // step * step)
+        ids = ids[np.argsort(np.ascontiguousarray(ids[:, :8]).view(">u8")[:, 0])]
+        start = time.perf_counter()
+        with store.transaction():
+            store.add_reports(1, ids, rows)
+        took.append(time.perf_counter() - start)
+        now += GROUP / RATE
+    store.close()
+    return 1e3 * float(np.median(took))
+
+
+def main() -> None:
+    """Print one line for each choice."""
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as name:
+        for step, page in ((1, 16_384), (1, 4_096), (60, 16_384), (60, 4_096)):
+            found = milliseconds(Path(name), step, page)
+            print(f"ids by {step:>2} s, pages of {page:>6,} bytes: {found:5.1f} ms for {GROUP:,}")
+
+
+if __name__ == "__main__":
+    main()

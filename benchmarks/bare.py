@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from murmuration import report
+from murmuration.wire import report
 
 
 class Appender:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import uvloop
 
-from murmuration import report
-from murmuration.campaign import Campaign, Rows
-from murmuration.law import Ints
+from murmuration.campaign.model import Campaign, Rows
+from murmuration.exact.arrays import Ints
+from murmuration.wire import report
 
 TIME_HEX = 8
 TIME_BYTES = 4

@@ -19,9 +19,9 @@ from rich.table import Table
 
 import murmuration
 import run_frequency
-from murmuration.contract import COUNT_CHUNK
-from murmuration.mechanisms import numeric_names
-from murmuration.numeric import CHUNK, WORDS_PER_PERSON, NumericMechanism
+from murmuration.mechanisms.number.base import CHUNK, WORDS_PER_PERSON, NumericMechanism
+from murmuration.mechanisms.packing import COUNT_CHUNK
+from murmuration.mechanisms.registry import numeric_names
 from peers import PEERS, rate
 from timing import fastest
 

@@ -25,10 +25,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 
 import load
-from murmuration import campaign_file, collect, report, system_rng
-from murmuration.campaign import Campaign, Rows
+from murmuration import system_rng
+from murmuration.campaign.file import load as campaign_file
+from murmuration.campaign.model import Campaign, Rows
+from murmuration.collector import commit as collect
+from murmuration.collector.store import open_store
 from murmuration.server.access import new_token
-from murmuration.store import open_store
+from murmuration.wire import report
 
 CAMPAIGN = """
 name = "bench"

@@ -13,7 +13,7 @@ import numpy as np
 from rich.table import Table
 
 import murmuration
-from murmuration.contract import Task
+from murmuration.mechanisms.base import Task
 from peers import output
 from peers_frequency import FREQUENCY_PEERS, FrequencyPeer
 from timing import fastest
@@ -51,7 +51,7 @@ def people(k: int) -> int:
 
 def frequency_names() -> list[str]:
     """Return the names of the mechanisms that take one of k items."""
-    kinds = murmuration.mechanisms().items()
+    kinds = murmuration.list_mechanisms().items()
     return [name for name, kind in kinds if kind.answers is Task.FREQUENCY]
 
 

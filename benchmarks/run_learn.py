@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 from murmuration import learn
-from murmuration.law import Floats
+from murmuration.exact.arrays import Floats
 from murmuration.learn.losses import objective
 from timing import seconds
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from murmuration import report
-from murmuration.store import sqlite
+from murmuration.collector.store import sqlite
+from murmuration.wire import report
 
 RATE = 180_000  # reports a second that the times of the ids stand for
 GROUP = 6_400

@@ -7,7 +7,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from murmuration.mechanisms import optimal
+from murmuration.mechanisms.number import optimal
 
 EPSILONS = (
     0.1,

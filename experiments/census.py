@@ -16,9 +16,9 @@ import numpy as np
 
 from census_data import Census, load
 from murmuration import Mechanism, mechanism, seeded_rng
-from murmuration.law import Floats
+from murmuration.exact.arrays import Floats
+from murmuration.exact.randomness import Rng
 from murmuration.learn.encode import Category
-from murmuration.randomness import Rng
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 METHODS: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from murmuration.law import Floats, Ints
+from murmuration.exact.arrays import Floats, Ints
 from murmuration.learn.encode import Category, Column, Encoder, Number
 
 PEOPLE = 280_005

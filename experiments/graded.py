@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from murmuration import seeded_rng
-from murmuration.compare_graded import Layout, Row, compare
-from murmuration.law import Floats
-from murmuration.mechanisms.hiera import Hiera
+from murmuration.exact.arrays import Floats
+from murmuration.lab.graded import Layout, Row, compare
+from murmuration.mechanisms.graded.hiera import Hiera
 
 PEOPLE, RUNS = 100_000, 400
 EPSILONS = (0.1, 0.5, 1.0)

@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression as PlainLogistic
 
 from census_data import load
 from murmuration import learn
-from murmuration.law import Floats
+from murmuration.exact.arrays import Floats
 
 RUNS = 3
 RUNS_OF_FEW = 16

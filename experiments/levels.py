@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 
 from murmuration import seeded_rng
-from murmuration.compare_levels import Row, Setting, compare_levels
+from murmuration.lab.levels import Row, Setting, compare_levels
 
 EPSILONS = (1.0, 3.0, 6.0)
 SHIFTS = (0.0, 2.0, 5.0, 10.0, 20.0)

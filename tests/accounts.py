@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from murmuration import campaign_file, collect, report
-from murmuration.campaign import Campaign, Rows
-from murmuration.contract import Tally
-from murmuration.randomness import seeded_rng
-from murmuration.store import Store, open_store
-from murmuration.store.sqlite import SqliteStore
+from murmuration.campaign.file import load as campaign_file
+from murmuration.campaign.model import Campaign, Rows
+from murmuration.collector import commit as collect
+from murmuration.collector.store import Store, open_store
+from murmuration.collector.store.sqlite import SqliteStore
+from murmuration.exact.randomness import seeded_rng
+from murmuration.mechanisms.tally import Tally
+from murmuration.wire import report
 
 COMMUTE = """
 name = "commute"

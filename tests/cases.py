@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import murmuration
-from murmuration.mechanisms.piecewise import closed_form, plateau_ratio
+from murmuration.mechanisms.number.piecewise import closed_form, plateau_ratio
 
 
 def bound(epsilon: float) -> float:

@@ -16,8 +16,8 @@ import pytest
 from murmuration.audit.empirical import attack, wire
 from murmuration.audit.exact import audit
 from murmuration.errors import InputError, ReportError
-from murmuration.numeric import NumericMechanism
-from murmuration.randomness import Rng, ScriptedRng, seeded_rng, system_rng
+from murmuration.exact.randomness import Rng, ScriptedRng, seeded_rng, system_rng
+from murmuration.mechanisms.number.base import NumericMechanism
 
 STANDARD_ERRORS = 4.5  # a bound that 1 in 150,000 fair runs would cross; seeds are fixed anyway
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from murmuration.collector.store import open_store
 from murmuration.server.access import new_token
-from murmuration.store import open_store
 
 MURMUR = (sys.executable, "-c", "from murmuration.cli import main; main()")
 START_SECONDS = 60.0

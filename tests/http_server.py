@@ -25,12 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from murmuration import campaign_file, report
-from murmuration.campaign import Campaign
+from murmuration.campaign.file import load as campaign_file
+from murmuration.campaign.model import Campaign
+from murmuration.collector.store import StoreError, StoreFullError, open_store
 from murmuration.errors import FormatError
-from murmuration.randomness import seeded_rng
+from murmuration.exact.randomness import seeded_rng
 from murmuration.server.access import new_token
-from murmuration.store import StoreError, StoreFullError, open_store
+from murmuration.wire import report
 
 JSON, BINARY = report.JSON, report.BINARY
 PROBLEM = "application/problem+json"
@@ -289,7 +290,7 @@ def gzipped(data: bytes) -> bytes:
 
 def serve(folder: Path, settings: dict[str, Any]) -> None:
     """Be the collector."""
-    from murmuration.campaign_document import publish
+    from murmuration.campaign.document import publish
     from murmuration.server import workers
     from murmuration.server.limits import Limits
     from murmuration.server.run import Address
@@ -310,7 +311,7 @@ def serve(folder: Path, settings: dict[str, Any]) -> None:
 
 def _make_breakable(fault: Path) -> None:
     """While the file is there, every statement on some tables raises what it says: "kind: text"."""
-    from murmuration.store.sqlite import SqliteStore
+    from murmuration.collector.store.sqlite import SqliteStore
 
     execute = SqliteStore.execute
     kinds = {"store": StoreError, "full": StoreFullError, "damaged": FormatError}

@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from murmuration.store import open_store
+from murmuration.collector.store import open_store
 
 HOST = "127.0.0.1"
 PORTS = range(20_000, 32_000)
@@ -249,13 +249,13 @@ def supervise(settings: Mapping[str, Any]) -> None:
 
 def _imported(settings: Mapping[str, Any]) -> "partial[None]":
     """Import everything, and return what starts the collector."""
-    from murmuration import campaign_file
+    from murmuration.campaign.file import load as campaign_file
+    from murmuration.collector.store import sqlite
     from murmuration.server.run import Address
     from murmuration.server.workers import run
-    from murmuration.store import sqlite
 
     if str(settings["store"]).startswith("postgres"):
-        import murmuration.store.postgres  # noqa: F401 - so that a start need not
+        import murmuration.collector.store.postgres  # noqa: F401 - so that a start need not
     for name, value in settings["sqlite"].items():
         assert hasattr(sqlite, name)
         setattr(sqlite, name, value)

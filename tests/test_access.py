@@ -15,13 +15,13 @@ import pytest
 
 import http_server
 from http_server import Server, one, uploads
+from murmuration.collector.store import Token, open_store
 from murmuration.errors import ParameterError
 from murmuration.server import workers
 from murmuration.server.access import PREFIX, Gate, new_token
 from murmuration.server.app import ROUTES, Collector, Route, routed
 from murmuration.server.problems import Problem
 from murmuration.server.run import Address
-from murmuration.store import Token, open_store
 from tools import require_tool
 
 MOST_SECONDS = 3.0

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from murmuration import allocate
 from murmuration.errors import ParameterError
-from murmuration.mechanisms.sue import Sue
+from murmuration.mechanisms.item.sue import Sue
+from murmuration.planning import allocate
 
 SIZES = [5, 10, 15, 20, 25]
 RULES = [allocate.equal, allocate.cube_root, allocate.optimal]

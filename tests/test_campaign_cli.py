@@ -18,16 +18,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from murmuration import campaign_document, campaign_file, collect, export, report
-from murmuration.campaign_table import AttributeTable, CampaignTable, RepeatTable
+from murmuration.campaign import document as campaign_document
+from murmuration.campaign.file import load as campaign_file
+from murmuration.campaign.file.resolve import AttributeTable, CampaignTable, RepeatTable
 from murmuration.cli import main
 from murmuration.cli.init import nice_range
-from murmuration.collect import Batch, commit, serve
-from murmuration.contract import Tally
-from murmuration.merging import Sources
-from murmuration.randomness import seeded_rng
-from murmuration.report import Incoming, Upload
-from murmuration.store import open_store
+from murmuration.collector import commit as collect
+from murmuration.collector import export
+from murmuration.collector.commit import Batch, commit, serve
+from murmuration.collector.store import open_store
+from murmuration.collector.tallies import Sources
+from murmuration.exact.randomness import seeded_rng
+from murmuration.mechanisms.tally import Tally
+from murmuration.wire import report
+from murmuration.wire.report import Incoming, Upload
 
 CAMPAIGN = """\
 name = "survey"

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from murmuration import campaign_document
-from murmuration.campaign import Campaign
-from murmuration.campaign_file import load, parse
+from murmuration.campaign import document as campaign_document
+from murmuration.campaign.file.lines import Lines
+from murmuration.campaign.file.load import load, parse
+from murmuration.campaign.model import Campaign
 from murmuration.errors import CampaignError, PromiseError
-from murmuration.randomness import seeded_rng, system_rng
-from murmuration.toml_lines import Lines
+from murmuration.exact.randomness import seeded_rng, system_rng
 
 FILE = """\
 # [[attributes]]

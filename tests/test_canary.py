@@ -20,10 +20,10 @@ import pytest
 
 import http_server
 from http_server import BINARY, FAULT, JSON, Answer, Server, answered, gzipped, one, uploads
-from murmuration import report
-from murmuration.contract import Tally
-from murmuration.merging import HEAD, MAGIC, Sources
+from murmuration.collector.tallies import HEAD, MAGIC, Sources
+from murmuration.mechanisms.tally import Tally
 from murmuration.server.problems import PROBLEMS
+from murmuration.wire import report
 
 WORD = "canaryq7w3z"
 NUMBER = 739_174_628_503

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from murmuration import combine, mechanism, seeded_rng
-from murmuration.compare_levels import COLLECTIONS, Setting, measure
-from murmuration.contract import Tally
+from murmuration import mechanism, seeded_rng
+from murmuration.analysis import combine
+from murmuration.analysis.postprocess import base_cut
+from murmuration.campaign.levels import Survey
 from murmuration.errors import EmptyError, MismatchError, ParameterError
-from murmuration.levels import Survey
-from murmuration.postprocess import base_cut
+from murmuration.lab.levels import COLLECTIONS, Setting, measure
+from murmuration.mechanisms.tally import Tally
 
 FACTORS = (1 / 3, 1 / 2, 1.0)
 STANDARD_ERRORS = 4.5

@@ -15,7 +15,7 @@ EPSILONS = [0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 def test_every_mechanism_has_a_row() -> None:
     named = {case.name for case in [*CASES, *KEPT]} | {*SUMMED, *TUPLES, *PUBLISHED}
-    assert named == set(murmuration.mechanisms())
+    assert named == set(murmuration.list_mechanisms())
 
 
 @pytest.mark.parametrize("check", MECHANISM_CHECKS, ids=lambda check: check.__name__)

@@ -21,9 +21,10 @@ import numpy as np
 import pytest
 
 from collector import MURMUR, Running, answering, cutting_proxy, free_port, running_collector
-from murmuration import campaign_document, campaign_file, report, system_rng
+from murmuration import system_rng
+from murmuration.campaign import document as campaign_document
+from murmuration.campaign.file import load as campaign_file
 from murmuration.device import Client, Ledger, Patience, Receipt
-from murmuration.device.fleet import Sent, send_all
 from murmuration.device.sending import Address, Answer, Link, outcomes
 from murmuration.errors import (
     BudgetError,
@@ -35,7 +36,9 @@ from murmuration.errors import (
     PromiseError,
     SendError,
 )
-from murmuration.mechanisms.memoised import Memoised
+from murmuration.lab.fleet import Sent, send_all
+from murmuration.mechanisms.item.memoised import Memoised
+from murmuration.wire import report
 
 LABELS = [f"model-{number}" for number in range(40)]
 PHONES = f"""

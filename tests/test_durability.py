@@ -21,10 +21,10 @@ import pytest
 
 from accounts import COMMUTE, as_rows, audited_at, commute, made, outcomes_of
 from file_trace import TCP, Ack, Sync, Unlink, traced
-from murmuration import report
-from murmuration.campaign import Campaign
-from murmuration.merging import Sources
-from murmuration.store import StoreFullError, open_store
+from murmuration.campaign.model import Campaign
+from murmuration.collector.store import StoreFullError, open_store
+from murmuration.collector.tallies import Sources
+from murmuration.wire import report
 from power_loss import cut_points, power_cuts, read_log, write_files
 from serving import NAMED, SECONDS, Answer, Serving, serving
 from tools import small_disk
@@ -112,8 +112,8 @@ class Recorded:
 @pytest.fixture
 def quick_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody cuts the power of whoever looks at what is left, or sends reports there."""
-    monkeypatch.setattr("murmuration.store.sqlite.SYNCHRONOUS", "OFF")
-    monkeypatch.setattr("murmuration.store.sqlite.MOST_ROWS", 1)
+    monkeypatch.setattr("murmuration.collector.store.sqlite.SYNCHRONOUS", "OFF")
+    monkeypatch.setattr("murmuration.collector.store.sqlite.MOST_ROWS", 1)
 
 
 @pytest.mark.usefixtures("quick_look")

@@ -10,7 +10,7 @@ import pytest
 import murmuration
 from murmuration import mechanism, seeded_rng
 from murmuration.errors import ParameterError
-from murmuration.estimate import About, Estimate
+from murmuration.results.estimate import About, Estimate
 
 CROWD = 2 * np.random.default_rng(3).beta(5, 2, 200_000) - 1
 

@@ -27,12 +27,11 @@ from murmuration.errors import (
     ParameterError,
     ReportError,
 )
-from murmuration.frequency import Labels, walsh_hadamard
-from murmuration.law import WHOLE
-from murmuration.mechanisms import bassily_smith, olh
-from murmuration.mechanisms.oue import Oue
-from murmuration.mechanisms.subset import Subset
-from murmuration.randomness import Rng, ScriptedRng
+from murmuration.exact.randomness import WHOLE, Rng, ScriptedRng
+from murmuration.mechanisms.item import bassily_smith, olh
+from murmuration.mechanisms.item.base import Labels, walsh_hadamard
+from murmuration.mechanisms.item.oue import Oue
+from murmuration.mechanisms.item.subset import Subset
 
 NAMES = sorted(SUMMED)
 

@@ -15,7 +15,7 @@ import pytest
 
 from cases import CASES, Case
 from murmuration import Mechanism
-from murmuration.randomness import ScriptedRng, seeded_rng
+from murmuration.exact.randomness import ScriptedRng, seeded_rng
 
 FOLDER = Path(__file__).parent / "golden"
 EPSILONS = (0.5, 1.0, 4.0)

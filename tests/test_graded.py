@@ -17,13 +17,15 @@ from checks import STANDARD_ERRORS
 from murmuration import seeded_rng, system_rng
 from murmuration.audit import admission
 from murmuration.audit.exact import audit
-from murmuration.contract import Tally
 from murmuration.errors import EmptyError, ParameterError, PromiseError
-from murmuration.graded import GradedMechanism
-from murmuration.law import HALF, UnevenGrid, within
-from murmuration.likelihood import most_likely
-from murmuration.mechanisms.dct import Dct
-from murmuration.mechanisms.hiera import Hiera
+from murmuration.exact.exponential import within
+from murmuration.exact.grid import UnevenGrid
+from murmuration.exact.randomness import HALF
+from murmuration.mechanisms.graded.base import GradedMechanism
+from murmuration.mechanisms.graded.hiera import Hiera
+from murmuration.mechanisms.number.dct import Dct
+from murmuration.mechanisms.tally import Tally
+from murmuration.results.likelihood import most_likely
 from test_golden import FOLDER, vector
 
 CROWDS = {
@@ -560,8 +562,8 @@ def test_what_keeps_its_promise_is_admitted_without_words() -> None:
 
 
 def test_a_bit_steeper_than_allowed_is_seen() -> None:
-    from murmuration.mechanisms.graded_bit import GradedBit
-    from murmuration.numeric import Design
+    from murmuration.mechanisms.graded.graded_bit import GradedBit
+    from murmuration.mechanisms.number.base import Design
 
     class Steep(GradedBit):
         def build(self) -> Design:
@@ -575,8 +577,8 @@ def test_a_bit_steeper_than_allowed_is_seen() -> None:
 
 
 def test_budgets_at_the_wrong_ranges_are_seen() -> None:
-    from murmuration.mechanisms.graded_bit import GradedBit
-    from murmuration.numeric import Design
+    from murmuration.mechanisms.graded.graded_bit import GradedBit
+    from murmuration.mechanisms.number.base import Design
 
     class Swapped(GradedBit):
         def build(self) -> Design:
@@ -586,8 +588,8 @@ def test_budgets_at_the_wrong_ranges_are_seen() -> None:
 
 
 def test_a_law_for_other_edges_is_seen() -> None:
-    from murmuration.mechanisms.graded_bit import GradedBit
-    from murmuration.numeric import Design
+    from murmuration.mechanisms.graded.graded_bit import GradedBit
+    from murmuration.mechanisms.number.base import Design
 
     class Shifted(GradedBit):
         def build(self) -> Design:

@@ -18,9 +18,9 @@ import pytest
 
 import http_server
 from http_server import BINARY, JSON, PETS, Server, gzipped, one, reports, uploads
-from murmuration import report
-from murmuration.campaign import Campaign
-from murmuration.merging import HEAD, MAGIC, Sources
+from murmuration.campaign.model import Campaign
+from murmuration.collector.tallies import HEAD, MAGIC, Sources
+from murmuration.wire import report
 
 MOST_BYTES = 16 << 20
 CLOSED = one("closed", "closes = 2020-01-01T00:00:00Z")
@@ -729,7 +729,7 @@ def test_heads_that_make_no_sense(server: Server, sources: str) -> None:
 
 def test_a_tally_of_too_many_people_is_refused(server: Server) -> None:
     """It would be read, but what is here and it would not add up any more."""
-    from murmuration.contract import MAX_PEOPLE, Tally
+    from murmuration.mechanisms.tally import MAX_PEOPLE, Tally
 
     campaign = CAMPAIGNS["merging"]
     server.send("merging", uploads(campaign, 100, 8))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from accounts import commute, made
-from murmuration import collect, report
-from murmuration.collect import Batch
-from murmuration.report import Incoming
+from murmuration.collector import commit as collect
+from murmuration.collector.commit import Batch
+from murmuration.collector.store import open_store
 from murmuration.server.ingest import Ingest
 from murmuration.server.problems import Problem
-from murmuration.store import open_store
+from murmuration.wire import report
+from murmuration.wire.report import Incoming
 
 
 def test_a_bug_in_one_upload_stops_that_one_only(tmp_path) -> None:

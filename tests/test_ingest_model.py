@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from accounts import COMMUTE, as_rows, audited, commute, made
-from murmuration import collect, report
-from murmuration.campaign import Campaign
-from murmuration.collect import OUTCOMES, Batch
-from murmuration.contract import Tally
+from murmuration.campaign.model import Campaign
+from murmuration.collector import commit as collect
+from murmuration.collector.commit import OUTCOMES, Batch
+from murmuration.collector.store import StoreError, open_store
+from murmuration.collector.tallies import Sources
 from murmuration.errors import MismatchError
-from murmuration.merging import Sources
-from murmuration.store import StoreError, open_store
+from murmuration.mechanisms.tally import Tally
+from murmuration.wire import report
 
 CAMPAIGNS = (
     commute(),
@@ -66,7 +67,9 @@ class Ingest(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr("murmuration.store.sqlite.MOST_ROWS", 5)  # several statements a group
+        self.patch.setattr(
+            "murmuration.collector.store.sqlite.MOST_ROWS", 5
+        )  # several statements a group
         self.folder = tempfile.mkdtemp()
         self.model, self.fresh = Model(), 100
         self.store = open_store(f"{self.folder}/store.db")

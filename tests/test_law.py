@@ -13,20 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from murmuration.errors import ParameterError
-from murmuration.law import (
-    WHOLE,
-    Grid,
-    Table,
-    exp_below,
-    exp_bounds,
-    fixed_point,
-    log_above,
-    within,
-)
-from murmuration.loss import Loss
-from murmuration.mechanisms.piecewise import Piecewise
-from murmuration.numeric import Design
-from murmuration.randomness import ScriptedRng, seeded_rng
+from murmuration.exact.exponential import exp_below, exp_bounds, log_above, within
+from murmuration.exact.grid import Grid, fixed_point
+from murmuration.exact.loss import Loss
+from murmuration.exact.randomness import WHOLE, ScriptedRng, seeded_rng
+from murmuration.exact.table import Table
+from murmuration.mechanisms.number.base import Design
+from murmuration.mechanisms.number.piecewise import Piecewise
 
 unit = st.floats(-1, 1)
 word = st.integers(0, 2**64 - 1)

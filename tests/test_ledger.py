@@ -34,7 +34,7 @@ from murmuration.errors import (
     MurmurationError,
     ParameterError,
 )
-from murmuration.mechanisms.memoised import Memoised
+from murmuration.mechanisms.item.memoised import Memoised
 from power_loss import acked, cut_points, power_cuts, record, write_files
 
 CANARY = b"the-true-value-of-a-person"

@@ -15,12 +15,13 @@ import typer
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
-from murmuration import campaign_file, combine, mechanism, seeded_rng, system_rng
+from murmuration import mechanism, seeded_rng, system_rng
+from murmuration.analysis import combine
 from murmuration.audit import admission
 from murmuration.audit.empirical import attack
+from murmuration.campaign.file import load as campaign_file
+from murmuration.campaign.levels import Leveled, Levels, Survey
 from murmuration.cli.compare_levels import levels as command
-from murmuration.compare_levels import Setting, compare_levels
-from murmuration.contract import Tally
 from murmuration.errors import (
     EmptyError,
     InputError,
@@ -30,11 +31,12 @@ from murmuration.errors import (
     ReportError,
     SourceError,
 )
-from murmuration.estimate import Estimate
-from murmuration.law import exp_below, within
-from murmuration.levels import Leveled, Levels, Survey
-from murmuration.mechanisms import mechanisms
-from murmuration.numeric import NumericMechanism
+from murmuration.exact.exponential import exp_below, within
+from murmuration.lab.levels import Setting, compare_levels
+from murmuration.mechanisms.number.base import NumericMechanism
+from murmuration.mechanisms.registry import list_mechanisms
+from murmuration.mechanisms.tally import Tally
+from murmuration.results.estimate import Estimate
 
 LEVELS = Levels()
 STANDARD_ERRORS = 4.5
@@ -95,7 +97,7 @@ def test_choices_are_numbers_or_names() -> None:
 
 
 def at_every_kind():
-    for name, kind in mechanisms().items():
+    for name, kind in list_mechanisms().items():
         if not kind.keeps_promise or issubclass(kind, NumericMechanism):
             continue
         if hasattr(kind, "largest"):

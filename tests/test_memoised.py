@@ -12,10 +12,10 @@ import pytest
 
 from murmuration import mechanism, seeded_rng, system_rng
 from murmuration.errors import InputError, ParameterError, PromiseError, SourceError
-from murmuration.law import WHOLE
-from murmuration.mechanisms.grr import Grr
-from murmuration.mechanisms.memoised import EXACT_REPORTS, Memoised
-from murmuration.plan import choose_frequency
+from murmuration.exact.randomness import WHOLE
+from murmuration.mechanisms.item.grr import Grr
+from murmuration.mechanisms.item.memoised import EXACT_REPORTS, Memoised
+from murmuration.planning.choose import choose_frequency
 
 BUDGETS = [(1.0, 2.0), (0.3, 4.0), (2.0, 2.1)]
 

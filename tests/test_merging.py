@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from accounts import commute, made
-from murmuration import collect, merge_stores, report
-from murmuration.collect import Batch
+from murmuration.collector import commit as collect
+from murmuration.collector import merge as merge_stores
+from murmuration.collector.commit import Batch
+from murmuration.collector.store import open_store
+from murmuration.collector.tallies import Sources
 from murmuration.errors import FormatError, MismatchError
-from murmuration.merging import Sources
-from murmuration.store import open_store
+from murmuration.wire import report
 
 
 def collector(folder: Path, name: str, ids, rows):

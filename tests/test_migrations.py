@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from accounts import audited, commute, made
-from murmuration import campaign_document, collect, report
-from murmuration.campaign import Campaign
+from murmuration.campaign import document as campaign_document
+from murmuration.campaign.model import Campaign
+from murmuration.collector import commit as collect
+from murmuration.collector.store import Store, StoreError, base, open_store
+from murmuration.collector.store.migrations import MIGRATIONS, NEWEST
+from murmuration.collector.tallies import Sources
 from murmuration.device import Ledger
 from murmuration.errors import FormatError, MurmurationError, ParameterError
-from murmuration.merging import Sources
 from murmuration.server.access import hashed
-from murmuration.store import Store, StoreError, base, open_store
-from murmuration.store.migrations import MIGRATIONS, NEWEST
+from murmuration.wire import report
 
 PEOPLE = 500
 NAME = "00c0ffee00c0ffee"

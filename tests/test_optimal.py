@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from checks import check_loss, check_unbiased
-from murmuration import linear_program, mechanism
+from murmuration import mechanism
 from murmuration.errors import FormatError
-from murmuration.mechanisms import optimal
-from murmuration.solution import Solution, cache_folder
+from murmuration.mechanisms.number import optimal
+from murmuration.mechanisms.stored import Solution, cache_folder
+from murmuration.solve import linear as linear_program
 
 # Lower ends of the certified limit (another program's dual certificate).
 CERTIFIED = {

@@ -10,18 +10,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from murmuration import mechanism, mechanisms, seeded_rng
+from murmuration import list_mechanisms, mechanism, seeded_rng
 from murmuration.cli.plan import draw
 from murmuration.cli.plan import plan as command
 from murmuration.errors import ParameterError
-from murmuration.frequency import FrequencyMechanism
-from murmuration.mechanisms import numeric_names
-from murmuration.mechanisms.optimal import limit
-from murmuration.plan import Attribute, choose_frequency, choose_numeric, influence, plan
+from murmuration.mechanisms.item.base import FrequencyMechanism
+from murmuration.mechanisms.number.optimal import limit
+from murmuration.mechanisms.registry import numeric_names
+from murmuration.planning.choose import Attribute, choose_frequency, choose_numeric, influence, plan
 from test_cli import murmur
 
-FREQUENCY = [n for n, kind in mechanisms().items() if issubclass(kind, FrequencyMechanism)]
-MEAN = [name for name in numeric_names() if mechanisms()[name].answers == "mean"]
+FREQUENCY = [n for n, kind in list_mechanisms().items() if issubclass(kind, FrequencyMechanism)]
+MEAN = [name for name in numeric_names() if list_mechanisms()[name].answers == "mean"]
 ALONE = SimpleNamespace(invoked_subcommand=None)
 EPSILONS = [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0]
 SIZES = [2, 3, 4, 5, 7, 8, 10, 16, 24, 32, 62, 100, 128, 500, 1024, 2048, 4096]

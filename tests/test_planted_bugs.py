@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 import checks
-from murmuration import protocol
+from murmuration import tour as protocol
 from murmuration.audit.empirical import attack, wire
-from murmuration.contract import Tally
 from murmuration.errors import MismatchError, PromiseError
-from murmuration.law import WHOLE
-from murmuration.mechanisms.dithered import Dithered
-from murmuration.mechanisms.duchi import Duchi
-from murmuration.mechanisms.piecewise import Piecewise
-from murmuration.numeric import Design, ramp
-from murmuration.randomness import Rng, SeededRng, SystemRng, seeded_rng
+from murmuration.exact.randomness import WHOLE, Rng, SeededRng, SystemRng, seeded_rng
+from murmuration.mechanisms.number.base import Design, ramp
+from murmuration.mechanisms.number.dithered import Dithered
+from murmuration.mechanisms.number.duchi import Duchi
+from murmuration.mechanisms.number.piecewise import Piecewise
+from murmuration.mechanisms.tally import Tally
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from murmuration import mechanism, postprocess, seeded_rng
-from murmuration.errors import EmptyError, MismatchError, ParameterError
-from murmuration.estimate import About, FrequencyEstimate
-from murmuration.postprocess import (
+from murmuration import mechanism, seeded_rng
+from murmuration.analysis import postprocess
+from murmuration.analysis.postprocess import (
     base_cut,
     bayes,
     exact_update,
     project_simplex,
     support_update,
 )
+from murmuration.errors import EmptyError, MismatchError, ParameterError
+from murmuration.results.estimate import About, FrequencyEstimate
 from test_frequency import LAWS, NAMES, make
 
 STANDARD_ERRORS = 4.5

@@ -13,9 +13,9 @@ from scipy.stats import binom, chi2
 
 from murmuration import Tally, mechanism, seeded_rng, system_rng
 from murmuration.errors import FormatError, InputError, PromiseError, ReportError
-from murmuration.law import WHOLE, Table
-from murmuration.mechanisms.privunit import COORDINATES, HADAMARD, SCALE, PrivUnit
-from murmuration.randomness import Rng, ScriptedRng
+from murmuration.exact.randomness import WHOLE, Rng, ScriptedRng
+from murmuration.exact.table import Table
+from murmuration.mechanisms.vector.privunit import COORDINATES, HADAMARD, SCALE, PrivUnit
 
 TINY = PrivUnit(epsilon=1.0, d=2, candidates=4, keep=1)
 MASK = (1 << 64) - 1

@@ -22,16 +22,16 @@ from murmuration.errors import (
     PromiseError,
     ReportError,
 )
-from murmuration.frequency import FrequencyMechanism
-from murmuration.law import WHOLE
+from murmuration.exact.randomness import WHOLE, ScriptedRng
 from murmuration.learn.hiera import HieraGradient
-from murmuration.mechanisms import optimal, publish, published
-from murmuration.mechanisms.duchi import Duchi
-from murmuration.mechanisms.optimal import Optimal
-from murmuration.mechanisms.sampled import Sampled
-from murmuration.numeric import NumericMechanism
-from murmuration.randomness import ScriptedRng
-from murmuration.tuples import TupleMechanism
+from murmuration.mechanisms.item.base import FrequencyMechanism
+from murmuration.mechanisms.number import optimal
+from murmuration.mechanisms.number.base import NumericMechanism
+from murmuration.mechanisms.number.duchi import Duchi
+from murmuration.mechanisms.number.optimal import Optimal
+from murmuration.mechanisms.registry import publish, published
+from murmuration.mechanisms.vector.base import TupleMechanism
+from murmuration.mechanisms.vector.sampled import Sampled
 
 MIXED = (0, 5, 0, 12, 300)
 FEWER = {"bassily-smith": {"people": 2000}, "hybrid-composition": {"people": 2000}}

@@ -8,7 +8,7 @@ import pytest
 from checks import check_fork
 from murmuration import mechanism, seeded_rng, system_rng
 from murmuration.errors import ParameterError, SourceError
-from murmuration.randomness import BULK, ScriptedRng
+from murmuration.exact.randomness import BULK, ScriptedRng
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, BULK // 8, 200_000])

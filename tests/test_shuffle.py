@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 
 from murmuration.errors import ParameterError
-from murmuration.shuffle import central_epsilon
+from murmuration.planning.shuffle import central_epsilon
 
 # Worked out independently: (n, epsilon) -> central epsilon.
 TABLE = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collector import answering, free_port
-from murmuration.source import open_source
+from murmuration.analysis.open import open_source
 
 
 def test_a_token_for_this_machine_goes_to_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

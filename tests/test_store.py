@@ -15,10 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accounts import audited, commute, made
-from murmuration import collect, report
-from murmuration.collect import OUTCOMES, Batch, Served
-from murmuration.store import Store, StoreError, StoreFullError, StoreGoneError, open_store
-from murmuration.store.postgres import _translated as postgres_said
+from murmuration.collector import commit as collect
+from murmuration.collector.commit import OUTCOMES, Batch, Served
+from murmuration.collector.store import (
+    Store,
+    StoreError,
+    StoreFullError,
+    StoreGoneError,
+    open_store,
+)
+from murmuration.collector.store.postgres import _translated as postgres_said
+from murmuration.wire import report
 
 CAMPAIGN = commute()
 
@@ -91,7 +98,9 @@ def test_a_group_that_fails_can_be_tried_again(
 
 def test_large_groups_with_some_known(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     if hasattr(store, "path"):
-        monkeypatch.setattr("murmuration.store.sqlite.MOST_ROWS", 1000)  # several statements
+        monkeypatch.setattr(
+            "murmuration.collector.store.sqlite.MOST_ROWS", 1000
+        )  # several statements
     served, (ids, rows) = collect.serve(store, CAMPAIGN), made(CAMPAIGN, 5000)
     collect.commit(store, [columns(served, ids[::3], rows[::3])])
     batch = columns(served, ids, rows)
@@ -137,7 +146,7 @@ def test_a_connection_lost_in_a_transaction_is_not_replaced_inside_it(postgres_u
 def test_a_store_that_others_write_to_says_so_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("murmuration.store.sqlite.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("murmuration.collector.store.sqlite.BUSY_SECONDS", 0.05)
     with closing(open_store(tmp_path / "store.db")) as store:
         with (
             closing(store.reader()) as other,
@@ -151,13 +160,13 @@ def test_a_store_that_others_write_to_says_so_and_goes_on(
 def test_the_log_is_begun_when_others_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("murmuration.store.sqlite.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("murmuration.collector.store.sqlite.BUSY_SECONDS", 0.05)
     with closing(sqlite3.connect(tmp_path / "store.db", check_same_thread=False)) as other:
         other.execute("PRAGMA user_version = 0")  # a file that has a head, and nothing else
         other.execute("BEGIN")
         other.execute("SELECT * FROM sqlite_master").fetchall()
         with monkeypatch.context() as patch:
-            patch.setattr("murmuration.store.sqlite.WAL_TRIES", 3)
+            patch.setattr("murmuration.collector.store.sqlite.WAL_TRIES", 3)
             with pytest.raises(StoreError, match="in use by another program"):
                 open_store(tmp_path / "store.db")
         letting_go = threading.Timer(0.2, other.rollback)

@@ -22,8 +22,8 @@ from murmuration.errors import (
     ParameterError,
     ReportError,
 )
-from murmuration.estimate import Estimate, FrequencyEstimate
-from murmuration.law import WHOLE
+from murmuration.exact.randomness import WHOLE
+from murmuration.results.estimate import Estimate, FrequencyEstimate
 
 NAMES = sorted(TUPLES)
 HONEST = [name for name in NAMES if name != "duchi-multi-published"]

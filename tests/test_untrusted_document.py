@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from murmuration import campaign_document, mechanism
+from murmuration import mechanism
+from murmuration.campaign import document as campaign_document
 from murmuration.errors import FormatError
-from murmuration.mechanisms import publish
+from murmuration.mechanisms.registry import publish
 
 
 def question(name: str, labels: list[str] | None = None) -> dict[str, Any]:

@@ -9,8 +9,10 @@ import math
 
 import numpy as np
 
-from murmuration import campaign_document, campaign_file, report
-from murmuration.randomness import ScriptedRng
+from murmuration.campaign import document as campaign_document
+from murmuration.campaign.file import load as campaign_file
+from murmuration.exact.randomness import ScriptedRng
+from murmuration.wire import report
 
 CAMPAIGN = """
 name = "wire"

@@ -23,8 +23,8 @@ import msgspec
 import numpy as np
 
 from accounts import COMMUTE, Accounts, audited_at, commute, made, outcomes_of
-from murmuration import report
-from murmuration.campaign import Campaign
+from murmuration.campaign.model import Campaign
+from murmuration.wire import report
 from serving import NAMED, Client, Serving
 
 CLIENTS = 4

@@ -6,16 +6,21 @@
 True
 """
 
-from murmuration import allocate, audit, combine, levels, plan, postprocess
-from murmuration.auto import mechanism
-from murmuration.contract import Mechanism, Tally, Task
-from murmuration.distribution import Distribution
+from murmuration import audit
+from murmuration.analysis import combine, postprocess
+from murmuration.campaign import levels
 from murmuration.errors import MurmurationError
-from murmuration.estimate import Estimate, FrequencyEstimate, TupleEstimate
-from murmuration.frequency import Labels
-from murmuration.loss import Loss
-from murmuration.mechanisms import mechanisms
-from murmuration.randomness import seeded_rng, system_rng
+from murmuration.exact.loss import Loss
+from murmuration.exact.randomness import seeded_rng, system_rng
+from murmuration.mechanisms.base import Mechanism, Task
+from murmuration.mechanisms.item.base import Labels
+from murmuration.mechanisms.registry import list_mechanisms
+from murmuration.mechanisms.tally import Tally
+from murmuration.planning import allocate
+from murmuration.planning import choose as plan
+from murmuration.planning.auto import mechanism
+from murmuration.results.distribution import Distribution
+from murmuration.results.estimate import Estimate, FrequencyEstimate, TupleEstimate
 
 __version__ = "0.1.0"
 
@@ -34,8 +39,8 @@ __all__ = [
     "audit",
     "combine",
     "levels",
+    "list_mechanisms",
     "mechanism",
-    "mechanisms",
     "plan",
     "postprocess",
     "seeded_rng",

@@ -12,9 +12,9 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from murmuration.contract import Mechanism
 from murmuration.errors import PromiseError
-from murmuration.loss import Loss, PairwiseLoss
+from murmuration.exact.loss import Loss, PairwiseLoss
+from murmuration.mechanisms.base import Mechanism
 
 _Mechanism = TypeVar("_Mechanism", bound=Mechanism)
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from murmuration.contract import Mechanism, Task
-from murmuration.law import Floats, Ints
-from murmuration.randomness import Rng
+from murmuration.exact.arrays import Floats, Ints
+from murmuration.exact.randomness import Rng
+from murmuration.mechanisms.base import Mechanism, Task
 
 Send = Callable[[float, int], Sequence[bytes]]
 """What n people who all have the value x send, one bytes object each."""

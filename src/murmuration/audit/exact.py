@@ -15,12 +15,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from murmuration.contract import Mechanism
 from murmuration.errors import PromiseError
-from murmuration.law import HALF, WHOLE, WORD_BITS, AnyGrid, Floats, Grid, Ints
-from murmuration.loss import Loss
-from murmuration.numeric import NumericMechanism
-from murmuration.randomness import ScriptedRng, SeededRng, Words
+from murmuration.exact.arrays import Floats, Ints
+from murmuration.exact.grid import AnyGrid, Grid
+from murmuration.exact.loss import Loss
+from murmuration.exact.randomness import HALF, WHOLE, WORD_BITS, ScriptedRng, SeededRng, Words
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.number.base import NumericMechanism
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from murmuration.cli.serve import serve
 from murmuration.cli.status import status
 from murmuration.cli.token import add, end, list_tokens, rotate, token
 from murmuration.cli.tuples import tuples
+from murmuration.collector.store import StoreError
 from murmuration.errors import MurmurationError, RefusedError
-from murmuration.store import StoreError
 
 app = typer.Typer(
     name="murmur",

@@ -14,7 +14,7 @@ from murmuration.audit.admission import admit, in_words
 from murmuration.audit.empirical import Evidence, attack, wire
 from murmuration.audit.exact import Audit
 from murmuration.audit.exact import audit as exact_audit
-from murmuration.auto import mechanism
+from murmuration.campaign.levels import Leveled, Levels
 from murmuration.cli.output import (
     checked_plot,
     console,
@@ -25,14 +25,14 @@ from murmuration.cli.output import (
     pyplot,
     save_plot,
 )
-from murmuration.contract import Mechanism, Task
 from murmuration.errors import ParameterError
-from murmuration.graded import GradedMechanism
-from murmuration.law import within
-from murmuration.levels import Leveled, Levels
-from murmuration.loss import Loss, PairwiseLoss
-from murmuration.mechanisms import mechanisms
-from murmuration.randomness import system_rng
+from murmuration.exact.exponential import within
+from murmuration.exact.loss import Loss, PairwiseLoss
+from murmuration.exact.randomness import system_rng
+from murmuration.mechanisms.base import Mechanism, Task
+from murmuration.mechanisms.graded.base import GradedMechanism
+from murmuration.mechanisms.registry import list_mechanisms
+from murmuration.planning.auto import mechanism
 
 
 def audit(
@@ -139,7 +139,7 @@ def _audit_levels(
 def _budget(name: str, text: str) -> float | list[float]:
     """Read epsilon: one number, or a list for a mechanism that is graded."""
     budgets = parse_epsilons(text)
-    kind = mechanisms().get(name)
+    kind = list_mechanisms().get(name)
     if kind is not None and issubclass(kind, GradedMechanism):
         return budgets
     if (kind is not None or name == "auto") and len(budgets) > 1:

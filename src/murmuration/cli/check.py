@@ -12,13 +12,14 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from murmuration import campaign_document, campaign_file
-from murmuration.campaign import Campaign
-from murmuration.campaign_review import Asked, Law, Review, review
+from murmuration.campaign import document as campaign_document
+from murmuration.campaign.file import load as campaign_file
+from murmuration.campaign.model import Campaign
+from murmuration.campaign.question import CLAMP, REFUSE, SPREAD, Question
+from murmuration.campaign.review import Asked, Law, Review, review
 from murmuration.cli.output import console, emit_json, errors
 from murmuration.errors import CampaignError, ParameterError, PromiseError
-from murmuration.question import CLAMP, REFUSE, SPREAD, Question
-from murmuration.report import ID_BYTES
+from murmuration.wire.report import ID_BYTES
 
 MOST_SHOWN = 12
 """Attributes whose choice is explained one by one."""

@@ -22,11 +22,11 @@ from murmuration.cli.output import (
     pyplot,
     save_plot,
 )
-from murmuration.compare import CROWDS, Row, contestants, crowd
-from murmuration.compare import compare as run_compare
 from murmuration.errors import ParameterError
-from murmuration.law import Floats
-from murmuration.randomness import seeded_rng
+from murmuration.exact.arrays import Floats
+from murmuration.exact.randomness import seeded_rng
+from murmuration.lab.compare import CROWDS, Row, contestants, crowd
+from murmuration.lab.compare import compare as run_compare
 
 
 def compare(

@@ -24,11 +24,11 @@ from murmuration.cli.output import (
     pyplot,
     save_plot,
 )
-from murmuration.compare import CROWDS
-from murmuration.compare_graded import Layout, Row, contests
-from murmuration.compare_graded import compare as run_compare
 from murmuration.errors import ParameterError
-from murmuration.randomness import seeded_rng
+from murmuration.exact.randomness import seeded_rng
+from murmuration.lab.compare import CROWDS
+from murmuration.lab.graded import Layout, Row, contests
+from murmuration.lab.graded import compare as run_compare
 
 
 def graded(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from murmuration.campaign.levels import Levels
 from murmuration.cli.output import (
     checked_plot,
     console,
@@ -18,10 +19,9 @@ from murmuration.cli.output import (
     pyplot,
     save_plot,
 )
-from murmuration.compare_levels import COLLECTIONS, CROWDS, Row, Setting, compare_levels
 from murmuration.errors import ParameterError
-from murmuration.levels import Levels
-from murmuration.randomness import seeded_rng
+from murmuration.exact.randomness import seeded_rng
+from murmuration.lab.levels import COLLECTIONS, CROWDS, Row, Setting, compare_levels
 
 
 def levels(

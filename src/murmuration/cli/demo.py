@@ -25,15 +25,15 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from murmuration import report
-from murmuration.campaign import Campaign
-from murmuration.campaign_document import read
+from murmuration.campaign.document import read
+from murmuration.campaign.model import Campaign
 from murmuration.cli.output import console, emit_json, errors, progress_bar
-from murmuration.device.fleet import Sent, send_all
+from murmuration.collector.store import open_store
 from murmuration.errors import MurmurationError, ParameterError
-from murmuration.randomness import system_rng
+from murmuration.exact.randomness import system_rng
+from murmuration.lab.fleet import Sent, send_all
 from murmuration.server.access import new_token
-from murmuration.store import open_store
+from murmuration.wire import report
 
 CAMPAIGN = """\
 # A campaign as an engineer writes it: `murmur check` explains it, `murmur serve` collects it.

@@ -15,12 +15,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from murmuration import figures
+from murmuration.analysis import figures
+from murmuration.analysis.figures import Estimates
+from murmuration.analysis.open import open_source
+from murmuration.campaign.question import Figure
 from murmuration.cli.output import checked_plot, console, emit_json, errors, pyplot, save_plot
 from murmuration.errors import ParameterError
-from murmuration.figures import Estimates
-from murmuration.question import Figure
-from murmuration.source import open_source
 
 SOURCE_HELP = "A store (a file, or postgresql://...), or a collector's address (http...)."
 SECRECY_HELP = "Better in the variable: a command line is seen by others."

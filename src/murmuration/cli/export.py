@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from murmuration import collect
-from murmuration import export as reports_file
 from murmuration.cli.output import console, emit_json, progress_bar
 from murmuration.cli.serve import STORE_HELP
+from murmuration.collector import commit as collect
+from murmuration.collector import export as reports_file
+from murmuration.collector.store import open_store
 from murmuration.errors import ParameterError
-from murmuration.store import open_store
 
 
 def export(

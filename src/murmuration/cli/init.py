@@ -15,12 +15,12 @@ from typing import Annotated, Any
 
 import typer
 
-from murmuration import campaign_file
-from murmuration.campaign import MOST_ATTRIBUTES
-from murmuration.campaign_table import NAME
+from murmuration.campaign.file import load as campaign_file
+from murmuration.campaign.file.resolve import NAME
+from murmuration.campaign.model import MOST_ATTRIBUTES
 from murmuration.cli.output import console
-from murmuration.contract import MAX_EPSILON, MIN_EPSILON
 from murmuration.errors import MurmurationError, ParameterError
+from murmuration.mechanisms.base import MAX_EPSILON, MIN_EPSILON
 
 MOST_LABELS = 50
 """Columns of more different texts than that are no categories."""

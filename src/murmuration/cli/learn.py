@@ -13,7 +13,7 @@ from rich.table import Table
 
 from murmuration.cli.output import checked_plot, console, emit_json, errors, pyplot, save_plot
 from murmuration.errors import ParameterError
-from murmuration.law import Floats
+from murmuration.exact.arrays import Floats
 
 MODELS = {"linear": "LinearRegression", "logistic": "LogisticRegression", "svm": "LinearSVC"}
 SCHEDULES = {"few": "FewRounds", "papers": "MiniBatches", "one": "OneByOne"}

@@ -8,13 +8,13 @@ import typer
 from rich.table import Table
 
 from murmuration.cli.output import console, emit_json, errors
-from murmuration.contract import checked_epsilon
 from murmuration.errors import ParameterError
-from murmuration.frequency import FrequencyMechanism
-from murmuration.graded import GradedMechanism
-from murmuration.mechanisms import mechanism
-from murmuration.mechanisms import mechanisms as registry
-from murmuration.tuples import TupleMechanism
+from murmuration.mechanisms.base import checked_epsilon
+from murmuration.mechanisms.graded.base import GradedMechanism
+from murmuration.mechanisms.item.base import FrequencyMechanism
+from murmuration.mechanisms.registry import list_mechanisms as registry
+from murmuration.mechanisms.registry import mechanism
+from murmuration.mechanisms.vector.base import TupleMechanism
 
 WIDE = 110
 """Columns from which on the table says how each mechanism works; --json always does."""

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from murmuration.cli.output import console, emit_json, progress_bar
+from murmuration.collector.merge import Joined
+from murmuration.collector.merge import merge as merge_one
+from murmuration.collector.store import Store, open_store
 from murmuration.errors import MismatchError
-from murmuration.merge_stores import Joined
-from murmuration.merge_stores import merge as merge_one
-from murmuration.store import Store, open_store
 
 
 def merge(

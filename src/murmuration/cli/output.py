@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from murmuration.errors import ParameterError
-from murmuration.graded import to_domain
+from murmuration.mechanisms.graded.base import to_domain
 
 SEMANTICS_HELP = (
     "What two values in different ranges may cost: max (the larger budget), min (the smaller), or "

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from murmuration.cli.output import checked_plot, console, emit_json, pyplot, save_plot
 from murmuration.errors import ParameterError
-from murmuration.plan import SAMPLINGS, Attribute, Plan, Row
-from murmuration.plan import plan as work_out
+from murmuration.planning.choose import SAMPLINGS, Attribute, Plan, Row
+from murmuration.planning.choose import plan as work_out
 
 
 def plan(

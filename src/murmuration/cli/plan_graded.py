@@ -16,7 +16,7 @@ from murmuration.cli.output import (
     parse_value,
 )
 from murmuration.errors import ParameterError
-from murmuration.plan_graded import GradedPlan, plan_graded
+from murmuration.planning.graded import GradedPlan, plan_graded
 
 
 def graded(

@@ -16,13 +16,13 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from murmuration.campaign import Campaign
+from murmuration.campaign.model import Campaign
 from murmuration.cli.output import console, emit_json, errors, progress_bar
 from murmuration.device.client import load
-from murmuration.device.fleet import Sent, send_all
 from murmuration.errors import ParameterError
-from murmuration.randomness import system_rng
-from murmuration.report import MOST_REPORTS, new_ids
+from murmuration.exact.randomness import system_rng
+from murmuration.lab.fleet import Sent, send_all
+from murmuration.wire.report import MOST_REPORTS, new_ids
 
 CHUNK = 50_000
 """Rows that are read, randomised and sent together."""

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from murmuration import campaign_file
-from murmuration.campaign import Campaign
+from murmuration.campaign.file import load as campaign_file
+from murmuration.campaign.model import Campaign
 from murmuration.cli.output import console
+from murmuration.collector.store import Store, open_store
 from murmuration.errors import ParameterError
-from murmuration.store import Store, open_store
 
 STORE_HELP = "sqlite:///FILE (or just a path), or postgresql://..."
 

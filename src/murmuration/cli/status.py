@@ -11,12 +11,12 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
+from murmuration.analysis.open import open_source
 from murmuration.cli.estimate import PLAIN_HELP, SECRECY_HELP, SOURCE_HELP
 from murmuration.cli.output import console, emit_json
-from murmuration.collect import Status
+from murmuration.collector.commit import Status
 from murmuration.errors import ParameterError
-from murmuration.report import REASONS
-from murmuration.source import open_source
+from murmuration.wire.report import REASONS
 
 WATCH_SECONDS = 2.0
 

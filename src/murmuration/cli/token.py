@@ -14,8 +14,8 @@ from rich.table import Table
 
 from murmuration.cli.output import console, emit_json, errors
 from murmuration.cli.serve import STORE_HELP
+from murmuration.collector.store import Store, Token, open_store
 from murmuration.errors import ParameterError
-from murmuration.store import Store, Token, open_store
 
 HOUR = 3600
 StoreArgument = Annotated[str, typer.Argument(help=f"The store: {STORE_HELP}.")]

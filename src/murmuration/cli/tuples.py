@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from murmuration import protocol
+from murmuration import tour as protocol
 from murmuration.cli.output import console, emit_json, errors, progress_bar
-from murmuration.contract import Mechanism, Tally, checked_epsilon
 from murmuration.errors import MurmurationError, ParameterError
-from murmuration.estimate import TupleEstimate
-from murmuration.mechanisms import mechanism, mechanisms
-from murmuration.randomness import SystemRng
-from murmuration.tuples import TupleMechanism
+from murmuration.exact.randomness import SystemRng
+from murmuration.mechanisms.base import Mechanism, checked_epsilon
+from murmuration.mechanisms.registry import list_mechanisms, mechanism
+from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.vector.base import TupleMechanism
+from murmuration.results.estimate import TupleEstimate
 
 Columns = list[NDArray[np.generic]]
 STEP = 50_000
@@ -132,7 +133,7 @@ def _contestants(
     domains: tuple[int, ...], epsilon: float, people: int, chosen: list[str] | None
 ) -> list[Mechanism]:
     """Return the mechanisms that keep their promise and take these attributes."""
-    kinds = {n: kind for n, kind in mechanisms().items() if issubclass(kind, TupleMechanism)}
+    kinds = {n: kind for n, kind in list_mechanisms().items() if issubclass(kind, TupleMechanism)}
     if unknown := sorted(set(chosen or ()) - set(kinds)):
         raise ParameterError(
             f"no tuple mechanism is called {unknown[0]!r}; there are {', '.join(kinds)}"

@@ -42,8 +42,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration import campaign_document, campaign_file, report
-from murmuration.campaign import Campaign, Cell, Rows, utc_now
+from murmuration.campaign import document as campaign_document
+from murmuration.campaign.file import load as campaign_file
+from murmuration.campaign.model import Campaign, Cell, Rows, utc_now
 from murmuration.device.ledger import Cost, Entry, Ledger, Memo
 from murmuration.device.sending import (
     DUPLICATE,
@@ -55,15 +56,10 @@ from murmuration.device.sending import (
     outcomes,
     reason,
 )
-from murmuration.errors import (
-    InputError,
-    MismatchError,
-    ParameterError,
-    PromiseError,
-    SendError,
-)
-from murmuration.mechanisms.memoised import Memoised
-from murmuration.randomness import system_rng
+from murmuration.errors import InputError, MismatchError, ParameterError, PromiseError, SendError
+from murmuration.exact.randomness import system_rng
+from murmuration.mechanisms.item.memoised import Memoised
+from murmuration.wire import report
 
 Level = str | Mapping[str, str]
 """A level for all attributes, or one for each."""

@@ -28,13 +28,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
-from murmuration.errors import (
-    BudgetError,
-    FormatError,
-    LedgerError,
-    MismatchError,
-    ParameterError,
-)
+from murmuration.errors import BudgetError, FormatError, LedgerError, MismatchError, ParameterError
 
 Cost = Fraction | float
 """A fraction, or infinity (the only float that is kept)."""

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from murmuration.errors import ParameterError, SendError
-from murmuration.loopback import is_loopback
+from murmuration.wire.address import is_loopback
 
 BUSY = frozenset({429, 503})
 ABOUT_THE_BYTES = frozenset({400, 409, 413, 415, 422})

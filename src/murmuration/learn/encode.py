@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from murmuration.errors import InputError, ParameterError
-from murmuration.law import Floats, Ints
+from murmuration.exact.arrays import Floats, Ints
 
 LARGEST = 1 << 62
 

@@ -22,17 +22,17 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from murmuration.contract import checked_epsilon
 from murmuration.errors import InputError, ParameterError
-from murmuration.law import Floats, Ints
+from murmuration.exact.arrays import Floats, Ints
+from murmuration.exact.randomness import Rng, seeded_rng, system_rng
 from murmuration.learn.gradients import courier_for
 from murmuration.learn.hiera import ByAttribute
 from murmuration.learn.losses import objective
 from murmuration.learn.rounds import Training
 from murmuration.learn.schedule import FewRounds, Schedule
-from murmuration.mechanisms.block import Block
-from murmuration.randomness import Rng, seeded_rng, system_rng
-from murmuration.tuples import TupleMechanism
+from murmuration.mechanisms.base import checked_epsilon
+from murmuration.mechanisms.vector.base import TupleMechanism
+from murmuration.mechanisms.vector.block import Block
 
 NOT_NUMBERS = "features, and targets of a regression, must be numbers"
 PUBLIC_SEED = 1

@@ -14,16 +14,16 @@ from functools import cached_property
 
 import numpy as np
 
-from murmuration.contract import Reports, Tally
 from murmuration.errors import ParameterError
-from murmuration.law import Floats
+from murmuration.exact.arrays import Floats, Reports
+from murmuration.exact.randomness import Rng
 from murmuration.learn.hiera import ByAttribute
-from murmuration.mechanisms import mechanism, mechanisms
-from murmuration.mechanisms.privunit import PrivUnit
-from murmuration.mechanisms.sampled import Sampled
-from murmuration.numeric import NumericMechanism
-from murmuration.randomness import Rng
-from murmuration.tuples import TupleMechanism
+from murmuration.mechanisms.number.base import NumericMechanism
+from murmuration.mechanisms.registry import list_mechanisms, mechanism
+from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.vector.base import TupleMechanism
+from murmuration.mechanisms.vector.privunit import PrivUnit
+from murmuration.mechanisms.vector.sampled import Sampled
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def gradient_mechanism(name: str, epsilon: float, d: int) -> TupleMechanism:
     'piecewise'
     """
     chosen = "privunit" if name == "auto" else name
-    kind = mechanisms().get(chosen, object)
+    kind = list_mechanisms().get(chosen, object)
     if issubclass(kind, NumericMechanism):
         return Sampled(epsilon=epsilon, d=d, numeric=chosen)
     made = mechanism(chosen, epsilon=epsilon, d=d) if issubclass(kind, TupleMechanism) else None

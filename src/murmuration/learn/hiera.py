@@ -16,16 +16,23 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from murmuration.contract import Bits, Reports, Rows, Tally, require_same
 from murmuration.errors import EmptyError, FormatError, ParameterError
-from murmuration.estimate import About, Estimate, TupleEstimate
-from murmuration.graded import Matrix, checked_budgets, checked_edges, pairwise_budgets
-from murmuration.law import Floats, Grid, Ints, Table, fixed_point, uniform
-from murmuration.loss import PairwiseLoss, pairwise_loss
-from murmuration.mechanisms.hiera import pair_law
-from murmuration.packed import RowReports
-from murmuration.randomness import Rng, require_rng
-from murmuration.tuples import TupleMechanism
+from murmuration.exact.arrays import Bits, Floats, Ints, Reports, Rows
+from murmuration.exact.grid import Grid, fixed_point
+from murmuration.exact.loss import PairwiseLoss, pairwise_loss
+from murmuration.exact.randomness import Rng, require_rng, uniform
+from murmuration.exact.table import Table
+from murmuration.mechanisms.graded.base import (
+    Matrix,
+    checked_budgets,
+    checked_edges,
+    pairwise_budgets,
+)
+from murmuration.mechanisms.graded.hiera import pair_law
+from murmuration.mechanisms.packing import RowReports
+from murmuration.mechanisms.tally import Tally, require_same
+from murmuration.mechanisms.vector.base import TupleMechanism
+from murmuration.results.estimate import About, Estimate, TupleEstimate
 
 PEOPLE_PER_PASS = 1 << 17
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from murmuration.errors import ParameterError
-from murmuration.law import Floats
+from murmuration.exact.arrays import Floats
 
 
 @dataclass(frozen=True)

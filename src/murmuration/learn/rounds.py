@@ -19,14 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from murmuration.contract import Reports, Tally
 from murmuration.errors import ParameterError
-from murmuration.law import Floats
+from murmuration.exact.arrays import Floats, Reports
+from murmuration.exact.randomness import Rng
 from murmuration.learn.gradients import Courier
 from murmuration.learn.losses import Objective
 from murmuration.learn.schedule import Plan
-from murmuration.randomness import Rng
-from murmuration.tuples import TupleMechanism
+from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.vector.base import TupleMechanism
 
 BEYOND = 2.5
 """Standard errors from which on a mean counts as different from 0."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from murmuration.figures import FORMATS
+from murmuration.analysis.figures import FORMATS
 
 
 def preferred(accept: str) -> str | None:

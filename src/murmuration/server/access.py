@@ -18,10 +18,10 @@ import time
 from collections.abc import Awaitable, Callable
 from secrets import token_urlsafe
 
-from murmuration.collect import Served
+from murmuration.collector.commit import Served
+from murmuration.collector.store import Store, Token
 from murmuration.errors import ParameterError
 from murmuration.server.problems import Problem
-from murmuration.store import Store, Token
 
 PUBLIC, DEVICE, ANALYST, ADMIN = "public", "device", "analyst", "admin"
 RANKS = {DEVICE: 1, ANALYST: 2, ADMIN: 3}

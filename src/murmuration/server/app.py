@@ -23,15 +23,16 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from murmuration import collect, figures, report
-from murmuration.campaign import utc_now
-from murmuration.campaign_document import Document
-from murmuration.collect import Batch, Served, Status
-from murmuration.contract import Tally
+from murmuration.analysis import figures
+from murmuration.analysis.figures import Estimates
+from murmuration.campaign.document import Document
+from murmuration.campaign.model import utc_now
+from murmuration.collector import commit as collect
+from murmuration.collector.commit import Batch, Served, Status
+from murmuration.collector.store import Store, StoreError, StoreFullError
+from murmuration.collector.tallies import Sources
 from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
-from murmuration.figures import Estimates
-from murmuration.merging import Sources
-from murmuration.report import REASONS, Incoming
+from murmuration.mechanisms.tally import Tally
 from murmuration.server import body, openapi
 from murmuration.server.accept import preferred
 from murmuration.server.access import ADMIN, ANALYST, DEVICE, PUBLIC, Gate
@@ -49,7 +50,8 @@ from murmuration.server.ingest import Ingest
 from murmuration.server.limits import Limits
 from murmuration.server.metrics import exposition
 from murmuration.server.problems import PROBLEMS, Problem, described, type_of
-from murmuration.store import Store, StoreError, StoreFullError
+from murmuration.wire import report
+from murmuration.wire.report import REASONS, Incoming
 
 log = logging.getLogger("murmuration.server")
 

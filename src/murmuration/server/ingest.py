@@ -12,9 +12,9 @@ import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
-from murmuration.collect import Batch, commit
+from murmuration.collector.commit import Batch, commit
+from murmuration.collector.store import Store, StoreError, StoreFullError
 from murmuration.server.problems import Problem
-from murmuration.store import Store, StoreError, StoreFullError
 
 log = logging.getLogger("murmuration.server")
 

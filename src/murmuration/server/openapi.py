@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from murmuration import figures, report
-from murmuration.campaign import WIRE
-from murmuration.campaign_table import NAME
+from murmuration.analysis import figures
+from murmuration.campaign.file.resolve import NAME
+from murmuration.campaign.model import WIRE
 from murmuration.server.answers import Described
 from murmuration.server.problems import MEDIA_TYPE, PROBLEMS
+from murmuration.wire import report
 
 if TYPE_CHECKING:
     from murmuration.server.app import Route

@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 from starlette.responses import Response
 
-from murmuration.report import REASONS
 from murmuration.server.answers import Described
+from murmuration.wire.report import REASONS
 
 MEDIA_TYPE = "application/problem+json"
 

@@ -14,9 +14,9 @@ from typing import Any
 import uvicorn
 
 from murmuration.errors import ParameterError
-from murmuration.loopback import is_loopback
 from murmuration.server.app import Collector, create_app
 from murmuration.server.protocol import PatientProtocol
+from murmuration.wire.address import is_loopback
 
 log = logging.getLogger("murmuration.server")
 

@@ -18,14 +18,14 @@ from types import FrameType
 import uvicorn
 import uvloop
 
-from murmuration import collect
-from murmuration.campaign import Campaign
-from murmuration.campaign_document import publish, read
+from murmuration.campaign.document import publish, read
+from murmuration.campaign.model import Campaign
+from murmuration.collector import commit as collect
+from murmuration.collector.store import open_store
 from murmuration.errors import ParameterError
 from murmuration.server.app import Collector
 from murmuration.server.limits import Limits
 from murmuration.server.run import Address, configured, discreet, log_to_stderr
-from murmuration.store import open_store
 
 
 @dataclass(frozen=True)

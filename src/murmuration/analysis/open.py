@@ -1,0 +1,154 @@
+"""Where an analyst reads: a store, or a collector's address. Both give the same things."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from abc import ABC, abstractmethod
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from murmuration.analysis.figures import Estimates
+from murmuration.collector import commit as collect
+from murmuration.collector.commit import Status
+from murmuration.collector.store import Store, open_store
+from murmuration.errors import CohortError, FormatError, MurmurationError, ParameterError
+from murmuration.wire.address import is_loopback
+
+_Kind = TypeVar("_Kind", bound=msgspec.Struct)
+
+SECONDS = 60.0
+PLACE = "/v1/campaigns"
+
+
+class Source(ABC):
+    """One campaign that can be read."""
+
+    @abstractmethod
+    def estimates(self, about: str, level: float) -> Estimates:
+        """Return about whom, and all figures."""
+
+    @abstractmethod
+    def status(self) -> Status:
+        """Return what has arrived and what became of it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what was opened."""
+
+
+def open_source(
+    where: str, campaign: str = "", token: str = "", *, plain_http: bool = False
+) -> Source:
+    """Open a store (a path, sqlite:///..., postgresql://...) or a collector (http...)."""
+    if where.startswith(("http://", "https://")):
+        return CollectorSource(where, campaign, token, plain_http=plain_http)
+    return StoreSource(open_store(where, create=False), campaign)
+
+
+class StoreSource(Source):
+    """A store, read directly; the cohort rule is the same as a collector's."""
+
+    def __init__(self, store: Store, campaign: str = "") -> None:
+        self.store = store
+        self.name = collect.named_or_only(store, campaign)
+
+    def estimates(self, about: str, level: float) -> Estimates:
+        """Read the tallies."""
+        served = collect.served(self.store, self.name)
+        return collect.estimates(served, collect.total(self.store, served.campaign), about, level)
+
+    def status(self) -> Status:
+        """Read the counts."""
+        return collect.status(self.store, collect.served(self.store, self.name))
+
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect could take the token to somebody else."""
+
+    def redirect_request(self, *arguments: Any, **more: Any) -> None:
+        """Follow none."""
+        del arguments, more
+
+
+class CollectorSource(Source):
+    """A collector, asked over HTTP."""
+
+    def __init__(self, url: str, campaign: str, token: str, *, plain_http: bool) -> None:
+        base, _, rest = url.partition(PLACE)
+        self.base, self.token = base.rstrip("/"), token
+        host = urlsplit(url).hostname or ""
+        if token and url.startswith("http://") and not is_loopback(host) and not plain_http:
+            raise ParameterError(
+                f"{host} is another machine and this is plain HTTP: the token could be read on the "
+                "way. Use https://, or say --plain-http."
+            )
+        # What stays on this machine must not go to a proxy that the environment names.
+        direct = [urllib.request.ProxyHandler({})] if is_loopback(host) else []
+        self._open = urllib.request.build_opener(_NoRedirect, *direct).open
+        self.name = campaign or rest.strip("/").split("/")[0] or self._only()
+
+    def _only(self) -> str:
+        names = [str(one["campaign"]) for one in self._get(PLACE)["campaigns"]]
+        if len(names) != 1:
+            raise ParameterError(f"say which campaign: {self.base} has {', '.join(names)}")
+        return names[0]
+
+    def estimates(self, about: str, level: float) -> Estimates:
+        """Ask for the estimates."""
+        asked = urlencode({"about": about, "level": repr(level), "format": "json"})
+        found = self._get(f"{PLACE}/{quote(self.name, safe='')}/estimates?{asked}")
+        return self._as(found, Estimates)
+
+    def status(self) -> Status:
+        """Ask for the status."""
+        return self._as(self._get(f"{PLACE}/{quote(self.name, safe='')}/status"), Status)
+
+    def close(self) -> None:
+        """Nothing is open between two questions."""
+
+    def _as(self, found: dict[str, Any], kind: type[_Kind]) -> _Kind:
+        try:
+            return msgspec.convert(found, kind)
+        except msgspec.ValidationError:
+            raise FormatError(f"{self.base} does not answer as a collector does") from None
+
+    def _get(self, path: str) -> dict[str, Any]:
+        headers = {"accept": "application/json"}
+        if self.token:
+            headers["authorization"] = f"Bearer {self.token}"
+        request = urllib.request.Request(self.base + path, headers=headers)  # noqa: S310 - http(s)
+        try:
+            with self._open(request, timeout=SECONDS) as answer:
+                found = json.load(answer)
+        except urllib.error.HTTPError as problem:
+            raise self._refusal(problem) from None
+        except urllib.error.URLError as problem:
+            raise ConnectionError(f"{self.base} cannot be reached: {problem.reason}") from None
+        except ValueError:
+            raise FormatError(f"{self.base} does not answer as a collector does") from None
+        if not isinstance(found, dict):
+            raise FormatError(f"{self.base} does not answer as a collector does")
+        return found
+
+    def _refusal(self, answer: urllib.error.HTTPError) -> Exception:
+        """Say what the collector said; a problem of the machine is no mistake of the user's."""
+        try:
+            problem = json.loads(answer.read())
+            said = " ".join(str(problem[key]) for key in ("title", "detail") if key in problem)
+        except (ValueError, TypeError, OSError):
+            said = str(answer.reason)
+        if answer.code in (401, 403):
+            return ParameterError(f"{said} Put the token into the variable MURMUR_TOKEN.")
+        if answer.code == 409:
+            return CohortError(said)
+        if answer.code >= 500 or answer.code == 429:
+            return ConnectionError(f"{self.base}: {said}")
+        return MurmurationError(f"{self.base}: {said}")

@@ -1,0 +1,144 @@
+"""`campaign.toml`: what the engineer writes. Every mistake is reported with its line.
+
+The file says what is asked and what it may cost; what is left out is chosen by the planner (see
+`campaign_table`). The result is a `Campaign`, whose laws have been audited.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from murmuration.campaign.file.lines import Lines
+from murmuration.campaign.file.resolve import (
+    UPLOADS,
+    AttributeTable,
+    CampaignTable,
+    Mistake,
+    RepeatTable,
+    resolve,
+)
+from murmuration.campaign.model import Campaign
+from murmuration.campaign.question import KINDS
+from murmuration.errors import CampaignError, RefusedError
+
+
+def load(path: Path | str) -> Campaign:
+    """Read, check and audit a campaign file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise CampaignError("this is not a text file (UTF-8)", str(path)) from None
+    except (FileNotFoundError, IsADirectoryError):
+        raise CampaignError("there is no such file; `murmur init` writes one", str(path)) from None
+    return parse(text, str(path))
+
+
+def parse(text: str, source: str = "campaign.toml") -> Campaign:
+    """Return the campaign that a file's text describes, or point at the line that is wrong."""
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as problem:
+        raise CampaignError(*_unreadable(text, str(problem), source)) from None
+    try:
+        return resolve(_converted(data))
+    except Mistake as found:
+        kind = RefusedError if found.refused else CampaignError
+        raise kind(str(found), source, Lines(text).of(found.path)) from None
+
+
+def _unreadable(text: str, problem: str, source: str) -> tuple[str, str, int | None]:
+    """Say where a file is no TOML."""
+    message, _, place = problem.partition(" (at ")
+    found = re.match(r"line (\d+), column (\d+)", place)
+    last = max(1, len(text.splitlines()))
+    line = int(found[1]) if found else last if "end of document" in place else None
+    where = f" (column {found[2]})" if found else ""
+    single = re.search(r"^\s*\[attributes\]", text, re.MULTILINE)
+    if single is not None:
+        line = text.count("\n", 0, single.end()) + 1
+        return "an attribute begins with [[attributes]], in two brackets", source, line
+    return f"this is no TOML{where}: {message[:1].lower()}{message[1:]}", source, line
+
+
+def _converted(data: dict[str, Any]) -> CampaignTable:
+    """Return the file's tables, or say which key is missing, unknown or of the wrong type."""
+    try:
+        return msgspec.convert(data, CampaignTable)
+    except msgspec.ValidationError as problem:
+        message, _, place = str(problem).partition(" - at ")
+        path = _path(place, data)
+        raise _complaint(message, path) from None
+    except OverflowError:
+        raise Mistake("a number in this file is too large") from None
+
+
+def _path(place: str, data: Any) -> tuple[str | int, ...]:
+    """Return a path of msgspec's, such as `$.attributes[0].low`, as keys and numbers."""
+    path: list[str | int] = []
+    for key, number in re.findall(r"\.([A-Za-z_]\w*)|\[(\d+|\.\.\.)\]", place):
+        if number == "...":  # some value of a table: msgspec does not say whose
+            wrong = (k for k, value in data.items() if not isinstance(value, int | float | str))
+            path.append(next(wrong, "") if isinstance(data, dict) else 0)
+        else:
+            path.append(key or int(number))
+        try:
+            data = data[path[-1]]
+        except (LookupError, TypeError):
+            break
+    return tuple(path)
+
+
+_TYPES = {
+    "str": "text in quotes",
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "true or false",
+    "datetime": "a time with its zone, as 2026-11-16T09:00:00Z",
+    "array": "a list in [ ]",
+    "object": "a table",
+    "date": "a date without a time",
+    "time": "a time without a date",
+}
+
+
+def _complaint(message: str, path: tuple[str | int, ...]) -> Mistake:
+    """Say what is wrong in the words of the file."""
+    keys = [step for step in path if isinstance(step, str)]
+    subject = keys[-1] if keys else "the file"
+    if found := re.search(r"missing required field `([^`]+)`", message):
+        where = "this attribute" if "attributes" in keys else subject
+        return Mistake(f"{where} has no {found[1]}: it is needed", *path)
+    if found := re.search(r"unknown field `([^`]+)`", message):
+        return Mistake(_unknown(found[1], keys), *path, found[1])
+    if found := re.match(r"Expected `([^`]+)`, got `([^`]+)`", message):
+        wanted = " or ".join(_TYPES.get(one, one) for one in found[1].split(" | ") if one != "null")
+        return Mistake(f"{subject} is {wanted}; this is {_TYPES.get(found[2], found[2])}", *path)
+    if found := re.match(r"Invalid enum value '(.*)'", message):
+        known = KINDS if subject == "kind" else UPLOADS
+        near = difflib.get_close_matches(found[1], known, 1)
+        meant = f"; {near[0]} is meant?" if near else ""
+        return Mistake(f"{subject} is one of {', '.join(known)}; got {found[1]!r}{meant}", *path)
+    if "datetime" in message:
+        return Mistake(f"{subject} is {_TYPES['datetime']}", *path)
+    return Mistake(f"{subject}: {message}", *path)
+
+
+def _unknown(key: str, keys: Sequence[str]) -> str:
+    """Say that there is no such key, and which one may be meant."""
+    tables: dict[str, type[msgspec.Struct]] = {"attributes": AttributeTable, "repeat": RepeatTable}
+    table = tables.get("".join(keys), CampaignTable)
+    known = [field.name for field in msgspec.structs.fields(table)]
+    near = difflib.get_close_matches(key, known, 1)
+    elsewhere = key in {field.name for field in msgspec.structs.fields(CampaignTable)}
+    if near:
+        return f"there is no key {key}; {near[0]} is meant?"
+    if keys and elsewhere:
+        return f"{key} belongs above the first table: it is about the whole campaign"
+    return f"there is no key {key}; there are {', '.join(known)}"

@@ -1,0 +1,1 @@
+"""What a collector does with reports, whatever brought them: count each once, durably."""

@@ -1,0 +1,168 @@
+"""Raw reports as Parquet: one row a report, two columns an entry, for whoever counts elsewhere.
+
+    id                fixed_size_binary(16)
+    entry_0_cell      the number of the cell (the law) that this entry is by: uint16
+    entry_0_report    that cell's own report, without padding: binary
+    entry_1_cell ...
+
+The file's metadata hold the campaign's digest and its published document, so that a file can be
+read and counted by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from murmuration.campaign import document as campaign_document
+from murmuration.campaign.model import Campaign, Rows
+from murmuration.collector.commit import Served
+from murmuration.collector.store import Store
+from murmuration.errors import FormatError, ParameterError
+from murmuration.exact.arrays import Ints
+from murmuration.wire.report import ID_BYTES, Ids
+
+DIGEST, DOCUMENT = b"murmuration.digest", b"murmuration.campaign"
+ROWS_PER_BATCH = 1 << 16
+
+
+@dataclass(frozen=True)
+class Exported:
+    """How many reports were written, and how many are known by their id only."""
+
+    written: int
+    scrubbed: int
+
+
+def arrow() -> Any:
+    """Return pyarrow with its Parquet part, or say how to install it."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ParameterError("Parquet needs: pip install 'murmuration[arrow]'") from None
+    return pyarrow
+
+
+def write(
+    store: Store, served: Served, path: Path, advance: Callable[[int], None] | None = None
+) -> Exported:
+    """Write all reports of a campaign, chunk by chunk; the file is there when it is whole."""
+    pa, campaign = arrow(), served.campaign
+    schema = _schema(pa, served)
+    written = scrubbed = 0
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with pa.parquet.ParquetWriter(part, schema, compression="zstd") as writer:
+            for ids, rows, without in _kept(store, served):
+                if len(ids):
+                    writer.write_batch(_batch(pa, schema, campaign, ids, rows))
+                written, scrubbed = written + len(ids), scrubbed + without
+                if advance is not None:
+                    advance(len(ids) + without)
+        if scrubbed and not written:
+            raise ParameterError(
+                f"{campaign.name} keeps no reports: all {scrubbed:,} were scrubbed after counting "
+                "(keep_reports = false). `murmur estimate` reads what they add up to."
+            )
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return Exported(written, scrubbed)
+
+
+def _kept(store: Store, served: Served) -> Iterator[tuple[Ids, Rows, int]]:
+    """Yield ids and rows as of one moment, and how many rows were scrubbed."""
+    width = served.campaign.row_bytes
+    with store.snapshot():
+        for ids, listed in store.reports(served.key):
+            kept = np.flatnonzero(np.fromiter(map(len, listed), dtype=np.int64, count=len(listed)))
+            data = np.frombuffer(b"".join(listed), dtype=np.uint8)
+            if len(data) != width * len(kept):
+                raise FormatError("the store has reports of a wrong length: it is damaged")
+            yield ids[kept], data.reshape(-1, width), len(ids) - len(kept)
+
+
+def _schema(pa: Any, served: Served) -> Any:
+    fields = [pa.field("id", pa.binary(ID_BYTES), nullable=False)]
+    for entry in range(len(served.campaign.widths)):
+        fields.append(pa.field(f"entry_{entry}_cell", pa.uint16(), nullable=False))
+        fields.append(pa.field(f"entry_{entry}_report", pa.binary(), nullable=False))
+    metadata = {DIGEST: served.campaign.digest.encode(), DOCUMENT: served.document}
+    return pa.schema(fields, metadata)
+
+
+def _sizes(campaign: Campaign) -> Ints:
+    return np.array([cell.mechanism.report_bytes for cell in campaign.cells], dtype=np.int64)
+
+
+def _batch(pa: Any, schema: Any, campaign: Campaign, ids: Ids, rows: Rows) -> Any:
+    """Return reports as columns; each entry without the zeros after it."""
+    flat = pa.py_buffer(np.ascontiguousarray(ids).tobytes())
+    columns = [pa.Array.from_buffers(pa.binary(ID_BYTES), len(ids), [None, flat])]
+    sizes = _sizes(campaign)
+    for number, octets in campaign.entries(rows):
+        lengths = sizes[number]
+        ends = np.zeros(len(ids) + 1, dtype="<i4")
+        ends[1:] = np.cumsum(lengths)
+        inside = np.arange(octets.shape[1]) < lengths[:, None]
+        buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(octets[inside].tobytes())]
+        columns.append(pa.array(number.astype(np.uint16)))
+        columns.append(pa.Array.from_buffers(pa.binary(), len(ids), buffers))
+    return pa.record_batch(columns, schema=schema)
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def campaign_of(path: Path) -> Campaign:
+    """Return the campaign whose reports a file holds; its digest and its laws are checked."""
+    metadata = _opened(path).schema_arrow.metadata or {}
+    if DOCUMENT not in metadata:
+        raise FormatError(f"{path} was not written by `murmur export`")
+    campaign = campaign_document.read(metadata[DOCUMENT])
+    if campaign.digest.encode() != metadata.get(DIGEST):
+        raise FormatError(f"{path}: the digest is not that of the campaign")
+    return campaign
+
+
+def read(path: Path, campaign: Campaign | None = None) -> Iterator[tuple[Ids, Rows]]:
+    """Yield ids and rows, as they were sent; `campaign.tally` counts them again."""
+    campaign = campaign or campaign_of(path)
+    for batch in _opened(path).iter_batches(ROWS_PER_BATCH):
+        ids = np.frombuffer(b"".join(batch.column("id").to_pylist()), dtype=np.uint8)
+        parts = []
+        try:
+            for entry, width in enumerate(campaign.widths):
+                numbers = np.asarray(batch.column(f"entry_{entry}_cell"), dtype=np.int64)
+                texts = batch.column(f"entry_{entry}_report").to_pylist()
+                parts.append(_entry(campaign, width, numbers, texts))
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise FormatError(f"{path} does not hold reports of {campaign.name}") from None
+        yield ids.reshape(-1, ID_BYTES), np.concatenate(parts, axis=1)
+
+
+def _entry(campaign: Campaign, width: int, numbers: Ints, texts: list[bytes]) -> Rows:
+    """Return one entry of all reports as bytes of one length."""
+    index, lengths = campaign.index_bytes, _sizes(campaign)[numbers]
+    if any(len(text) != length for text, length in zip(texts, lengths.tolist(), strict=True)):
+        raise ValueError("a report has the length that its law says")
+    part = np.zeros((len(numbers), width), dtype=np.uint8)
+    part[:, 0] = numbers & 255
+    if index == 2:
+        part[:, 1] = numbers >> 8
+    inside = np.arange(width - index) < lengths[:, None]
+    part[:, index:][inside] = np.frombuffer(b"".join(texts), dtype=np.uint8)
+    return part
+
+
+def _opened(path: Path) -> Any:
+    pa = arrow()
+    try:
+        return pa.parquet.ParquetFile(path)
+    except pa.ArrowException as problem:
+        raise FormatError(f"{path} is no Parquet file: {problem}") from None

@@ -1,0 +1,313 @@
+"""What every store does, in SQL that SQLite and PostgreSQL share.
+
+A store is used by one thread at a time. Everything that one group of uploads changes (reports,
+tallies, counts) is one transaction: after a crash all of it is there, or none of it.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from secrets import token_hex
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.collector.store.migrations import MIGRATIONS, NEWEST
+from murmuration.errors import FormatError, MurmurationError
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.tally import Tally
+
+Octets = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+EXPORT_ROWS = 50_000
+
+
+class StoreError(MurmurationError):
+    """The store cannot do it now."""
+
+
+class StoreFullError(StoreError):
+    """The disk is full; it goes on by itself when there is room again."""
+
+
+class StoreGoneError(StoreError):
+    """The database cannot be reached."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """Who may do what, until when. Only the hash is stored."""
+
+    hash: bytes
+    name: str
+    role: str
+    campaign: str
+    """"" for all campaigns."""
+    created: int
+    expires: int
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Another collector's tallies, as they were last sent here."""
+
+    source: str
+    n: int
+    tallies: bytes
+
+
+class Store(ABC):
+    """A database with our tables."""
+
+    begin_snapshot: ClassVar[str] = "BEGIN"
+    """The statement that begins reading as of one moment."""
+
+    # --- what each kind of database does its own way ---------------------------------------------
+
+    @abstractmethod
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement (values as ?) and return its rows."""
+
+    @abstractmethod
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything inside is committed durably, or not at all."""
+        yield
+
+    @abstractmethod
+    def add_reports(self, key: int, ids: Octets, rows: Octets) -> Mask:
+        """Store reports whose ids are all different; tell which were not there before."""
+
+    @abstractmethod
+    def schema_version(self) -> int:
+        """Return how many migrations were applied."""
+
+    @abstractmethod
+    def set_schema_version(self, version: int) -> None:
+        """Note it."""
+
+    @abstractmethod
+    def reader(self) -> Store:
+        """Return another connection to the same database, for another thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection."""
+
+    def clustered(self, sql: str) -> str:
+        """Write a statement in this database's words."""
+        return sql
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read as of one moment, whatever others write meanwhile; nobody has to wait."""
+        self.execute(self.begin_snapshot)
+        try:
+            yield
+        finally:
+            self.execute("ROLLBACK")
+
+    # --- schema ----------------------------------------------------------------------------------
+
+    def migrate(self, upto: int = NEWEST) -> None:
+        """Bring the schema up to date; refuse one that a newer program made."""
+        with self.transaction():
+            version = self.schema_version()
+            self.refuse_newer(version)
+            for step in MIGRATIONS[version:upto]:
+                for statement in step:
+                    self.execute(self.clustered(statement))
+            if version == 0:
+                self.execute("INSERT INTO collector (name) VALUES (?)", (token_hex(8),))
+            if version < upto:
+                self.set_schema_version(upto)
+
+    @staticmethod
+    def refuse_newer(version: int) -> None:
+        """Refuse a schema that a newer program made."""
+        if version > NEWEST:
+            known = f"this program knows up to {NEWEST}"
+            raise FormatError(f"the store has schema {version}, {known}: use a newer one")
+
+    def collector_name(self) -> str:
+        """Return this collector's random name: whose tallies these are."""
+        return str(self.execute("SELECT name FROM collector")[0][0])
+
+    # --- campaigns -------------------------------------------------------------------------------
+
+    def publish(self, campaign: str, digest: str, document: bytes) -> int:
+        """Note a campaign as it is served now; a changed one is a new version."""
+        with self.transaction():
+            latest = self.latest(campaign)
+            if latest is not None and latest[1] == digest and latest[2] == document:
+                return latest[0]
+            version = 1 if latest is None else latest[0] + 1
+            self.execute(
+                "INSERT INTO campaigns (campaign, version, digest, document, published) "
+                "VALUES (?, ?, ?, ?, ?)",
+                (campaign, version, digest, document, datetime.now(UTC).isoformat()),
+            )
+            return version
+
+    def latest(self, campaign: str) -> tuple[int, str, bytes] | None:
+        """Return the newest version of a campaign, its digest and its document."""
+        found = self.execute(
+            "SELECT version, digest, document FROM campaigns WHERE campaign = ? "
+            "ORDER BY version DESC LIMIT 1",
+            (campaign,),
+        )
+        return (int(found[0][0]), str(found[0][1]), bytes(found[0][2])) if found else None
+
+    def campaigns(self) -> list[str]:
+        """Return the names of all campaigns."""
+        found = self.execute("SELECT DISTINCT campaign FROM campaigns ORDER BY campaign")
+        return [str(row[0]) for row in found]
+
+    def digests(self, campaign: str) -> set[str]:
+        """Return the digests of all versions of a campaign."""
+        sql = "SELECT digest FROM campaigns WHERE campaign = ?"
+        return {str(row[0]) for row in self.execute(sql, (campaign,))}
+
+    def document_of(self, campaign: str, digest: str) -> bytes | None:
+        """Return the newest document of a campaign that has this digest."""
+        found = self.execute(
+            "SELECT document FROM campaigns WHERE campaign = ? AND digest = ? "
+            "ORDER BY version DESC LIMIT 1",
+            (campaign, digest),
+        )
+        return bytes(found[0][0]) if found else None
+
+    def key_of(self, digest: str) -> int | None:
+        """Return the number under which the reports of a digest are stored, if there are any."""
+        found = self.execute("SELECT key FROM collections WHERE digest = ?", (digest,))
+        return int(found[0][0]) if found else None
+
+    def open_collection(self, digest: str) -> int:
+        """Return the number of a digest; give it one if it has none."""
+        with self.transaction():
+            key = self.key_of(digest)
+            if key is None:
+                key = int(self.execute("SELECT COALESCE(MAX(key), 0) + 1 FROM collections")[0][0])
+                self.execute("INSERT INTO collections (key, digest) VALUES (?, ?)", (key, digest))
+            return key
+
+    # --- tallies and counts ----------------------------------------------------------------------
+
+    def add_tallies(self, key: int, tallies: Sequence[Tally]) -> None:
+        """Add what new reports count to, inside the transaction that stores them."""
+        for cell, tally in enumerate(tallies):
+            if tally.n == 0:
+                continue
+            total = self._tally(key, cell, tally.mechanism) + tally
+            self.execute(
+                "INSERT INTO tallies (key, cell, n, counts) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (key, cell) DO UPDATE SET n = excluded.n, counts = excluded.counts",
+                (key, cell, total.n, total.counts.astype("<i8").tobytes()),
+            )
+
+    def _tally(self, key: int, cell: int, mechanism: Mechanism) -> Tally:
+        sql = "SELECT n, counts FROM tallies WHERE key = ? AND cell = ?"
+        found = self.execute(sql, (key, cell))
+        if not found:
+            return mechanism.empty()
+        counts = np.frombuffer(bytes(found[0][1]), dtype="<i8")
+        return Tally(mechanism, counts, int(found[0][0]))
+
+    def tallies(self, digest: str, mechanisms: Sequence[Mechanism]) -> tuple[Tally, ...]:
+        """Return this collector's own tallies, one a cell, as of one moment."""
+        key = self.key_of(digest)
+        if key is None:
+            return tuple(mechanism.empty() for mechanism in mechanisms)
+        sql = "SELECT cell, n, counts FROM tallies WHERE key = ?"
+        found = {int(cell): (int(n), bytes(data)) for cell, n, data in self.execute(sql, (key,))}
+        return tuple(
+            Tally(mechanism, np.frombuffer(found[cell][1], dtype="<i8"), found[cell][0])
+            if cell in found
+            else mechanism.empty()
+            for cell, mechanism in enumerate(mechanisms)
+        )
+
+    def add_counts(self, campaign: str, outcomes: Mapping[str, int]) -> None:
+        """Count what became of reports, inside the transaction that decides it."""
+        for outcome in sorted(outcomes):
+            self.execute(
+                "INSERT INTO counts (campaign, outcome, n) VALUES (?, ?, ?) "
+                "ON CONFLICT (campaign, outcome) DO UPDATE SET n = counts.n + excluded.n",
+                (campaign, outcome, int(outcomes[outcome])),
+            )
+
+    def counts(self, campaign: str) -> dict[str, int]:
+        """Return how many reports were received, stored, duplicates, and refused by reason."""
+        sql = "SELECT outcome, n FROM counts WHERE campaign = ? ORDER BY outcome"
+        return {str(outcome): int(n) for outcome, n in self.execute(sql, (campaign,))}
+
+    # --- raw reports -----------------------------------------------------------------------------
+
+    def report_count(self, key: int) -> int:
+        """Return how many reports are stored, scrubbed ones too."""
+        return int(self.execute("SELECT COUNT(*) FROM reports WHERE key = ?", (key,))[0][0])
+
+    def reports(self, key: int) -> Iterator[tuple[Octets, list[bytes]]]:
+        """Yield ids and rows in chunks, in the order of their ids; a scrubbed row is empty."""
+        last = b""
+        while True:
+            found = self.execute(
+                "SELECT id, report FROM reports WHERE key = ? AND id > ? ORDER BY id LIMIT ?",
+                (key, last, EXPORT_ROWS),
+            )
+            if not found:
+                return
+            data = b"".join(bytes(row[0]) for row in found)
+            ids = np.frombuffer(data, dtype=np.uint8).reshape(len(found), -1)
+            yield ids, [bytes(row[1]) for row in found]
+            last = bytes(found[-1][0])
+
+    # --- other collectors ------------------------------------------------------------------------
+
+    def merged(self, key: int) -> list[Merged]:
+        """Return what other collectors have sent."""
+        sql = "SELECT source, n, tallies FROM merged WHERE key = ? ORDER BY source"
+        return [Merged(str(s), int(n), bytes(data)) for s, n, data in self.execute(sql, (key,))]
+
+    def set_merged(self, key: int, merged: Merged) -> None:
+        """Keep another collector's tallies, instead of what it sent before."""
+        self.execute(
+            "INSERT INTO merged (key, source, n, tallies) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (key, source) DO UPDATE SET n = excluded.n, tallies = excluded.tallies",
+            (key, merged.source, merged.n, merged.tallies),
+        )
+
+    # --- tokens ----------------------------------------------------------------------------------
+
+    def tokens(self) -> list[Token]:
+        """Return all tokens' hashes and what they allow."""
+        sql = "SELECT hash, name, role, campaign, created, expires FROM tokens ORDER BY created"
+        return [Token(bytes(row[0]), *row[1:]) for row in self.execute(sql)]
+
+    def add_token(self, token: Token) -> None:
+        """Keep a token's hash."""
+        with self.transaction():
+            self.execute(
+                "INSERT INTO tokens (hash, name, role, campaign, created, expires) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    *(token.hash, token.name, token.role, token.campaign),
+                    *(token.created, token.expires),
+                ),
+            )
+
+    def expire_tokens(self, name: str, when: int | None = None) -> int:
+        """Let all tokens of that name end; return how many there were."""
+        end = int(time.time()) if when is None else when
+        with self.transaction():
+            sql = "SELECT COUNT(*) FROM tokens WHERE name = ? AND expires > ?"
+            found = int(self.execute(sql, (name, end))[0][0])
+            sql = "UPDATE tokens SET expires = ? WHERE name = ? AND expires > ?"
+            self.execute(sql, (end, name, end))
+            return found

@@ -1,0 +1,1 @@
+"""Integers that decide: words, grids, tables of weights, and the exact loss that they have."""

@@ -1,0 +1,148 @@
+"""The one source of randomness.
+
+A generator here does one thing: hand out 64-bit words, of which laws use the top 52 bits. 52 is
+the largest width at which a word plus a word is still exact in a browser (integers up to 2^53), so
+a TypeScript client makes the same reports from the same words.
+
+`SystemRng` is what devices use. `SeededRng` repeats itself, for tests and simulation only; it
+has to be asked for by name, and it says what it is when printed.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.errors import ParameterError, SourceError
+from murmuration.exact.arrays import Ints
+
+Words = NDArray[np.uint64]
+
+WORD_BITS = 52
+WHOLE = 1 << WORD_BITS
+HALF = WHOLE >> 1
+FEW = 16
+"""Up to this many draws at once take the same steps whatever they draw: time tells nothing."""
+
+BULK = 1 << 15
+"""From this many bytes on, OpenSSL's generator is used: 20 times as fast as asking the kernel."""
+
+
+class Rng(ABC):
+    """A stream of independent, uniformly distributed 64-bit words."""
+
+    simulated: ClassVar[bool] = False
+    """Whether its words can be repeated: then nobody's real value may depend on them."""
+
+    @abstractmethod
+    def words(self, n: int) -> Words:
+        """Return the next n words."""
+
+
+class SystemRng(Rng):
+    """The operating system's generator; keeps no state, so a fork cannot repeat words.
+
+    A device's few words come straight from the kernel. Bulk draws come from OpenSSL's AES-256
+    counter generator, which the kernel seeds and which reseeds itself in a forked child.
+
+    >>> len(SystemRng().words(3))
+    3
+    """
+
+    def words(self, n: int) -> Words:
+        """Return n fresh words."""
+        size = 8 * n
+        data = os.urandom(size) if size < BULK else ssl.RAND_bytes(size)
+        return np.frombuffer(data, dtype="<u8")
+
+    def __repr__(self) -> str:
+        return "SystemRng()"
+
+
+class SeededRng(Rng):
+    """A repeatable generator. Reports made with it are NOT private: the seed undoes the noise.
+
+    >>> bool(SeededRng(7).words(1) == SeededRng(7).words(1))
+    True
+    """
+
+    simulated: ClassVar[bool] = True
+
+    def __init__(self, seed: int) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise ParameterError(f"seed must be a whole number, 0 or more; got {seed!r}")
+        self.seed = seed
+        self._bits = np.random.PCG64(seed)
+
+    def words(self, n: int) -> Words:
+        """Return the next n words of the seed's stream."""
+        return self._bits.random_raw(n)
+
+    def __repr__(self) -> str:
+        return f"SeededRng({self.seed})  # repeatable: for tests and simulation only"
+
+
+class ScriptedRng(Rng):
+    """Hands out the words it was given, then stops: golden vectors and exhaustive enumeration.
+
+    >>> ScriptedRng([5, 6]).words(2).tolist()
+    [5, 6]
+    """
+
+    simulated: ClassVar[bool] = True
+
+    def __init__(self, words: Sequence[int] | Words) -> None:
+        self._words = np.asarray(words, dtype=np.uint64)
+        self._next = 0
+
+    def words(self, n: int) -> Words:
+        """Return the next n words of the script."""
+        start, self._next = self._next, self._next + n
+        if self._next > len(self._words):
+            raise SourceError(f"the script holds {len(self._words)} words, {self._next} were asked")
+        return self._words[start : self._next]
+
+
+def system_rng() -> SystemRng:
+    """Return the generator that devices use: the operating system's."""
+    return SystemRng()
+
+
+def seeded_rng(seed: int) -> SeededRng:
+    """Return a repeatable generator, for tests and simulation only."""
+    return SeededRng(seed)
+
+
+def require_rng(rng: object) -> Rng:
+    """Refuse every source but ours: a numpy Generator on a device would be guessable."""
+    if isinstance(rng, Rng):
+        return rng
+    raise SourceError(
+        f"rng must come from murmuration.system_rng() (or seeded_rng(seed) in a simulation); "
+        f"got {type(rng).__name__}"
+    )
+
+
+def drawn(words: Words) -> Ints:
+    """Return the 52 bits of each word that laws are compared with."""
+    return (words >> np.uint64(64 - WORD_BITS)).view(np.int64)
+
+
+def uniform(rng: Rng, n: int, bound: int) -> Ints:
+    """Return n integers below bound, exactly uniform: words past the last whole turn are redrawn.
+
+    >>> from murmuration import seeded_rng
+    >>> uniform(seeded_rng(1), 4, 6).max() < 6
+    np.True_
+    """
+    turns = (1 << WORD_BITS) // bound * bound
+    found = drawn(rng.words(n))
+    while len(late := np.flatnonzero(found >= turns)):
+        found[late] = drawn(rng.words(len(late)))
+    return found % bound

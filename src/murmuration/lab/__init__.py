@@ -1,0 +1,1 @@
+"""Simulation and comparison only: nothing here runs in a collection."""

@@ -1,0 +1,121 @@
+"""Mechanisms side by side: measured error, predicted error, and the limit that nobody can beat.
+
+The unit is n * MSE: the squared error of the estimated mean times the number of people, which is
+the variance of one report. It does not depend on the size of the crowd, so mechanisms compare
+at any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from murmuration.errors import ParameterError
+from murmuration.exact.arrays import Floats
+from murmuration.exact.randomness import Rng
+from murmuration.mechanisms.graded.base import GradedMechanism
+from murmuration.mechanisms.number.base import NumericMechanism
+from murmuration.mechanisms.number.optimal import limit
+from murmuration.mechanisms.registry import list_mechanisms, numeric_mechanism, numeric_names
+
+CROWDS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
+    "uniform": lambda rng, n: rng.uniform(-1, 1, n),
+    "gaussian": lambda rng, n: np.clip(rng.normal(0.3, 0.2, n), -1, 1),
+    "exponential": lambda rng, n: np.clip(2 * rng.exponential(0.15, n) - 1, -1, 1),
+    "ends": lambda rng, n: rng.choice([-1.0, 1.0], n),
+    "middle": lambda rng, n: rng.uniform(-0.1, 0.1, n),
+}
+"""Named crowds on [-1, 1]: how private values may be spread."""
+
+VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "piecewise": [{}, {"t": "sub"}, {"t": "optimal"}],
+}
+"""Parameters worth a line of their own; every other mechanism is compared as it comes."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One mechanism at one epsilon, all errors as n * MSE."""
+
+    mechanism: str
+    epsilon: float
+    measured: float
+    stderr: float
+    predicted: float
+    worst: float
+    limit: float
+
+    @property
+    def above_limit(self) -> float:
+        """How many times the least possible worst-case error this mechanism's worst case is."""
+        return self.worst / self.limit
+
+
+def crowd(name: str, n: int, seed: int = 1) -> Floats:
+    """Return n private values of a named crowd.
+
+    >>> len(crowd("uniform", 3))
+    3
+    """
+    if name not in CROWDS:
+        raise ParameterError(f"no crowd is called {name!r}; there are {', '.join(CROWDS)}")
+    return CROWDS[name](np.random.default_rng(seed), n)
+
+
+def contestants(names: Sequence[str] | None = None) -> list[tuple[str, dict[str, Any]]]:
+    """Return the numeric mechanisms to compare, variants included."""
+    numeric = numeric_names()
+    for name in names or ():
+        kind = list_mechanisms().get(name, object)
+        if issubclass(kind, GradedMechanism):
+            raise ParameterError(f"{name} has ranges: see `murmur compare graded`")
+        if not issubclass(kind, NumericMechanism):
+            known = ", ".join([*numeric, "dct"])
+            raise ParameterError(f"no numeric mechanism is called {name!r}; there are {known}")
+    chosen = list(names or numeric)
+    return [(name, variant) for name in chosen for variant in VARIANTS.get(name, [{}])]
+
+
+def compare(
+    values: Floats,
+    epsilons: Sequence[float],
+    runs: int,
+    rng: Rng,
+    names: Sequence[str] | None = None,
+) -> Iterator[Row]:
+    """Yield a row for each epsilon and mechanism, from `runs` collections of all the values.
+
+    >>> from murmuration import seeded_rng
+    >>> row, = compare(crowd("ends", 1000), [1.0], 400, seeded_rng(1), ["duchi"])
+    >>> abs(row.measured - row.predicted) < 4 * row.stderr
+    True
+    """
+    for epsilon in epsilons:
+        for name, parameters in contestants(names):
+            contestant = numeric_mechanism(name, epsilon=epsilon, **parameters)
+            label = "-".join([name, *map(str, parameters.values())])
+            label += "" if contestant.loss().holds else " (promise broken)"
+            yield measure(label, contestant, values, runs, rng)
+
+
+def measure(label: str, contestant: NumericMechanism, values: Floats, runs: int, rng: Rng) -> Row:
+    """Collect from all the values `runs` times and compare the mean squared error with theory."""
+    errors = np.empty(runs)
+    truth = float(values.mean())
+    for run in range(runs):
+        tally = contestant.tally(contestant.privatize(values, rng))
+        errors[run] = contestant.estimate(tally).value - truth
+    squares = len(values) * errors**2
+    return Row(
+        label,
+        contestant.epsilon,
+        float(squares.mean()),
+        float(squares.std() / math.sqrt(runs)),
+        float(contestant.variance(values).mean()),
+        contestant.worst_variance(),
+        limit(contestant.epsilon),
+    )

@@ -1,0 +1,171 @@
+"""Many devices at once: reports in batches over several connections. For simulations and tests.
+
+A real device keeps its value, its ledger and its report to itself (`device.client`); here one
+process plays them all, each with one report.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from murmuration.campaign.model import Campaign, Rows
+from murmuration.device.sending import (
+    DUPLICATE,
+    REFUSED,
+    STORED,
+    Address,
+    Link,
+    Patience,
+    deliver,
+    outcomes,
+)
+from murmuration.errors import ParameterError, SendError
+from murmuration.wire import report
+from murmuration.wire.report import MOST_REPORTS, Ids
+
+FORMS = {"binary": (report.BINARY, report.to_binary), "json": (report.JSON, report.to_json)}
+MOST_BYTES = 2 << 20
+"""Of one upload, about: long reports travel in smaller batches than was asked for."""
+JSON_BYTES = 4
+"""What a byte becomes in JSON, at most."""
+JSON_HEAD = 160
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What became of many reports; those of several calls add."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    """By outcome: stored, duplicate, refused:<reason>."""
+    unsent: int = 0
+    """Nobody answered for these: they may have arrived, or not."""
+    seconds: float = 0.0
+    problem: str = ""
+    """Why there are unsent ones."""
+
+    @property
+    def stored(self) -> int:
+        """Counted by the collector, now."""
+        return self.counts[STORED]
+
+    @property
+    def duplicates(self) -> int:
+        """Counted by the collector before."""
+        return self.counts[DUPLICATE]
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Not counted, by reason."""
+        found = {k.removeprefix(REFUSED): n for k, n in self.counts.items() if REFUSED in k}
+        return dict(sorted(found.items()))
+
+    @property
+    def answered(self) -> int:
+        """Reports that the collector said something about."""
+        return self.counts.total()
+
+    @property
+    def rate(self) -> float:
+        """Reports a second, answered for."""
+        return self.answered / self.seconds if self.seconds > 0 else 0.0
+
+    def __add__(self, other: Sent) -> Sent:
+        return Sent(
+            self.counts + other.counts,
+            self.unsent + other.unsent,
+            self.seconds + other.seconds,
+            self.problem or other.problem,
+        )
+
+
+def send_all(
+    url: str,
+    campaign: Campaign,
+    ids: Ids,
+    rows: Rows,
+    *,
+    batch: int = 1000,
+    connections: int = 4,
+    token: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    form: str = "binary",
+    allow_plain_http: bool = False,
+    patience: Patience | None = None,
+) -> Sent:
+    """Send one report a device; say what became of them.
+
+    A batch is sent again as it is while the collector is busy. When nobody answers, the rest is
+    left unsent. `progress` is called with the number of reports that were answered for.
+    """
+    if form not in FORMS:
+        raise ParameterError(f"reports are sent as {' or '.join(FORMS)}; got {form!r}")
+    if not 1 <= batch <= MOST_REPORTS or connections < 1:
+        raise ParameterError(f"a batch is 1 to {MOST_REPORTS:,} reports, over 1 connection or more")
+    address = Address.parse(url, allow_plain_http)
+    size = min(batch, _fitting(campaign, form))
+    fleet = _Fleet(campaign, ids, rows, size, form, patience or Patience(), progress)
+    start = time.perf_counter()
+    with ThreadPoolExecutor(connections, thread_name_prefix="murmur-send") as pool:
+        links = [Link(address, token) for _ in range(connections)]
+        for running in [pool.submit(fleet.run, link) for link in links]:
+            running.result()
+    answered = fleet.counts.total()
+    seconds = time.perf_counter() - start
+    return Sent(fleet.counts, len(ids) - answered, seconds, fleet.problem)
+
+
+def _fitting(campaign: Campaign, form: str) -> int:
+    """Return how many reports fit an upload."""
+    plain = report.ID_BYTES + campaign.row_bytes
+    one = plain if form == "binary" else JSON_HEAD + JSON_BYTES * plain
+    return max(1, MOST_BYTES // one)
+
+
+class _Fleet:
+    """What the threads share: the next batch, and what became of those before."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        ids: Ids,
+        rows: Rows,
+        size: int,
+        form: str,
+        patience: Patience,
+        progress: Callable[[int], None] | None,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.problem = ""
+        self._campaign, self._ids, self._rows = campaign, ids, rows
+        self._kind, self._write = FORMS[form]
+        self._patience, self._progress = patience, progress
+        self._starts = iter(range(0, len(ids), size))
+        self._size, self._lock = size, threading.Lock()
+
+    def run(self, link: Link) -> None:
+        """Send batches until there are none, or nobody answers."""
+        with link:
+            while (start := self._next()) is not None:
+                ids = self._ids[start : start + self._size]
+                body = self._write(self._campaign, ids, self._rows[start : start + self._size])
+                try:
+                    found = outcomes(deliver(link, body, self._kind, self._patience), len(ids))
+                except SendError as problem:
+                    self.problem = self.problem or str(problem)
+                    return
+                self._note(found)
+
+    def _next(self) -> int | None:
+        with self._lock:
+            return None if self.problem else next(self._starts, None)
+
+    def _note(self, found: Counter[str]) -> None:
+        with self._lock:
+            self.counts += found
+            if self._progress is not None:
+                self._progress(found.total())

@@ -1,0 +1,216 @@
+"""Mechanisms for graded ranges side by side: error, and whether the promise behind it is kept.
+
+The measure is the HierA paper's: the mean absolute error of the mean over many collections.
+Everything about HierA is read from the same reports: as unbiased, with reuse and clipping as
+published, and by maximum likelihood. Ordinary mechanisms compete at the smallest budget of the
+matrix, the largest single epsilon that keeps all of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from murmuration.errors import ParameterError
+from murmuration.exact.arrays import Floats
+from murmuration.exact.randomness import Rng
+from murmuration.mechanisms.graded.base import GradedMechanism, Matrix
+from murmuration.mechanisms.graded.hiera import Hiera
+from murmuration.mechanisms.number.base import NumericMechanism
+from murmuration.mechanisms.registry import mechanism, numeric_mechanism
+from murmuration.mechanisms.tally import Tally
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A way from a tally to the mean, and n Var of it where there is a formula for it.
+
+    `read` takes the tally and the number of the run, `variance` the private values.
+    """
+
+    label: str
+    read: Callable[[Tally, int], float]
+    variance: Callable[[Floats], float] | None = None
+    mu: int = 0
+
+
+Contest = tuple[NumericMechanism, list[Reading]]
+"""A mechanism, and the ways to read its tallies."""
+
+GRADED = ("graded-laplace", "graded-bit", "graded-optimal")
+UNGRADED = ("duchi", "optimal")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to the mean at one epsilon: its error on the data, and the promise's state."""
+
+    label: str
+    epsilon: float
+    error: float
+    stderr: float
+    predicted: float | None
+    worst: float
+    loss: float
+    budget: float
+    kept: bool
+    mu: int
+    """How often hiera uses a bit; 0 when it is not about reuse."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Ranges and how their budgets relate: budget g is `grades[g]` times epsilon."""
+
+    grades: tuple[float, ...]
+    edges: tuple[float, ...]
+    semantics: str | Matrix = "max"
+
+    def __post_init__(self) -> None:
+        if not self.grades or not all(math.isfinite(g) and g > 0 for g in self.grades):
+            raise ParameterError(f"grades are numbers above 0, as 5,4,3,2,1; got {self.grades}")
+
+    def at(self, name: str, epsilon: float, **parameters: Any) -> GradedMechanism:
+        """Return the graded mechanism of that name at this epsilon."""
+        semantics = self.semantics
+        if not isinstance(semantics, str):  # a matrix is in units of epsilon, like the grades
+            semantics = tuple(tuple(entry * epsilon for entry in row) for row in semantics)
+        made = mechanism(
+            name,
+            epsilon=self.budgets(epsilon),
+            edges=self.edges,
+            semantics=semantics,
+            **parameters,
+        )
+        if not isinstance(made, GradedMechanism):
+            raise ParameterError(f"{name} is not graded")
+        return made
+
+    def budgets(self, epsilon: float) -> tuple[float, ...]:
+        """The budget of each range."""
+        return tuple(grade * epsilon for grade in self.grades)
+
+
+def contests(
+    layout: Layout, epsilon: float, left_out: Callable[[str], None] = lambda _: None
+) -> list[Contest]:
+    """Return each mechanism with the ways to read it; say which cannot be built, and why."""
+    hiera = layout.at("hiera", epsilon)
+    contest: list[Contest] = [(hiera, _hiera_readings(hiera))]
+    wanted: dict[str, Callable[[], NumericMechanism]] = {
+        "hiera, calibrated": partial(layout.at, "hiera", epsilon, factor="calibrated"),
+        **{name: partial(layout.at, name, epsilon) for name in GRADED},
+        **{
+            f"{name}, one budget": partial(numeric_mechanism, name, epsilon=hiera.least_budget)
+            for name in UNGRADED
+        },
+    }
+    for label, make in wanted.items():
+        try:
+            made = make()
+            _ = made.design  # some refuse only when the table is made
+            contest.append((made, [_plain(made, label)]))
+        except ParameterError as problem:
+            left_out(f"{label} at epsilon {epsilon:g}: {problem}")
+    return contest
+
+
+def _plain(chosen: NumericMechanism, label: str, mu: int = 0) -> Reading:
+    """The mechanism's own unbiased estimate."""
+    return Reading(
+        label,
+        lambda tally, _: chosen.estimate(tally).value,
+        lambda values: float(chosen.variance(values).mean()),
+        mu,
+    )
+
+
+def _hiera_readings(hiera: GradedMechanism) -> list[Reading]:
+    """The ways to read hiera: mu = 1 .. k, as published (mu = 2, clipped), and by likelihood."""
+    if not isinstance(hiera, Hiera):
+        raise ParameterError("only hiera's bits are used more than once")
+    readings = [_plain(hiera, "hiera mu=1", mu=1)]
+    for mu in range(2, hiera.k + 1):
+        readings.append(
+            Reading(
+                f"hiera mu={mu}",
+                partial(_reused, hiera, mu, False),
+                partial(hiera.reused_variance, mu=mu),
+                mu,
+            )
+        )
+    published = min(2, hiera.k)
+    clipped = Reading(
+        f"hiera as published (mu={published})", partial(_reused, hiera, published, True)
+    )
+    likely = Reading("hiera, likelihood", lambda tally, _: hiera.likelihood(tally).value)
+    return [*readings, clipped, likely]
+
+
+def _reused(hiera: Hiera, mu: int, clip: bool, tally: Tally, run: int) -> float:
+    return hiera.aggregate(tally, mu, clip=clip, seed=run).value
+
+
+def compare(
+    values: Floats,
+    layout: Layout,
+    epsilons: Sequence[float],
+    runs: int,
+    rng: Rng,
+    left_out: Callable[[str], None] = lambda _: None,
+) -> Iterator[list[Row]]:
+    """Yield the rows of each mechanism at each epsilon, from `runs` collections of the values.
+
+    >>> from murmuration import seeded_rng
+    >>> layout = Layout(grades=(2.0, 1.0), edges=(0.0,))
+    >>> rows = next(compare(np.linspace(-1, 1, 1000), layout, [1.0], 20, seeded_rng(1)))
+    >>> [row.label for row in rows]
+    ['hiera mu=1', 'hiera mu=2', 'hiera as published (mu=2)', 'hiera, likelihood']
+    """
+    for epsilon in epsilons:
+        for chosen, readings in contests(layout, epsilon, left_out):
+            yield _measured(chosen, readings, values, epsilon, runs, rng)
+
+
+def _measured(
+    chosen: NumericMechanism,
+    readings: list[Reading],
+    values: Floats,
+    epsilon: float,
+    runs: int,
+    rng: Rng,
+) -> list[Row]:
+    """Collect from all the values `runs` times; read each tally in every way."""
+    errors = np.empty((len(readings), runs))
+    truth = float(values.mean())
+    for run in range(runs):
+        tally = chosen.tally(chosen.privatize(values, rng))
+        errors[:, run] = [abs(reading.read(tally, run) - truth) for reading in readings]
+    loss, worst = chosen.loss(), chosen.worst_variance()
+    return [
+        Row(
+            reading.label,
+            epsilon,
+            float(error.mean()),
+            float(error.std() / math.sqrt(runs)),
+            _predicted(reading, values),
+            worst,
+            loss.epsilon,
+            loss.claimed,
+            loss.holds,
+            reading.mu,
+        )
+        for reading, error in zip(readings, errors, strict=True)
+    ]
+
+
+def _predicted(reading: Reading, values: Floats) -> float | None:
+    """The mean absolute error of a normal deviate with the formula's variance."""
+    if reading.variance is None:
+        return None
+    return math.sqrt(2 / math.pi * reading.variance(values) / len(values))

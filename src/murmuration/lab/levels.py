@@ -1,0 +1,236 @@
+"""Ways to combine privacy levels side by side, in the setting of the MPLDP paper.
+
+n people, five attributes of 5 to 25 items, one epsilon, and three levels that as many people each
+pick. The unit is the paper's NSE: the squared error of all estimated counts of all attributes,
+divided by n. In shares that is n sum (f^ - f)^2, f the histogram of those who took part.
+
+`shift` makes the choice of a level depend on the value: people who have one of the head items (the
+first fifth) pick the most open level that many percentage points more often, and the most
+careful one as much less often.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from murmuration.analysis import combine
+from murmuration.analysis.combine import Combination
+from murmuration.analysis.postprocess import project_simplex
+from murmuration.campaign.levels import Levels, Survey
+from murmuration.errors import ParameterError
+from murmuration.exact.arrays import Floats, Ints
+from murmuration.exact.randomness import Rng
+from murmuration.mechanisms.tally import Tally
+
+SIZES = (5, 10, 15, 20, 25)
+"""The numbers of items of the paper's five attributes."""
+ZIPF = 1.2
+
+Reader = Callable[[Sequence[Tally], Floats], Floats]
+"""From one attribute's tallies and its true histogram (for the oracle) to shares."""
+
+
+def flat(k: int, n: int, draw: np.random.Generator) -> Ints:
+    """Return the paper's data (Algorithm 4): as many people for each item, to rounding.
+
+    >>> flat(4, 8, np.random.default_rng(1)).tolist()
+    [0, 0, 1, 1, 2, 2, 3, 3]
+    """
+    del draw
+    return np.arange(n, dtype=np.int64) * k // n
+
+
+def zipf(k: int, n: int, draw: np.random.Generator) -> Ints:
+    """Return items drawn with shares that fall as 1/rank^1.2."""
+    weights = np.arange(1, k + 1, dtype=np.float64) ** -ZIPF
+    return draw.choice(k, n, p=weights / weights.sum())
+
+
+CROWDS: dict[str, Callable[[int, int, np.random.Generator], Ints]] = {"flat": flat, "zipf": zipf}
+
+
+def _read(method: Callable[[Sequence[Tally]], Combination], tidy: bool = False) -> Reader:
+    """Return a reader that combines, and projects on the histograms if asked to."""
+
+    def reader(tallies: Sequence[Tally], truth: Floats) -> Floats:
+        del truth
+        found = method(tallies).estimate
+        return project_simplex(found).value if tidy else np.asarray(found.value)  # type: ignore[arg-type]
+
+    return reader
+
+
+def _oracle(tallies: Sequence[Tally], truth: Floats) -> Floats:
+    """Read by OP, which looks at the truth."""
+    return np.asarray(combine.perturbed(tallies, truth).estimate.value)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """One way to ask, and the ways to read what comes back: they all read the same reports."""
+
+    mechanism: str
+    how: str
+    readers: dict[str, Reader]
+
+
+COLLECTIONS = (
+    Collection(
+        "sue",
+        "optimal",
+        {
+            "BRR": _read(combine.total),
+            "OC": _read(combine.optimal),
+            "GLS": _read(combine.generalised),
+            "GLS + simplex": _read(combine.generalised, tidy=True),
+        },
+    ),
+    Collection(
+        "subset",
+        "optimal",
+        {
+            "subset + GLS": _read(combine.generalised),
+            "subset + GLS + simplex": _read(combine.generalised, tidy=True),
+        },
+    ),
+    Collection(
+        "subset",
+        "sample",
+        {"sample 1 + subset + GLS + simplex": _read(combine.generalised, tidy=True)},
+    ),
+)
+ORACLE = Collection("sue", "optimal", {"OP (oracle)": _oracle})
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method at one epsilon and one shift: the mean NSE of all runs."""
+
+    method: str
+    epsilon: float
+    shift: float
+    nse: float
+    stderr: float
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Who is asked: how many, what they have, and which levels they may pick."""
+
+    people: int = 10_000
+    data: str = "flat"
+    sizes: tuple[int, ...] = SIZES
+    levels: Levels = field(default_factory=Levels)
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.data not in CROWDS:
+            raise ParameterError(f"no crowd is called {self.data!r}; there are {', '.join(CROWDS)}")
+        if isinstance(self.people, bool) or not isinstance(self.people, int) or self.people < 1:
+            raise ParameterError(f"people must be a whole number above 0; got {self.people!r}")
+
+    def columns(self) -> list[Ints]:
+        """Return each attribute's values, the same in every run."""
+        draw = np.random.default_rng(self.seed)
+        return [CROWDS[self.data](k, self.people, draw) for k in self.sizes]
+
+    def choices(self, columns: list[Ints], shift: float, draw: np.random.Generator) -> Ints:
+        """Draw a level for each person and attribute.
+
+        >>> setting = Setting(people=6, sizes=(2,))
+        >>> setting.choices(setting.columns(), 0.0, np.random.default_rng(1)).shape
+        (6, 1)
+        """
+        share = 1 / len(self.levels)
+        points = checked_shift(shift, share) / 100
+        order = np.argsort(self.levels.factors, kind="stable")
+        picked = [
+            order[_places(column < max(1, k // 5), share, points, len(order), draw)]
+            for column, k in zip(columns, self.sizes, strict=True)
+        ]
+        return np.stack(picked, axis=1)
+
+
+def checked_shift(shift: float, share: float) -> float:
+    """Return the shift in percentage points, or say that nobody is left to move."""
+    if not 0 <= shift <= 100 * share:
+        raise ParameterError(f"a shift is 0 to {100 * share:.3g} percentage points; got {shift!r}")
+    return shift
+
+
+def _places(
+    head: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+    share: float,
+    points: float,
+    levels: int,
+    draw: np.random.Generator,
+) -> Ints:
+    """Return everybody's level, careful to open: equal shares, but for the head moved up."""
+    uniform = draw.random(len(head))
+    places = np.minimum((uniform / share).astype(np.int64), levels - 1)
+    return np.where(head & (uniform < points), levels - 1, places)
+
+
+def compare_levels(
+    setting: Setting,
+    epsilons: Sequence[float],
+    runs: int,
+    rng: Rng,
+    shifts: Sequence[float] = (0.0,),
+    oracle: bool = False,
+) -> Iterator[Row]:
+    """Yield a row for each epsilon, shift and method, from `runs` collections.
+
+    >>> from murmuration import seeded_rng
+    >>> rows = list(compare_levels(Setting(people=600), [3.0], 3, seeded_rng(1)))
+    >>> [row.method for row in rows[:2]], rows[1].nse < rows[0].nse
+    (['BRR', 'OC'], True)
+    """
+    for epsilon in epsilons:
+        for shift in shifts:
+            for collection in (*COLLECTIONS, *([ORACLE] if oracle else [])):
+                yield from measure(setting, collection, epsilon, shift, runs, rng)
+
+
+def measure(
+    setting: Setting, collection: Collection, epsilon: float, shift: float, runs: int, rng: Rng
+) -> list[Row]:
+    """Collect `runs` times and return the mean error of each reader."""
+    survey = Survey(
+        epsilon, setting.sizes, setting.levels, collection.mechanism, how=collection.how
+    )
+    # Levels from a stream of their own: with the values' one they would depend on the values.
+    columns, draw = setting.columns(), np.random.default_rng([setting.seed, 1])
+    errors = np.array(
+        [_run(setting, survey, collection, columns, shift, draw, rng) for _ in range(runs)]
+    )
+    means, spreads = errors.mean(axis=0), errors.std(axis=0) / math.sqrt(runs)
+    triples = zip(collection.readers, means.tolist(), spreads.tolist(), strict=True)
+    return [Row(name, epsilon, shift, mean, spread) for name, mean, spread in triples]
+
+
+def _run(
+    setting: Setting,
+    survey: Survey,
+    collection: Collection,
+    columns: list[Ints],
+    shift: float,
+    draw: np.random.Generator,
+    rng: Rng,
+) -> list[float]:
+    """Collect once and return each reader's NSE."""
+    choices = setting.choices(columns, shift, draw)
+    tallies = survey.tally(survey.privatize(columns, choices, rng))
+    truths = [
+        np.bincount(c, minlength=k) / len(c) for c, k in zip(columns, survey.domains, strict=True)
+    ]
+    pairs = list(zip(tallies, truths, strict=True))
+    return [
+        setting.people
+        * sum(float(((reader(own, truth) - truth) ** 2).sum()) for own, truth in pairs)
+        for reader in collection.readers.values()
+    ]

@@ -1,0 +1,1 @@
+"""Mechanisms for one number whose ranges have budgets of their own."""

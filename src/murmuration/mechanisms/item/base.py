@@ -1,0 +1,262 @@
+"""What all frequency mechanisms share: who supports what, and how that becomes a histogram.
+
+A private value is an item 0 .. k-1. A report *supports* some items: its own with probability p,
+any other with probability q, both known exactly. C_v, the number of reports that support v, is
+all that the estimate needs:
+
+    f_v = (C_v/n - q) / (p - q),   n Var(f_v) = (f p(1-p) + (1-f) q(1-q)) / (p-q)^2.
+
+The files in `mechanisms/` say how reports are drawn and counted. Two kinds of report are shared
+by several of them: `PackedMechanism` (k bits) and those that use the Walsh-Hadamard transform.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from murmuration.errors import EmptyError, InputError, MismatchError, ParameterError
+from murmuration.exact.arrays import Floats, Ints, Reports
+from murmuration.exact.randomness import Rng, require_rng
+from murmuration.mechanisms.base import Mechanism, Task
+from murmuration.mechanisms.number.base import ENOUGH, checked_values
+from murmuration.mechanisms.packing import BITS_PER_PASS, PackedReports
+from murmuration.mechanisms.tally import Tally, require_same
+from murmuration.results.estimate import About, FrequencyEstimate
+
+MAX_ITEMS = 1 << 20
+MAX_CHANNEL = 4_000_000
+"""The most entries of a channel that is written out: 32 MB, read twice by each step of `bayes`."""
+
+
+@dataclass(frozen=True)
+class FrequencyMechanism(Mechanism):
+    """A mechanism for one of k items."""
+
+    answers: ClassVar[Task] = Task.FREQUENCY
+    largest: ClassVar[int] = MAX_ITEMS
+    """The most items that this mechanism can take."""
+    repeated: ClassVar[bool] = False
+    """True where it is made for a question that is asked again: no choice for asking once."""
+
+    k: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole = isinstance(self.k, int | np.integer) and not isinstance(self.k, bool)
+        if not whole or not 2 <= self.k <= self.largest:
+            raise ParameterError(
+                f"{self.name}: k, the number of items, is 2 to {self.largest:,}; got {self.k!r}"
+            )
+        object.__setattr__(self, "k", int(self.k))
+
+    @property
+    @abstractmethod
+    def p(self) -> Fraction:
+        """The probability that a report supports its own item."""
+
+    @property
+    @abstractmethod
+    def q(self) -> Fraction:
+        """The probability that a report supports any one other item."""
+
+    def support(self, tally: Tally) -> Ints:
+        """Return C_v: how many reports support each item. By default these are the counters."""
+        return tally.counts
+
+    def channel(self) -> Floats | None:
+        """Return P(counter | item), a row an item, where each report adds one to one counter.
+
+        None where a report is more than that (bits, hashes): then counters do not tell all.
+        """
+        return None
+
+    @abstractmethod
+    def respond(self, items: Ints, rng: Rng) -> Reports:
+        """Return the reports of checked items."""
+
+    @property
+    def people_per_pass(self) -> int:
+        """How many people are randomised at once."""
+        return 1 << 17
+
+    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
+        """Turn items 0 .. k-1 into reports, one each."""
+        rng, items = require_rng(rng), checked_items(values, self.k)
+        self.require_promise(rng)
+        step = self.people_per_pass
+        parts = [self.respond(items[i : i + step], rng) for i in range(0, len(items), step)]
+        return np.concatenate(parts) if parts else self.respond(items, rng)
+
+    def estimate(self, tally: Tally, about: str = "participants") -> FrequencyEstimate:
+        """Return all k frequencies: unbiased, so some may be below 0; see `postprocess`."""
+        subject = About.parse(about)
+        n = require_same(self, tally).n
+        if n == 0:
+            raise EmptyError("no reports yet: nothing to estimate")
+        shares = (self.support(tally) / n - float(self.q)) / float(self.p - self.q)
+        # Two people more with the item and two without: reports that agree are not certainty.
+        likely = (n * np.clip(shares, 0, 1) + 2) / (n + 4)
+        spread = self.squared_errors(likely, n)
+        if n < ENOUGH:  # few reports cannot tell: the worst case over all frequencies
+            spread = np.maximum(
+                *(self.squared_errors(np.full(self.k, end), n) for end in (0.0, 1.0))
+            )
+        if subject is About.POPULATION:
+            spread = spread + likely * (1 - likely) / n
+        noise = math.sqrt(float(self.squared_errors(np.zeros(1), n)[0]))
+        return FrequencyEstimate(shares, np.sqrt(spread), n, self.epsilon, subject, noise=noise)
+
+    def squared_errors(self, shares: Floats, n: int) -> Floats:
+        """Return the variance of estimates from n reports, for items of these true shares."""
+        return self.variance(shares) / n
+
+    def variance(self, x: ArrayLike) -> Floats:
+        """Return n Var of an item's estimated frequency when its true frequency is x."""
+        shares = np.asarray(x, dtype=np.float64)
+        if not ((shares >= 0) & (shares <= 1)).all():
+            raise InputError("a frequency is between 0 and 1")
+        own, other = self._own_and_other
+        return np.asarray(shares * own + (1 - shares) * other)
+
+    @cached_property
+    def _own_and_other(self) -> tuple[float, float]:
+        """r(1-r)/(p-q)^2 for r = p and r = q; kept, as exact fractions take their time."""
+        gap = float((self.p - self.q) ** 2)
+        return float(self.p * (1 - self.p)) / gap, float(self.q * (1 - self.q)) / gap
+
+    def worst_variance(self) -> float:
+        """Return the largest n Var of one item, over all its true frequencies."""
+        return float(self.variance([0.0, 1.0]).max())
+
+    def total_variance(self) -> float:
+        """Return n times the summed squared error over all items; the same for every histogram."""
+        own, other = self.variance([1.0, 0.0])
+        return float(own + (self.k - 1) * other)
+
+
+def checked_items(values: ArrayLike, k: int) -> Ints:
+    """Return items as integers in 0 .. k-1, or say that they are not, without repeating them."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError("masked values have no answer: leave those people out first")
+    array = np.atleast_1d(np.asarray(values))
+    if array.ndim != 1 or (array.dtype.kind not in "ui" and array.size):
+        raise InputError(f"values must be a flat array of whole numbers, items 0 to {k - 1}")
+    if array.size and not (array.min() >= 0 and array.max() < k):
+        outside = (array < 0) | (array >= k)
+        raise InputError(
+            f"items are 0 to {k - 1}; {int(outside.sum())} of {array.size} are not (first at "
+            f"position {int(outside.argmax())}). Nothing was sent."
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def require_small_channel(mechanism: FrequencyMechanism) -> None:
+    """Refuse to write out a table of probabilities that would not fit, before it is made."""
+    k, counters = mechanism.k, mechanism.counters
+    if k * counters > MAX_CHANNEL:
+        raise ParameterError(
+            f"the channel of {mechanism} has {k:,} x {counters:,} entries, more than "
+            f"{MAX_CHANNEL:,}: use project_simplex, which needs no channel, or fewer items"
+        )
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names of the items, for people: labels at the edge, integers 0 .. k-1 inside.
+
+    >>> phones = Labels(("android", "ios", "other"))
+    >>> phones.items(["ios", "android"]).tolist()
+    [1, 0]
+    """
+
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        words = all(isinstance(name, str) for name in self.names)
+        if not words or len(self.names) < 2 or len(set(self.names)) != len(self.names):
+            raise ParameterError("labels are two or more words, all different")
+
+    def items(self, values: Iterable[str]) -> Ints:
+        """Return the items' numbers; a label that is not one of ours is not repeated."""
+        numbers = {name: number for number, name in enumerate(self.names)}
+        found = np.array([numbers.get(str(value), -1) for value in values], dtype=np.int64)
+        if len(bad := np.flatnonzero(found < 0)):
+            raise InputError(
+                f"{len(bad)} values are none of the {len(self.names)} labels (first at position "
+                f"{int(bad[0])}). Nothing was sent."
+            )
+        return found
+
+    def read(
+        self, estimate: FrequencyEstimate, level: float = 0.95
+    ) -> dict[str, tuple[float, ...]]:
+        """Return label -> (share, low, high)."""
+        if not isinstance(estimate, FrequencyEstimate) or len(estimate.value) != len(self.names):
+            raise MismatchError(f"these labels are for shares of {len(self.names)} items")
+        low, high = estimate.interval(level)
+        columns = (estimate.value.tolist(), low.tolist(), high.tolist())
+        return dict(zip(self.names, zip(*columns, strict=True), strict=True))
+
+
+def to_bins(values: ArrayLike, bins: int) -> Ints:
+    """Ask a number as a histogram: return which of the equal bins of [-1, 1] each value is in.
+
+    >>> to_bins([-1.0, -0.1, 0.0, 1.0], 4).tolist()
+    [0, 1, 2, 3]
+    """
+    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:
+        raise ParameterError(f"bins must be 2 or more; got {bins!r}")
+    places = np.floor((checked_values(values) + 1) / 2 * bins).astype(np.int64)
+    return np.minimum(places, bins - 1)
+
+
+class PackedMechanism(FrequencyMechanism, PackedReports):
+    """A mechanism whose report is a bit for each item; the counters are the items' support."""
+
+    @property
+    def bits(self) -> int:
+        """One bit an item."""
+        return self.k
+
+    @property
+    def people_per_pass(self) -> int:
+        """Bounded by the bits that they need."""
+        return max(1, BITS_PER_PASS // self.k)
+
+
+# --- Walsh-Hadamard ----------------------------------------------------------------------------
+
+
+def walsh_hadamard(vector: Ints) -> Ints:
+    """Return H @ vector in exact integers, where H[i, j] = (-1)^(number of bits in i and j).
+
+    >>> walsh_hadamard(np.array([1, 0, 0, 2])).tolist()
+    [3, -1, -1, 3]
+    """
+    out = np.array(vector, dtype=np.int64)
+    half = 1
+    while half < len(out):
+        pairs = out.reshape(-1, 2, half)
+        out = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+        half *= 2
+    return out
+
+
+def parity(numbers: Ints) -> Ints:
+    """Return 1 where a number has an odd count of set bits."""
+    return (np.bitwise_count(numbers) & 1).astype(np.int64)
+
+
+def power_of_two(at_least: int) -> int:
+    """Return the smallest power of two that is at least the given number."""
+    return 1 << math.ceil(math.log2(at_least))

@@ -1,0 +1,191 @@
+"""Optimised local hashing: hash the item to a few cells, then randomised response on the cell."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from murmuration.errors import ReportError
+from murmuration.exact.arrays import Bits, Ints, Reports, Rows
+from murmuration.exact.loss import Loss
+from murmuration.exact.randomness import Rng, uniform
+from murmuration.mechanisms.item.base import FrequencyMechanism
+from murmuration.mechanisms.item.grr import Grr
+from murmuration.mechanisms.packing import unpack_rows
+from murmuration.mechanisms.tally import Tally
+
+PRIMES = (65_521, 2_147_483_647)
+"""The hash works modulo the first prime above k: 2-byte or 4-byte coefficients."""
+REPORTS_PER_PASS = 1 << 16
+MOST_CELLS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Olh(FrequencyMechanism):
+    """Send a hash function (a, b) and a noisy hash of the item; it supports all items that agree.
+
+    h(v) = floor(((a v + b) mod P) g / P) with a, b uniform below the prime P: for two items the
+    pair of hashes is exactly independent, so q is exact. g = round(e^eps + 1) cells. The hash is
+    drawn without looking at the item; the loss is that of randomised response on g cells. Small
+    reports for any k, but the collector's work is k hashes a report.
+
+    >>> olh = Olh(epsilon=1.0, k=1000)
+    >>> olh.report_bytes, olh.g, round(olh.total_variance() / 999)
+    (5, 4, 4)
+    """
+
+    name: ClassVar[str] = "olh"
+    paper: ClassVar[str] = "Wang, Blocki, Li, Jha 2017"
+    summary: ClassVar[str] = "a random hash of the item, answered with noise"
+
+    @property
+    def g(self) -> int:
+        """The number of cells."""
+        return min(MOST_CELLS, max(2, round(math.exp(self.epsilon) + 1)))
+
+    @cached_property
+    def response(self) -> Grr:
+        """Randomised response on the cells: where all the privacy is."""
+        return Grr(epsilon=self.epsilon, k=self.g)
+
+    @property
+    def prime(self) -> int:
+        """The modulus of the hash."""
+        return next(prime for prime in PRIMES if prime > self.k and prime > 1000 * self.g)
+
+    @cached_property
+    def edges(self) -> Ints:
+        """Cell y holds the residues from edges[y] up to edges[y+1]."""
+        return -(-np.arange(self.g + 1, dtype=np.int64) * self.prime // self.g)
+
+    @cached_property
+    def collision(self) -> Fraction:
+        """The probability that two given items have the same hash: sum of (cell/P)^2."""
+        return Fraction(sum(size**2 for size in np.diff(self.edges).tolist()), self.prime**2)
+
+    @property
+    def p(self) -> Fraction:
+        """The answer is the own cell."""
+        return self.response.p
+
+    @property
+    def q(self) -> Fraction:
+        """The answer is another item's cell: both in one cell and true, or in two and that lie."""
+        return self.p * self.collision + self.response.q * (1 - self.collision)
+
+    @property
+    def counters(self) -> int:
+        """One counter an item."""
+        return self.k
+
+    @property
+    def coefficient_bytes(self) -> int:
+        """Bytes of a and of b."""
+        return 2 if self.prime < 1 << 16 else 4
+
+    @property
+    def report_bytes(self) -> int:
+        """a, b and the cell."""
+        return 2 * self.coefficient_bytes + self.response.report_bytes
+
+    @property
+    def work(self) -> int:
+        """A hash for each item."""
+        return self.k
+
+    def respond(self, items: Ints, rng: Rng) -> Reports:
+        """Draw a and b, hash, then answer: rows of (a, b, cell)."""
+        a, b = (uniform(rng, len(items), self.prime) for _ in range(2))
+        cell = (a * items + b) % self.prime * self.g // self.prime
+        return np.stack([a, b, self.response.respond(cell, rng)], axis=1).astype(np.uint32)
+
+    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint32]:
+        """Return rows of (a, b, cell), or say which row no device can have sent."""
+        rows = np.asarray(reports)
+        if rows.ndim != 2 or rows.shape[1] != 3 or rows.dtype.kind not in "ui":
+            raise ReportError(f"reports of olh are rows (a, b, cell); got shape {rows.shape}")
+        if not (inside := self._inside(rows)).all():
+            raise ReportError(self._outside(int(inside.argmin())))
+        return rows.astype(np.uint32, copy=False)
+
+    def _inside(self, rows: NDArray[np.integer]) -> Bits:
+        """Tell which rows have coefficients below the prime and one of the g cells."""
+        below = (rows >= 0) & (rows < np.array([self.prime, self.prime, self.g]))
+        return np.asarray(below.all(axis=1))
+
+    def _outside(self, bad: int) -> str:
+        return f"report {bad} is outside the alphabet of {self}"
+
+    def _possible(self, rows: Rows) -> Bits:
+        return self._inside(self._fields(rows))
+
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """There is only one way to be wrong."""
+        del rows
+        return self._outside(bad)
+
+    def pack(self, reports: ArrayLike) -> bytes:
+        """Serialise a, b and the cell, little-endian."""
+        rows = self.checked_reports(reports)
+        octets = rows.astype("<u4").view(np.uint8).reshape(-1, 3, 4)
+        width, last = self.coefficient_bytes, self.response.report_bytes
+        parts = [octets[:, 0, :width], octets[:, 1, :width], octets[:, 2, :last]]
+        return np.concatenate(parts, axis=1).tobytes()
+
+    def unpack(self, data: bytes) -> Reports:
+        """Read what `pack` wrote."""
+        return self.checked_reports(self._fields(unpack_rows(data, self.report_bytes)))
+
+    def _fields(self, sent: Rows) -> NDArray[np.uint32]:
+        """Read a, b and the cell from packed rows."""
+        width, last = self.coefficient_bytes, self.response.report_bytes
+        octets = np.zeros((len(sent), 3, 4), dtype=np.uint8)
+        octets[:, 0, :width] = sent[:, :width]
+        octets[:, 1, :width] = sent[:, width : 2 * width]
+        octets[:, 2, :last] = sent[:, 2 * width :]
+        return octets.reshape(-1, 12).view("<u4")
+
+    def tally(self, reports: ArrayLike) -> Tally:
+        """Count for each item the reports whose cell is its hash."""
+        rows = self.checked_reports(reports)
+        counts = np.zeros(self.k, dtype=np.int64)
+        for start in range(0, len(rows), REPORTS_PER_PASS):
+            self._count(rows[start : start + REPORTS_PER_PASS], counts)
+        return Tally(self, counts, len(rows))
+
+    def _count(self, rows: NDArray[np.uint32], counts: Ints) -> None:
+        """Walk through the items: the residue of the next one is a more, modulo P."""
+        a = np.ascontiguousarray(rows[:, 0])
+        start = self.edges[rows[:, 2]].astype(np.uint32)
+        size = np.diff(self.edges)[rows[:, 2]].astype(np.uint32)
+        prime = np.uint32(self.prime)
+        residue, spare = rows[:, 1].copy(), np.empty(len(rows), dtype=np.uint32)
+        for item in range(self.k):
+            np.subtract(residue, start, out=spare)  # wraps below 0, so one comparison does
+            counts[item] += np.count_nonzero(spare < size)
+            residue += a
+            np.subtract(residue, prime, out=spare)
+            np.minimum(residue, spare, out=residue)
+
+    def checked_counts(self, counts: Ints, n: int) -> Ints:
+        """No item has more support than there are people: checked for every tally already."""
+        del n
+        return counts
+
+    def loss(self) -> Loss:
+        """That of the response: the hash does not depend on the item."""
+        return self.response.loss()
+
+    def law_bytes(self) -> bytes:
+        """The response's weights, the prime and the cells."""
+        return self.response.law_bytes() + f" {self.prime} {self.g}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The response's weights, the prime and the cells."""
+        return {**self.response.law(), "prime": self.prime, "cells": self.g}

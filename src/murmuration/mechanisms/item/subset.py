@@ -1,0 +1,232 @@
+"""Subset selection: a random set of items that holds the own one more often than not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from murmuration.errors import FormatError
+from murmuration.exact.arrays import Bits, Ints, Reports, Rows
+from murmuration.exact.exponential import exp_below, log_above
+from murmuration.exact.loss import Loss
+from murmuration.exact.randomness import WHOLE, Rng, drawn, uniform
+from murmuration.mechanisms.item.base import PackedMechanism
+from murmuration.mechanisms.packing import BITS_PER_PASS
+
+PLACES = np.array(
+    [([bit for bit in range(8) if octet >> bit & 1] + [0] * 8)[:8] for octet in range(256)]
+)
+"""Where the set bits of a byte are, first to last."""
+SAFETY = 1.0
+"""Sets start this many standard deviations too small: fewer draw again, but more is filled up."""
+
+
+@dataclass(frozen=True)
+class Subset(PackedMechanism):
+    """Send w of the k items; sets that hold the own item are e^eps times as likely as others.
+
+    p = wE/(wE+k-w), q = (p(w-1) + (1-p)w)/(k-1), w near k/(E+1). The least summed error
+    of all mechanisms here. The set travels as k bits, so its members have no order that could tell.
+
+    >>> subset = Subset(epsilon=1.0, k=16)
+    >>> subset.w, round(subset.total_variance(), 1)
+    (4, 51.0)
+    """
+
+    name: ClassVar[str] = "subset"
+    paper: ClassVar[str] = "Ye, Barg 2018; Wang et al. 2016"
+    summary: ClassVar[str] = "a random set of items that often holds the own one"
+
+    @cached_property
+    def w(self) -> int:
+        """The size of the set: of the two next to k/(E+1), the one of least error."""
+        ideal = self.k / (math.exp(self.epsilon) + 1)
+        sizes = {min(self.k - 1, max(1, size)) for size in (math.floor(ideal), math.ceil(ideal))}
+        return min(sizes, key=self._error)
+
+    def _error(self, w: int) -> float:
+        p = Fraction(self._holds(w), WHOLE)
+        q = (p * (w - 1) + (1 - p) * w) / (self.k - 1)
+        own, other = p * (1 - p), q * (1 - q)
+        return float((own + (self.k - 1) * other) / (p - q) ** 2)
+
+    def _holds(self, w: int) -> int:
+        """The weight, out of 2^52, of a set that holds the own item; rounded down."""
+        ratio = exp_below(self.epsilon)
+        return int(WHOLE * w * ratio / (w * ratio + self.k - w))
+
+    @cached_property
+    def holds(self) -> int:
+        """The weight of holding the own item."""
+        return self._holds(self.w)
+
+    @property
+    def p(self) -> Fraction:
+        """The own item is in the set."""
+        return Fraction(self.holds, WHOLE)
+
+    @property
+    def q(self) -> Fraction:
+        """Another item is in the set."""
+        return (self.p * (self.w - 1) + (1 - self.p) * self.w) / (self.k - 1)
+
+    @property
+    def people_per_pass(self) -> int:
+        """More than other packed reports: the sets are filled up in rounds over all people."""
+        return max(1, 16 * BITS_PER_PASS // self.k)
+
+    def respond(self, items: Ints, rng: Rng) -> Reports:
+        """Draw w of the other items, uniformly; to hold the own one, put it in another's place.
+
+        Nothing treats one other item differently from another, so every set is exactly as likely
+        as any other of its kind. Whether the own item is held decides nothing until the end:
+        everybody draws as many words, and who is replaced is worked out for everybody.
+        """
+        holds = drawn(rng.words(len(items))) < self.holds
+        rows = self._too_few(items, rng)
+        self._fill(rows, self.w + 1 - set_sizes(rows), rng)
+        people, own = np.arange(len(items)), bit_of(items)
+        rows[people, items >> 3] ^= own
+        other = member(rows, uniform(rng, len(items), self.w))
+        rows[people, other >> 3] ^= np.where(holds, bit_of(other), 0)
+        rows[people, items >> 3] ^= np.where(holds, own, 0)
+        return rows
+
+    def _too_few(self, items: Ints, rng: Rng) -> Rows:
+        """Start from independent bits; whoever has more than wanted draws all of them again.
+
+        The own item counts as a member all along, so that it is never drawn.
+        """
+        rows = self._coins(items, rng)
+        todo = np.flatnonzero(set_sizes(rows) > self.w + 1)
+        while len(todo):
+            again = self._coins(items[todo], rng)
+            rows[todo] = again
+            todo = todo[set_sizes(again) > self.w + 1]
+        return rows
+
+    def _coins(self, items: Ints, rng: Rng) -> Rows:
+        """Toss a coin of rate `level` / 2^digits for each item; set the own item's bit.
+
+        From the lowest binary digit of the rate up: "or" with fair bits takes a rate r to
+        (1 + r)/2, "and" takes it to r/2. So few bytes do, and they stay packed.
+        """
+        level, digits = self._start
+        n, width = len(items), self.report_bytes
+        rows = np.zeros((n, width), dtype=np.uint8)
+        for digit in range(digits):
+            fair = fair_bits(rng, n * width).reshape(n, width)
+            combine = np.bitwise_or if level >> digit & 1 else np.bitwise_and
+            combine(rows, fair, out=rows)
+        rows[:, -1] &= 255 >> (8 * width - self.k)
+        rows[np.arange(n), items >> 3] |= bit_of(items)
+        return rows
+
+    @cached_property
+    def _start(self) -> tuple[int, int]:
+        """The coins' rate: somewhat below what w of k needs, so that few are drawn again."""
+        spread = math.sqrt(self.w * (1 - self.w / self.k))
+        digits = 3 + self.k.bit_length() // 2
+        level = int(max(0.0, self.w - SAFETY * spread) / self.k * (1 << digits))
+        spare = (level & -level).bit_length() - 1 if level else digits
+        return level >> spare, digits - spare
+
+    def _fill(self, rows: Rows, missing: Ints, rng: Rng) -> None:
+        """Draw as many items as are missing and add them; repeat for those that were there.
+
+        Whoever misses most comes first: then those who take a j-th item are the first so many.
+        """
+        todo = np.flatnonzero(missing)
+        while len(todo):
+            todo = todo[longest_first(missing[todo])]
+            left = missing[todo]
+            takers = np.cumsum(np.bincount(left)[:0:-1])[::-1]
+            items = uniform(rng, int(takers.sum()), self.k)
+            for item in np.split(items, np.cumsum(takers)[:-1]):
+                left[: len(item)] -= add_members(rows, todo[: len(item)], item)
+            missing[todo] = left
+            todo = todo[left > 0]
+
+    def _possible(self, rows: Rows) -> Bits:
+        return np.asarray(super()._possible(rows) & (set_sizes(rows) == self.w))
+
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """Every set has w members, all of them items."""
+        if not super()._possible(rows)[bad]:
+            return super().complaint(rows, bad)
+        return f"report {bad} has {int(set_sizes(rows)[bad])} items, not {self.w}"
+
+    def checked_counts(self, counts: Ints, n: int) -> Ints:
+        """Everybody's set has w members."""
+        if int(counts.sum()) != self.w * n:
+            raise FormatError(f"{n} sets of {self.w} cannot have {int(counts.sum())} members")
+        return counts
+
+    def loss(self) -> Loss:
+        """A set with 0 and without 1: holds/C(k-1,w-1) against (1-holds)/C(k-1,w)."""
+        odds = Fraction(self.holds, WHOLE - self.holds)
+        ratio = odds * Fraction(self.k - self.w, self.w)
+        return Loss(log_above(ratio), self.epsilon, ratio, (0, 1), "a set with 0 and without 1")
+
+    def law_bytes(self) -> bytes:
+        """The weight and the size."""
+        return f"{self.holds} {self.w}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The weight, out of 2^52, the size, and the rate level / 2^digits of the first coins."""
+        level, digits = self._start
+        return {"holds": self.holds, "size": self.w, "level": level, "digits": digits}
+
+
+def set_sizes(rows: Rows) -> Ints:
+    """Return how many bits each row has set."""
+    whole = rows.shape[1] // 8 * 8
+    sizes: Ints = np.bitwise_count(rows[:, whole:]).sum(axis=1, dtype=np.int64)
+    if whole:
+        wide = np.ascontiguousarray(rows[:, :whole]).view(np.uint64)
+        sizes += np.bitwise_count(wide).sum(axis=1, dtype=np.int64)
+    return sizes
+
+
+def bit_of(items: Ints) -> Rows:
+    """Return the bit of each item in its byte."""
+    return np.left_shift(np.uint8(1), (items & 7).astype(np.uint8))
+
+
+def member(rows: Rows, rank: Ints) -> Ints:
+    """Return each row's set bit number `rank`, counted from 0.
+
+    >>> member(np.array([[0b1010, 0b100]], dtype=np.uint8), np.array([2])).tolist()
+    [10]
+    """
+    small = np.min_scalar_type(8 * rows.shape[1])  # small numbers add up faster
+    upto = np.cumsum(np.bitwise_count(rows), axis=1, dtype=small)
+    octet = (upto > rank[:, None].astype(small)).argmax(axis=1)
+    people = np.arange(len(rows))
+    before = upto[people, octet].astype(np.int64) - np.bitwise_count(rows[people, octet])
+    return np.asarray(8 * octet + PLACES[rows[people, octet], rank - before])
+
+
+def add_members(rows: Rows, people: Ints, items: Ints) -> Bits:
+    """Add an item to the set of each of these people; say whose set did not have it yet."""
+    flat, place, bit = rows.reshape(-1), people * rows.shape[1] + (items >> 3), bit_of(items)
+    before = flat[place]
+    flat[place] = before | bit
+    return np.asarray((before & bit) == 0)
+
+
+def longest_first(left: Ints) -> Ints:
+    """Return the order of falling numbers; ties stay as they are. Small types sort fast."""
+    most = left.max()
+    return np.argsort((most - left).astype(np.min_scalar_type(most)), kind="stable")
+
+
+def fair_bits(rng: Rng, size: int) -> Rows:
+    """Return that many bytes of fair bits, lowest byte of each word first."""
+    words = rng.words((size + 7) // 8)
+    return words.astype("<u8", copy=False).view(np.uint8)[:size]

@@ -1,0 +1,1 @@
+"""Mechanisms for one number in [-1, 1]."""

@@ -1,0 +1,409 @@
+"""One sampler for every numeric mechanism: a grid, a table, and a value for each symbol.
+
+A numeric mechanism is a `Design`. The device rounds the private value at random to a grid point,
+then draws a symbol from that point's row of integer weights: two words a person. The analyst
+replaces each symbol by its value; the average is the mean, without bias.
+
+The files in `mechanisms/` only say which table. Two of the building blocks they share are here:
+`window` (a high plateau that slides over a floor) and `ramp` (one bit whose odds are linear).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import struct
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from murmuration.errors import EmptyError, FormatError, InputError, ParameterError
+from murmuration.exact.arrays import Floats, Ints, Reports, frozen
+from murmuration.exact.exponential import exp_below
+from murmuration.exact.grid import AnyGrid, Grid, UnevenGrid
+from murmuration.exact.loss import Loss, table_loss
+from murmuration.exact.randomness import WHOLE, Rng, Words, require_rng
+from murmuration.exact.table import Table
+from murmuration.mechanisms.packing import SymbolMechanism
+from murmuration.mechanisms.tally import Tally, require_same
+from murmuration.results import distribution
+from murmuration.results.distribution import Distribution
+from murmuration.results.estimate import About, Estimate
+
+WORDS_PER_PERSON = 2
+FEWEST_SYMBOLS = 8
+"""A table with fewer symbols than this cannot show a distribution."""
+ENOUGH = 1000
+"""From this many reports on, the error is read off them; below, it is the worst case."""
+LARGEST_VALUE = 1 << 53
+"""What a published symbol may be read as, at most: its square is still far from overflowing."""
+CHUNK = 1 << 17
+"""People per pass: few enough for the cache, enough that Python's own time does not count."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Integer weights (a row per grid point, a column per symbol) and the symbols' values.
+
+    The grid is even unless one is given.
+    """
+
+    weights: Ints
+    values: Floats
+    uneven: UnevenGrid | None = None
+
+    def __post_init__(self) -> None:
+        frozen(self.weights)
+        frozen(self.values)
+        if len(self.weights) != len(self.grid.points):
+            raise ParameterError("a design has one row of weights for each point of its grid")
+
+    @cached_property
+    def table(self) -> Table:
+        """The law that is sampled and audited."""
+        return Table(self.weights)
+
+    @cached_property
+    def grid(self) -> AnyGrid:
+        """The points that values are rounded to; one row of weights each."""
+        return Grid(len(self.weights) - 1) if self.uneven is None else self.uneven
+
+    @cached_property
+    def second_moments(self) -> Floats:
+        """E[value^2] at each grid point."""
+        return self.table.probabilities @ self.values**2
+
+    @cached_property
+    def unbiased(self) -> bool:
+        """Whether E[value] is the point at every point, to 1e-10 of the values' size."""
+        bias = self.table.probabilities @ self.values - self.grid.points
+        size = math.sqrt(float(self.second_moments.max()))
+        return bool(np.abs(bias).max() < 1e-10 * max(1.0, size))
+
+    @property
+    def all_in_use(self) -> bool:
+        """Whether every symbol is ever sent."""
+        return bool((self.weights.max(axis=0) > 0).all())
+
+    @cached_property
+    def noise_reading(self) -> Floats | None:
+        """Numbers v with E[v(symbol)] = variance at every grid point: reads the noise off reports.
+
+        The average of v over reports is the average noise variance of the very people who sent
+        them. None where the table is too coarse to tell (then a bound is used).
+        """
+        probabilities = self.table.probabilities
+        target = self.second_moments - self.grid.points**2
+        # Weighted least norm: of all readings, the one that varies least from report to report.
+        scale = np.sqrt(probabilities.mean(axis=0))
+        scaled, *_ = np.linalg.lstsq(probabilities / scale, target, rcond=1e-10)
+        reading = scaled / scale
+        exact = np.allclose(probabilities @ reading, target, rtol=1e-6, atol=1e-9)
+        return reading if exact else None
+
+
+class NumericMechanism(SymbolMechanism):
+    """A mechanism for one number in [-1, 1], given by its design."""
+
+    even: ClassVar[bool] = True
+    """Whether its grid is even: not where the law depends on the value's range."""
+
+    @abstractmethod
+    def build(self) -> Design:
+        """Return the integer table and the values, computed once."""
+
+    @cached_property
+    def design(self) -> Design:
+        """The integer table and the values that everything below reads."""
+        return _built(self)
+
+    @property
+    def symbols(self) -> int:
+        """The size of the alphabet."""
+        return self.design.table.symbols
+
+    def law_bytes(self) -> bytes:
+        """Return the weights, their shape and the values that the analyst reads them with.
+
+        Values in single precision: their last digits come from a linear solver and may differ
+        from one processor to another, which makes no difference to anybody.
+        """
+        weights, values = self.design.weights, self.design.values
+        read_as = np.where(np.abs(values) < 1e-9, 0.0, values).astype("<f4")
+        shape = struct.pack("<2q", *weights.shape)
+        return shape + weights.astype("<i8").tobytes() + read_as.tobytes() + self._places()
+
+    def law(self) -> dict[str, Any]:
+        """Return the weights, a row a grid point, and the values that symbols are read as.
+
+        For an uneven grid also its `places` and `jumps` in fixed point, (x+1) 2^51.
+        """
+        design = self.design
+        law = {"weights": design.weights.tolist(), "values": design.values.tolist()}
+        if design.uneven is None:
+            return law
+        return {**law, "places": [*design.uneven.places], "jumps": [*design.uneven.jumps]}
+
+    def with_law(self, law: Mapping[str, Any]) -> Self:
+        """Return this mechanism with a published table instead of its own, which is never built.
+
+        Tables from a linear program differ from one processor to another: a device has to use
+        the campaign's. What it costs is audited before anything is sent, as always.
+        """
+        design = design_of(law, even=self.even)
+        if not design.unbiased:
+            raise FormatError(f"the published law of {self} is biased")
+        if self.keeps_promise and not design.all_in_use:
+            raise FormatError(f"the published law of {self} has symbols that are never sent")
+        planted = dataclasses.replace(self)  # without anything that was read off another table
+        object.__setattr__(planted, "design", design)
+        return planted
+
+    def _places(self) -> bytes:
+        """Return where an uneven grid's cells end and its law jumps; nothing for an even one."""
+        grid = self.design.grid
+        if isinstance(grid, Grid):
+            return b""
+        return np.array([*grid.places, *grid.jumps], dtype="<i8").tobytes()
+
+    # --- device ---
+
+    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
+        """Turn numbers in [-1, 1] into reports; person i uses words 2i and 2i+1."""
+        rng = require_rng(rng)
+        self.require_promise(rng)
+        numbers = checked_values(values)
+        reports = np.empty(len(numbers), dtype=self.design.table.dtype)
+        for start in range(0, len(numbers), CHUNK):
+            chunk = numbers[start : start + CHUNK]
+            words = rng.words(WORDS_PER_PERSON * len(chunk))
+            reports[start : start + CHUNK] = self.respond(chunk, words.reshape(len(chunk), 2))
+        return reports
+
+    def respond(self, values: Floats, words: Words) -> Reports:
+        """Return the reports that these words make of these values: no randomness but theirs."""
+        rows = self.design.grid.round(values, words[:, 0])
+        return self.design.table.draw(rows, words[:, 1])
+
+    # --- analyst ---
+
+    def estimate(self, tally: Tally, about: str = "participants") -> Estimate:
+        """Return the mean: sum(counts * values) / n, unbiased, with its standard error."""
+        subject = About.parse(about)
+        n = require_same(self, tally).n
+        if n == 0:
+            raise EmptyError("no reports yet: nothing to estimate")
+        mean = float(tally.counts @ self.design.values) / n
+        spread = self._spread(tally.counts, n, mean)
+        noise = self._noise(tally.counts, n, spread, mean)
+        variance = noise if subject is About.PARTICIPANTS else max(noise, spread)
+        return Estimate(mean, math.sqrt(variance / n), n, self.budget, subject, self.caveat)
+
+    def _spread(self, counts: Ints, n: int, mean: float) -> float:
+        """Sample variance of the per-report values: noise plus the spread of the people."""
+        if n == 1:
+            return math.inf
+        return float(counts @ (self.design.values - mean) ** 2) / (n - 1)
+
+    def _noise(self, counts: Ints, n: int, spread: float, mean: float) -> float:
+        """Average noise variance of the people who took part: read off, kept within its bounds.
+
+        Few reports cannot tell how noisy they are: below ENOUGH the worst case is assumed. Between
+        grid points rounding adds up to step^2/4 to what the points show, and no one's noise is
+        below the least of the points'. People in [-1, 1] spread by at most 1 - mean^2: the rest of
+        the spread is noise.
+        """
+        if n < ENOUGH:
+            return self.worst_variance()
+        reading = self.design.noise_reading
+        bounds = [spread, self.worst_variance()]
+        if reading is not None:
+            bounds.append(float(counts @ reading) / n + self.design.grid.step**2 / 4)
+        least = max(float(self._point_variances.min()), spread - max(0.0, 1 - mean**2))
+        return max(min(bounds), min(least, self.worst_variance()))
+
+    def distribution(
+        self, tally: Tally, method: str = "ems", bins: int = 64, replicates: int = 0
+    ) -> Distribution:
+        """Read the whole distribution from the same counts, by EM on the known table.
+
+        `method` is "em" (maximum likelihood) or "ems" (smoothed at each step, the default). With
+        `replicates` (say 200) the result has bands that show how far noise and chance reach.
+        """
+        n = require_same(self, tally).n
+        if n == 0:
+            raise EmptyError("no reports yet: nothing to estimate")
+        if not isinstance(self.design.grid, Grid):
+            raise ParameterError(f"{self.name} is read for its mean only")
+        if self.symbols < FEWEST_SYMBOLS:
+            raise ParameterError(
+                f"{self.symbols} symbols cannot show a distribution; collect with square-wave, "
+                "dithered or optimal"
+            )
+        probabilities = self.design.table.probabilities
+        return distribution.fit(probabilities, tally.counts, method, self.budget, bins, replicates)
+
+    # --- auditor and planner ---
+
+    def loss(self) -> Loss:
+        """Return the exact worst-case loss of the weights."""
+        return table_loss(self.design.table, self.design.grid.points, self.budget)
+
+    def variance(self, x: ArrayLike) -> Floats:
+        """Return Var(x) = E[value^2 | x] - x^2, rounding to the grid included, in x's shape."""
+        numbers = checked_values(x).reshape(np.shape(x))
+        return self.design.grid.interpolate(self.design.second_moments, numbers) - numbers**2
+
+    @cached_property
+    def _point_variances(self) -> Floats:
+        return self.design.second_moments - self.design.grid.points**2
+
+    def worst_variance(self) -> float:
+        """Return the largest variance on [-1, 1], between grid points too.
+
+        In a cell E[value^2|x] is a line, so Var is a parabola with its top at half the slope.
+        """
+        grid, moments = self.design.grid, self.design.second_moments
+        low = grid.low_rows
+        start, end = grid.points[low], grid.points[low + 1]
+        slopes = (moments[low + 1] - moments[low]) / (end - start)
+        tops = np.clip(slopes / 2, start, end)
+        return float((moments[low] + slopes * (tops - start) - tops**2).max())
+
+
+@lru_cache(maxsize=64)
+def _built(mechanism: NumericMechanism) -> Design:
+    """Share one design between equal mechanisms, so that nothing is computed twice."""
+    return mechanism.build()
+
+
+def design_of(law: object, *, even: bool) -> Design:
+    """Return the design that a published law describes, or say what is wrong with it.
+
+    >>> design_of({"weights": [[3, 1], [1, 3]], "values": [-2, 2]}, even=True).grid.points.tolist()
+    [-1.0, 1.0]
+    """
+    names = ["weights", "values"] if even else ["weights", "values", "places", "jumps"]
+    if not isinstance(law, Mapping) or set(law) != set(names):
+        raise FormatError(f"a published law has {', '.join(names)} and nothing else")
+    rows = [_whole(row) for row in _list(law["weights"])]
+    values = _list(law["values"])
+    if not rows or not values or any(len(row) != len(values) for row in rows):
+        raise FormatError("a published law has rows of weights, one for each of its values")
+    if not all(type(value) in (int, float) and abs(value) < LARGEST_VALUE for value in values):
+        raise FormatError("a published law's values are numbers below 2^53")
+    try:
+        uneven = None if even else UnevenGrid(_whole(law["places"]), _whole(law["jumps"]))
+        design = Design(np.array(rows), np.array(values, dtype=np.float64), uneven)
+        Table(design.weights)  # one total for all rows
+    except ParameterError as problem:
+        raise FormatError(f"a published law cannot be used: {problem}") from None
+    return design
+
+
+def _list(numbers: object) -> list[Any] | tuple[Any, ...]:
+    if not isinstance(numbers, list | tuple):
+        raise FormatError(f"a published law is made of lists; got {type(numbers).__name__}")
+    return numbers
+
+
+def _whole(numbers: object) -> tuple[int, ...]:
+    """Return whole numbers from 0 to 2^52: neither 1.0 nor true, which pass for 1 in Python."""
+    found = _list(numbers)
+    if not all(type(number) is int and 0 <= number <= WHOLE for number in found):
+        raise FormatError("a published law's weights and places are whole numbers from 0 to 2^52")
+    return tuple(found)
+
+
+def checked_values(values: ArrayLike) -> Floats:
+    """Return the values as floats in [-1, 1], or say that they are not, without repeating them."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError("masked values have no answer: leave those people out first")
+    try:
+        array = np.atleast_1d(np.asarray(values))
+        if array.dtype.kind not in "fiu" and array.size:
+            raise TypeError
+        numbers = array.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise InputError("values must be real numbers in [-1, 1]") from None
+    if numbers.ndim != 1:
+        raise InputError(f"values must be a flat array, one number a person; got {numbers.ndim}-d")
+    if numbers.size and not (numbers.min() >= -1 and numbers.max() <= 1):
+        outside = ~((numbers >= -1) & (numbers <= 1))
+        raise InputError(
+            f"values must be in [-1, 1]; {int(outside.sum())} of {numbers.size} are not (first at "
+            f"position {int(outside.argmax())}). Rescale and clamp first; nothing was sent."
+        )
+    return numbers
+
+
+# --- building blocks ---------------------------------------------------------------------------
+
+
+def window(cells: int, width: Fraction, epsilon: float, total: int = WHOLE) -> Design:
+    """Slide a plateau of weight hi and the given width (in bins) over a floor of weight lo.
+
+    Row i covers `inner` whole bins and a fraction of one more on each side, so any width can be
+    had, and the mean of row i is linear in i: unbiased by one scale factor, exactly. hi is
+    floor(e^epsilon * lo), what is left of the total lies on the middle symbol of every row:
+    rounding only ever adds noise.
+    """
+    inner = math.ceil(width) - 1
+    inner = max(1, inner - 1 + inner % 2)  # odd, so that there is a middle symbol
+    side = max(Fraction(1, 1 << 20), (width - inner) / 2)
+    ratio = exp_below(epsilon)
+    lo = int((total - 2) / (cells + (inner + 2 * side) * ratio))
+    hi = int(ratio * lo)
+    rise = int(side * (hi - lo))
+    floor = np.full(cells + inner + 2, lo, dtype=np.int64)
+    floor[[0, -1]] = math.ceil(side * lo)  # the end bins are as narrow as the part that is used
+    return _slide(floor, cells, inner, (hi - lo, rise), total)
+
+
+def _slide(floor: Ints, cells: int, inner: int, rises: tuple[int, int], total: int) -> Design:
+    """Lay the plateau over the floor at each of its places and fix the total and the scale."""
+    full, side = rises
+    plateau = np.full(inner + 2, full, dtype=np.int64)
+    plateau[[0, -1]] = side
+    weights = np.tile(floor, (cells + 1, 1))
+    for row, place in enumerate(weights):
+        place[row : row + inner + 2] += plateau
+    weights[:, len(floor) // 2] += total - weights[0].sum()
+    # E[position | i] = (i - cells/2) * sum(plateau)/total, and x_i = (i - cells/2) * 2/cells.
+    scale = 2 * total / (cells * int(plateau.sum()))
+    positions = np.arange(len(floor), dtype=np.float64) - (len(floor) - 1) / 2
+    return Design(weights, positions * scale)
+
+
+def ramp(cells: int, epsilon: float, total: int = WHOLE) -> Design:
+    """Give one bit odds that are linear in x: lie : truth at -1, truth : lie at +1.
+
+    lie = ceil(total / (e^epsilon + 1)), rounded up further until truth - lie can be shared
+    equally by the cells.
+    """
+    lie = math.ceil(total / (exp_below(epsilon) + 1))
+    gap = (total - 2 * lie) // (2 * cells) * (2 * cells)
+    if gap <= 0:
+        raise ParameterError(f"epsilon {epsilon!r} is too small for {cells} cells")
+    low = (total - gap) // 2 + np.arange(cells + 1, dtype=np.int64) * (gap // cells)
+    bound = total / gap
+    return Design(np.stack([total - low, low], axis=1), np.array([-bound, bound]))
+
+
+def unbiased(weights: Ints, values: Floats, uneven: UnevenGrid | None = None) -> Design:
+    """Return a design whose values are moved by the least-norm step that removes all bias.
+
+    values + P^T (P P^T)^-1 (x - P values), with P the realised probabilities.
+    """
+    design = Design(weights, values, uneven)
+    probabilities, points = design.table.probabilities, design.grid.points
+    for _ in range(2):  # the second step removes the rounding error of the first
+        step, *_ = np.linalg.lstsq(probabilities, points - probabilities @ values, rcond=1e-12)
+        values = values + step
+    return Design(weights, values, uneven)

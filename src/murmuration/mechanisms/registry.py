@@ -1,0 +1,121 @@
+"""Mechanisms by name: every class with a `name` in the folders beside this file is one.
+
+They are found by being there; there is no list to add one to.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from murmuration import mechanisms
+from murmuration.errors import FormatError, MurmurationError, ParameterError
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.graded.base import GradedMechanism
+from murmuration.mechanisms.number.base import NumericMechanism
+
+
+@cache
+def list_mechanisms() -> MappingProxyType[str, type[Mechanism]]:
+    """Return every mechanism's class by its name, sorted.
+
+    >>> "duchi" in list_mechanisms()
+    True
+    """
+    found: dict[str, type[Mechanism]] = {}
+    for module in pkgutil.walk_packages(mechanisms.__path__, f"{mechanisms.__name__}."):
+        imported = importlib.import_module(module.name)
+        for _, member in inspect.getmembers(imported, inspect.isclass):
+            if issubclass(member, Mechanism) and "name" in vars(member):
+                found[member.name] = member
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+def mechanism(
+    name: str, epsilon: float | Sequence[float] | None = None, **parameters: Any
+) -> Mechanism:
+    """Return the mechanism of that name with this epsilon and other parameters.
+
+    >>> mechanism("duchi", epsilon=1.0)
+    Duchi(epsilon=1.0)
+    """
+    try:
+        chosen = list_mechanisms()[name]
+    except (KeyError, TypeError):
+        names = ", ".join(list_mechanisms())
+        raise ParameterError(f"no mechanism is called {name!r}; there are {names}") from None
+    if epsilon is not None:
+        parameters["epsilon"] = epsilon
+    try:
+        inspect.signature(chosen).bind(**parameters)
+    except TypeError as problem:
+        accepted = ", ".join(inspect.signature(chosen).parameters)
+        raise ParameterError(f"{name}: {problem}; its parameters are {accepted}") from None
+    return chosen(**parameters)
+
+
+def publish(chosen: Mechanism) -> dict[str, Any]:
+    """Return a mechanism as JSON: name, parameters, and the integers that decide a report.
+
+    >>> publish(mechanism("grr", epsilon=1.0, k=2))["law"]
+    {'truth': 3292395142304094, 'lie': 1211204485066402}
+    """
+    if list_mechanisms().get(chosen.name) is not type(chosen):
+        raise ParameterError(f"{chosen} has no name by which others could make it")
+    return chosen.document()
+
+
+def published(document: Mapping[str, Any]) -> Mechanism:
+    """Return the mechanism of a published document, with the table that is written there.
+
+    >>> published(publish(mechanism("duchi", epsilon=1.0)))
+    Duchi(epsilon=1.0)
+    """
+    if not isinstance(document, Mapping) or set(document) != {"mechanism", "parameters", "law"}:
+        raise FormatError("a published mechanism has mechanism, parameters, law and nothing else")
+    try:
+        parameters = {name: _tuples(value) for name, value in document["parameters"].items()}
+        return mechanism(document["mechanism"], **parameters).with_law(document["law"])
+    except MurmurationError:
+        raise
+    except (AttributeError, TypeError, ValueError, ArithmeticError, RecursionError) as problem:
+        raise FormatError(f"a published mechanism cannot be made: {problem}") from None
+
+
+def _tuples(value: Any) -> Any:
+    """Return lists as tuples, as parameters are; JSON knows lists only."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def numeric_names() -> list[str]:
+    """Return the names of the mechanisms that take a number and keep one epsilon.
+
+    Not those whose budget depends on the value, nor those that break their promise as published.
+
+    >>> "duchi" in numeric_names(), "grr" in numeric_names(), "dct" in numeric_names()
+    (True, False, False)
+    """
+    return [
+        name
+        for name, kind in list_mechanisms().items()
+        if issubclass(kind, NumericMechanism)
+        and not issubclass(kind, GradedMechanism)
+        and kind.keeps_promise
+    ]
+
+
+def numeric_mechanism(name: str, **parameters: Any) -> NumericMechanism:
+    """Return the numeric mechanism of that name, or say that it is not one.
+
+    >>> numeric_mechanism("duchi", epsilon=1.0).answers.value
+    'mean'
+    """
+    chosen = mechanism(name, **parameters)
+    if not isinstance(chosen, NumericMechanism):
+        raise ParameterError(f"{name} does not take a number")
+    return chosen

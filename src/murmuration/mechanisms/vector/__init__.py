@@ -1,0 +1,1 @@
+"""Mechanisms for several attributes, or for one vector, in one report."""

@@ -1,0 +1,278 @@
+"""Dithered block response (DBHR): a block of coordinates against thresholds, answered together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from murmuration.errors import EmptyError, FormatError, ParameterError
+from murmuration.exact.arrays import Bits, Floats, Ints, Reports, Rows
+from murmuration.exact.exponential import exp_below, log_above
+from murmuration.exact.grid import Grid
+from murmuration.exact.loss import Loss
+from murmuration.exact.randomness import WHOLE, Rng, drawn, require_rng, uniform
+from murmuration.mechanisms.number.base import ENOUGH, checked_values
+from murmuration.mechanisms.packing import RowReports
+from murmuration.mechanisms.tally import Tally, require_same
+from murmuration.mechanisms.vector.base import TupleMechanism
+from murmuration.results.estimate import About, Estimate, TupleEstimate
+
+LARGEST_BLOCK = 12
+THRESHOLDS = 64
+PEOPLE_PER_PASS = 1 << 15
+
+
+@dataclass(frozen=True)
+class Block(TupleMechanism, RowReports):
+    """Compare a random block of coordinates with random thresholds; answer all signs at once.
+
+    Answers that agree with at least `agreements` of the signs are e^eps times as likely as
+    others. Block and thresholds do not depend on the values. Read per coordinate as
+    sqrt(h) y + kappa threshold, with h from the law:
+
+        n Var = (d/size)(h + kappa^2/3 - kappa(1 - x^2)) - x^2,
+
+    the same for every x with kappa = size/d, the default; kappa = 1 is better for values known
+    to be near 0. Size and agreements are those of least h/size: 1 (dithered on one coordinate)
+    up to epsilon 1, then larger.
+
+    >>> block = Block(epsilon=4.0, d=10)
+    >>> block.size, round(block.worst_variance(), 2)
+    (4, 3.35)
+    """
+
+    name: ClassVar[str] = "block"
+    paper: ClassVar[str] = "dithered block-Hamming response (derived for this project)"
+    summary: ClassVar[str] = "the signs of a block of coordinates, answered together"
+
+    size: int | None = None
+    kappa: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(self.attributes):
+            raise ParameterError("block takes numbers only: give d, the number of them")
+        largest = min(LARGEST_BLOCK, len(self.attributes))
+        if self.size is None:
+            chosen = min(range(1, largest + 1), key=lambda k: _best(self.epsilon, k)[0] / k)
+            object.__setattr__(self, "size", chosen)
+        if isinstance(self.size, bool) or self.size not in range(1, largest + 1):
+            raise ParameterError(f"size must be 1 to {largest} coordinates; got {self.size!r}")
+        kappa = self.block / len(self.attributes) if self.kappa is None else self.kappa
+        if not (isinstance(kappa, int | float) and 0 <= kappa <= 2):
+            raise ParameterError(f"kappa must be between 0 and 2; got {self.kappa!r}")
+        object.__setattr__(self, "kappa", float(kappa))
+
+    @property
+    def block(self) -> int:
+        """The number of coordinates in a block."""
+        return self.size or 1
+
+    @cached_property
+    def agreements(self) -> int:
+        """How many signs an answer must agree with to be a likely one."""
+        return _best(self.epsilon, self.block)[1]
+
+    @cached_property
+    def likely(self) -> int:
+        """How many of the 2^size answers are likely ones."""
+        return sum(math.comb(self.block, a) for a in range(self.agreements, self.block + 1))
+
+    @cached_property
+    def inside(self) -> int:
+        """The weight, out of 2^52, of a likely answer; rounded down."""
+        ratio = exp_below(self.epsilon)
+        others = 2**self.block - self.likely
+        return int(WHOLE * ratio * self.likely / (ratio * self.likely + others))
+
+    @cached_property
+    def response_variance(self) -> float:
+        """h: one over the square of the mean of (agreeing - disagreeing)/size."""
+        k, inside = self.block, Fraction(self.inside, WHOLE)
+        lean = Fraction(
+            sum(math.comb(k, a) * (2 * a - k) for a in range(self.agreements, k + 1)), k
+        )
+        mean = lean * (inside / self.likely - (1 - inside) / (2**k - self.likely))
+        return float(1 / mean**2)
+
+    # --- device ---
+
+    @cached_property
+    def patterns(self) -> Ints:
+        """All ways to disagree, as bits, those with the fewest disagreements first."""
+        every = np.arange(2**self.block)
+        return every[np.argsort(np.bitwise_count(every), kind="stable")]
+
+    @property
+    def report_bytes(self) -> int:
+        """Where the block starts (2 bytes), its thresholds (1 byte each), its signs (2 bytes)."""
+        return 4 + self.block
+
+    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
+        """Turn rows of d numbers into reports."""
+        rng, rows = require_rng(rng), np.stack(self.columns(values), axis=1).astype(np.float64)
+        self.require_promise(rng)
+        step = PEOPLE_PER_PASS
+        parts = [self._respond(rows[i : i + step], rng) for i in range(0, len(rows), step)]
+        return np.concatenate(parts or [np.zeros((0, self.report_bytes), dtype=np.uint8)])
+
+    def _respond(self, rows: Floats, rng: Rng) -> Rows:
+        """Choose block and thresholds, take the signs, flip them by a pattern of the law."""
+        n, k = len(rows), self.block
+        start = uniform(rng, n, rows.shape[1])
+        values = rows[np.arange(n)[:, None], self._members(start)]
+        places = Grid(THRESHOLDS).round(values.ravel(), rng.words(n * k)).reshape(n, k)
+        thresholds = uniform(rng, n * k, THRESHOLDS).reshape(n, k)
+        signs = ((places > thresholds) << np.arange(k)).sum(axis=1)
+        answer = signs ^ self._flips(n, rng)
+        octets = [start.astype("<u2"), answer.astype("<u2")]
+        ends = [part[:, None].view(np.uint8) for part in octets]
+        return np.hstack([ends[0], thresholds.astype(np.uint8), ends[1]])
+
+    def _members(self, start: Ints) -> Ints:
+        """The block's coordinates: from its start on, around the end."""
+        return np.asarray((start[:, None] + np.arange(self.block)) % len(self.attributes))
+
+    def _flips(self, n: int, rng: Rng) -> Ints:
+        """Draw which signs to flip: a likely pattern with the weight `inside`, else another."""
+        inside = drawn(rng.words(n)) < self.inside
+        place = np.empty(n, dtype=np.int64)
+        place[inside] = uniform(rng, int(inside.sum()), self.likely)
+        others = 2**self.block - self.likely
+        place[~inside] = self.likely + uniform(rng, int((~inside).sum()), others)
+        return self.patterns[place]
+
+    # --- collector ---
+
+    @property
+    def counters(self) -> int:
+        """For each coordinate, threshold and sign: how many answers."""
+        return len(self.attributes) * THRESHOLDS * 2
+
+    def _possible(self, rows: Rows) -> Bits:
+        start, thresholds, answer = self._fields(rows)
+        possible = (start < len(self.attributes)) & (answer < 2**self.block)
+        return np.asarray(possible & (thresholds < THRESHOLDS).all(axis=1))
+
+    def complaint(self, rows: Rows, bad: int) -> str:
+        """Start, thresholds and answer have their ranges."""
+        del rows
+        return f"report {bad} is outside the alphabet of {self}"
+
+    def _fields(self, rows: Rows) -> tuple[Ints, Ints, Ints]:
+        start = np.ascontiguousarray(rows[:, :2]).view("<u2")[:, 0].astype(np.int64)
+        answer = np.ascontiguousarray(rows[:, -2:]).view("<u2")[:, 0].astype(np.int64)
+        return start, rows[:, 2:-2].astype(np.int64), answer
+
+    def tally(self, reports: ArrayLike) -> Tally:
+        """Count answers by coordinate, threshold and sign."""
+        rows = self.checked_reports(reports)
+        counts = np.zeros(self.counters, dtype=np.int64)
+        for first in range(0, len(rows), PEOPLE_PER_PASS):
+            start, thresholds, answer = self._fields(rows[first : first + PEOPLE_PER_PASS])
+            sign = answer[:, None] >> np.arange(self.block) & 1
+            cell = (self._members(start) * THRESHOLDS + thresholds) * 2 + sign
+            counts += np.bincount(cell.ravel(), minlength=self.counters)
+        return Tally(self, counts, len(rows))
+
+    def checked_counts(self, counts: Ints, n: int) -> Ints:
+        """Everybody answers about a block of coordinates."""
+        asked = counts.reshape(len(self.attributes), -1).sum(axis=1)
+        if int(asked.sum()) != self.block * n or int(asked.max()) > n:
+            raise FormatError(f"{n} people cannot have given {int(asked.sum())} such answers")
+        return counts
+
+    # --- analyst, auditor, planner ---
+
+    @property
+    def dither(self) -> float:
+        """How much of the threshold is subtracted again."""
+        return self.kappa or 0.0
+
+    @cached_property
+    def values(self) -> Floats:
+        """What (threshold, sign) is read as: +-sqrt(h) + kappa threshold."""
+        middles = self.dither * (-1 + (2 * np.arange(THRESHOLDS) + 1) / THRESHOLDS)
+        root = math.sqrt(self.response_variance)
+        return np.stack([middles - root, middles + root], axis=1).ravel()
+
+    def estimate(self, tally: Tally, about: str = "participants") -> TupleEstimate:
+        """Return the d means, each from the answers about it."""
+        subject = About.parse(about)
+        n = require_same(self, tally).n
+        if n == 0:
+            raise EmptyError("no reports yet: nothing to estimate")
+        rows = tally.counts.reshape(len(self.attributes), -1)
+        if not rows.any(axis=1).all():
+            raise EmptyError("nobody has answered about one of the coordinates yet")
+        parts = tuple(self._mean(row, subject) for row in rows)
+        return TupleEstimate(parts, n, self.epsilon, subject)
+
+    def mean_vector(self, tally: Tally) -> Floats:
+        """Return sum of answers d / (n size): those asked stand for all."""
+        n = require_same(self, tally).n
+        if n == 0:
+            raise EmptyError("no reports yet: nothing to estimate")
+        d = len(self.attributes)
+        return np.asarray(tally.counts.reshape(d, -1) @ self.values * d / (n * self.block))
+
+    def _mean(self, counts: Ints, subject: About) -> Estimate:
+        """The spread of the answers is noise plus the people's own spread: an upper bound for both.
+
+        (For participants it is too large by at most the share of them who were asked.)
+        """
+        asked = int(counts.sum())
+        mean = float(counts @ self.values) / asked
+        total = float(counts @ (self.values - mean) ** 2) / max(1, asked - 1)
+        if asked < ENOUGH:
+            total = self.response_variance + self.dither**2 / 3
+        return Estimate(mean, math.sqrt(total / asked), asked, self.epsilon, subject)
+
+    def loss(self) -> Loss:
+        """A likely answer against the same answer when it is not likely."""
+        others = 2**self.block - self.likely
+        ratio = Fraction(self.inside, WHOLE - self.inside) * Fraction(others, self.likely)
+        return Loss(log_above(ratio), self.epsilon, ratio, (1, -1), "all signs of the block set")
+
+    def variance(self, x: ArrayLike) -> Floats:
+        """Return n Var of a coordinate's mean when people are at +x and -x half and half."""
+        squares, kappa = checked_values(x).reshape(np.shape(x)) ** 2, self.dither
+        second = self.response_variance + kappa**2 / 3 - kappa * (1 - squares)
+        return np.asarray(len(self.attributes) / self.block * second - squares)
+
+    def worst_variance(self) -> float:
+        """Return the largest n Var, which such a crowd in the middle or at the ends has."""
+        return float(self.variance([0.0, 1.0]).max())
+
+    def law_bytes(self) -> bytes:
+        """The weights and the shape."""
+        return f"{self.inside} {self.block} {self.agreements} {self.dither!r}".encode()
+
+    def law(self) -> dict[str, Any]:
+        """The weight of a likely pattern, out of 2^52, and the sizes. kappa decides no report."""
+        return {
+            "inside": self.inside,
+            "size": self.block,
+            "agreements": self.agreements,
+            "likely": self.likely,
+            "thresholds": THRESHOLDS,
+        }
+
+
+def _best(epsilon: float, size: int) -> tuple[float, int]:
+    """Return the least h for blocks of this size and the number of agreements that reaches it."""
+    top = math.exp(epsilon)
+    found = []
+    for least in range(size // 2 + 1, size + 1):
+        combs = [(math.comb(size, a), a) for a in range(least, size + 1)]
+        likely = sum(ways for ways, _ in combs)
+        lean = sum(ways * (2 * a - size) for ways, a in combs) / size
+        mean = (top - 1) * lean / (top * likely + 2**size - likely)
+        found.append((1 / mean**2, least))
+    return min(found)

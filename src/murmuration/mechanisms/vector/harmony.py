@@ -1,0 +1,96 @@
+"""Harmony: one attribute of the tuple, one bit about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from murmuration.errors import ReportError
+from murmuration.exact.arrays import Bits, Ints, Reports
+from murmuration.exact.randomness import Rng, drawn, require_rng, uniform
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.item.hadamard import Hadamard
+from murmuration.mechanisms.number.duchi import Duchi
+from murmuration.mechanisms.vector.base import SampledTuple
+
+
+@dataclass(frozen=True)
+class Harmony(SampledTuple):
+    """Pick one of d attributes; a number is answered by Duchi's bit, an item by a Hadamard bit.
+
+    n Var = d B^2 - x^2 for numbers. The attribute and the Hadamard row do not depend on the
+    values. Drawn from a public coin (`coins`: any generator that the collector can repeat, such
+    as one seeded with the report's number) they need not be sent: one bit a person travels.
+
+    >>> from murmuration import seeded_rng, system_rng
+    >>> harmony = Harmony(epsilon=1.0, domains=(0, 0, 12))
+    >>> columns = [np.array([0.1, -0.2]), np.array([1.0, 0.3]), np.array([4, 11])]
+    >>> reports = harmony.privatize(columns, system_rng(), coins=seeded_rng(7))
+    >>> sent = harmony.bits(reports)  # all that has to travel
+    >>> bool((harmony.from_bits(sent, coins=seeded_rng(7)) == reports).all())
+    True
+    """
+
+    name: ClassVar[str] = "harmony"
+    paper: ClassVar[str] = "Harmony (Nguyen et al. 2016)"
+    summary: ClassVar[str] = "one bit about one attribute of the tuple"
+    sample: ClassVar[int] = 1  # type: ignore[misc]
+
+    @cached_property
+    def inner(self) -> tuple[Mechanism, ...]:
+        """Duchi for numbers, Hadamard for items, at the whole epsilon."""
+        return tuple(
+            Hadamard(epsilon=self.epsilon, k=k) if k else Duchi(epsilon=self.epsilon)
+            for k in self.attributes
+        )
+
+    def privatize(self, values: ArrayLike, rng: Rng, coins: Rng | None = None) -> Reports:
+        """Turn columns of values into reports; attribute and row come from `coins` if given."""
+        rng, columns = require_rng(rng), self.columns(values)
+        self.require_promise(rng)
+        attributes, rows = self._public(len(columns[0]), require_rng(coins or rng))
+        bits = np.zeros(len(attributes), dtype=np.bool_)
+        for attribute, inner in enumerate(self.inner):
+            asked = np.flatnonzero(attributes == attribute)
+            private: Any = columns[attribute][asked]
+            bits[asked] = (
+                inner.bits(private, rows[asked], rng)
+                if isinstance(inner, Hadamard)
+                else inner.privatize(private, rng)
+            )
+        return self._assembled(attributes, rows, bits)
+
+    def _public(self, n: int, coins: Rng) -> tuple[Ints, Ints]:
+        """Draw each person's attribute and, for an item, its Hadamard row: two words a person."""
+        attributes = uniform(coins, n, len(self.inner))
+        sizes = np.array([i.rows if isinstance(i, Hadamard) else 1 for i in self.inner])
+        return attributes, drawn(coins.words(n)) & (sizes[attributes] - 1)
+
+    def _assembled(self, attributes: Ints, rows: Ints, bits: Bits) -> Reports:
+        """Write attribute and inner report, 2 row + bit, side by side."""
+        index, width = self._index_bytes, self._slot_bytes - self._index_bytes
+        fields = [attributes.astype("<u4"), (2 * rows + bits).astype("<u4")]
+        octets = [field[:, None].view(np.uint8) for field in fields]
+        return np.hstack([octets[0][:, :index], octets[1][:, :width]])
+
+    def with_law(self, law: Mapping[str, Any]) -> Self:
+        """Return this mechanism: a number is one bit by Duchi's own table, no other fits."""
+        return Mechanism.with_law(self, law)
+
+    def bits(self, reports: ArrayLike) -> Bits:
+        """Return the one bit of each report that does not come from the public coin."""
+        rows = self.checked_reports(reports)
+        return (rows[:, self._index_bytes] & 1).astype(np.bool_)
+
+    def from_bits(self, bits: NDArray[np.bool_], coins: Rng) -> Reports:
+        """Make whole reports of the bits that arrived, with the same public coin."""
+        sent = np.asarray(bits)
+        if sent.ndim != 1 or sent.dtype != np.bool_:
+            raise ReportError("one bit a person: a flat array of truth values")
+        attributes, rows = self._public(len(sent), require_rng(coins))
+        return self._assembled(attributes, rows, sent)

@@ -1,0 +1,397 @@
+"""Before a collection: which mechanism for which attribute, and what will come of it.
+
+For one attribute everybody is asked. For several, each person is asked one of them, drawn by a
+public coin, with all of epsilon: up to epsilon 3 or so that beats splitting it (see `allocate`),
+and `advice` says when it does not.
+When a share pi of the people is asked, the error about all people is
+
+    n MSE = (noise + (1 - pi) spread) / pi:
+
+the mechanism's noise, and that the people asked are themselves a sample. Spread is x^2 for a
+number (people at x and -x alike) and 1 - 1/k for k items (a flat histogram): the worst case, as
+nothing is known about the people yet. A planned error is not exceeded by more than chance.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from murmuration.errors import ParameterError
+from murmuration.lab.compare import contestants
+from murmuration.mechanisms.base import Mechanism, Task, checked_epsilon
+from murmuration.mechanisms.item.base import MAX_ITEMS, FrequencyMechanism
+from murmuration.mechanisms.number.base import NumericMechanism
+from murmuration.mechanisms.registry import list_mechanisms, mechanism
+from murmuration.mechanisms.tally import MAX_PEOPLE
+from murmuration.planning import allocate
+from murmuration.planning.shuffle import central_epsilon
+
+MOST_BYTES = 4096
+"""The largest report that is worth considering."""
+MOST_WORK = 10**13
+"""Steps for all reports together: some hours of one core."""
+MOST_NUMBERS = 1 << 27
+"""Numbers that the analyst can hold at once: a gigabyte."""
+NEAR = 0.001
+"""Errors this close count as equal; the smaller report wins."""
+PEOPLE = 100_000
+"""The crowd to choose for when none is given: only the largest mechanisms depend on it."""
+X = np.linspace(-1, 1, 4097)
+SAMPLINGS = ("cost", "equal")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """What is asked: a number in [-1, 1], or one of k items.
+
+    >>> Attribute("age").items, Attribute("colour", k=5).items
+    (1, 5)
+    """
+
+    name: str
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise ParameterError(f"an attribute has a name; got {self.name!r}")
+        if self.k is None:
+            return
+        whole = isinstance(self.k, int | np.integer) and not isinstance(self.k, bool)
+        if not whole or not 2 <= self.k <= MAX_ITEMS:
+            raise ParameterError(
+                f"{self.name}: k, the number of items, is 2 to {MAX_ITEMS:,}; got {self.k!r}"
+            )
+
+    @property
+    def items(self) -> int:
+        """How many numbers are estimated."""
+        return 1 if self.k is None else self.k
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A mechanism, why it was chosen, and n times its worst squared error (of all items)."""
+
+    mechanism: Mechanism
+    reason: str
+    n_mse: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one attribute's reports will cost and give."""
+
+    attribute: Attribute
+    choice: Choice
+    share: float
+    """How many of the people are asked."""
+    people: int
+    """The same as a number."""
+    loss: float
+    """The exact loss of the integers that the device samples with."""
+    stderr: float
+    """Of the mean in [-1, 1], or of one frequency (root mean square over the items)."""
+    people_needed: int
+    """Taking part in all, for the wanted standard error."""
+    malicious_shift: float
+    """How far the malicious people can move a mean or a frequency."""
+    central_epsilon: float
+    """What the people asked have together once their reports are shuffled, at delta."""
+
+    def error(self, people: int) -> float:
+        """Return the standard error if that many people take part."""
+        return math.sqrt(self.choice.n_mse / (self.attribute.items * people))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A campaign: its rows, and what they were worked out for."""
+
+    epsilon: float
+    people: int
+    wanted: float
+    delta: float
+    malicious: float
+    rows: tuple[Row, ...]
+    advice: str
+    """Whether to split epsilon or to sample, where all attributes are categorical."""
+
+
+# --- choosing ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A mechanism that could be used, its label, and noise + (1-share) spread."""
+
+    mechanism: Mechanism
+    label: str
+    cost: float
+
+
+def choose_numeric(epsilon: float, share: float = 1.0, people: int = PEOPLE) -> Choice:
+    """Return the mean mechanism of least worst-case error when a share of the people is asked.
+
+    >>> choice = choose_numeric(1.0)
+    >>> choice.mechanism.name, round(choice.n_mse, 2)
+    ('optimal', 3.99)
+    >>> choose_numeric(1.0, share=0.1).mechanism.name  # sampling favours the ends: B^2 at any x
+    'duchi'
+    """
+    return _choose(Attribute("number"), epsilon, _checked_share(share), _checked_people(people))
+
+
+def choose_frequency(epsilon: float, k: int, share: float = 1.0, people: int = PEOPLE) -> Choice:
+    """Return the mechanism of least summed error over k items when a share is asked.
+
+    >>> choose_frequency(1.0, 4).mechanism.name, choose_frequency(1.0, 1024).mechanism.name
+    ('grr', 'subset')
+    >>> choose_frequency(4.0, 1_000_000).mechanism.name
+    'olh'
+    """
+    return _choose(Attribute("item", k), epsilon, _checked_share(share), _checked_people(people))
+
+
+def _choose(attribute: Attribute, epsilon: float, share: float, people: int) -> Choice:
+    best, reason = _best(attribute, epsilon, share, people)
+    return Choice(best.mechanism, reason, best.cost / share)
+
+
+def _best(
+    attribute: Attribute, epsilon: float, share: float, people: int
+) -> tuple[_Candidate, str]:
+    """Return the candidate of least cost within the limits, and the reason."""
+    asked = max(1, round(share * people))
+    candidates = list(_candidates(attribute, checked_epsilon(epsilon), share, asked))
+    fit = [one for one in candidates if not _obstacle(one.mechanism, asked)]
+    least = min(fit, key=lambda one: one.cost)
+    near = [one for one in fit if one.cost <= least.cost * (1 + NEAR)]
+    best = min(near, key=lambda one: _preference(one, least.cost))
+    return best, _reason(best, least, candidates, asked)
+
+
+def _preference(one: _Candidate, least: float) -> tuple[int, float, int]:
+    """Of errors that count as equal: the smaller report, the smaller error, the smaller table."""
+    return one.mechanism.report_bytes, round(one.cost / least, 6), one.mechanism.workspace
+
+
+def _candidates(
+    attribute: Attribute, epsilon: float, share: float, people: int
+) -> Iterator[_Candidate]:
+    """Yield every mechanism that can be built for the attribute and keeps its promise."""
+    for name, parameters in _named(attribute, epsilon, people):
+        try:
+            found = mechanism(name, **parameters)
+        except ParameterError:  # no such k, no such epsilon: not for this campaign
+            continue
+        extra = {key: parameters[key] for key in parameters if key not in _GIVEN}
+        yield _Candidate(found, "-".join([name, *map(str, extra.values())]), cost(found, share))
+
+
+_GIVEN = ("epsilon", "k", "people")
+
+
+def _named(
+    attribute: Attribute, epsilon: float, people: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield names and parameters: all variants that give a mean, or all that give frequencies."""
+    if attribute.k is None:
+        for name, variant in contestants():
+            if (
+                list_mechanisms()[name].answers is Task.MEAN
+                and list_mechanisms()[name].keeps_promise
+            ):
+                yield name, {"epsilon": epsilon, **variant}
+        return
+    for name, kind in list_mechanisms().items():
+        once = issubclass(kind, FrequencyMechanism) and not kind.repeated
+        if once and kind.keeps_promise:
+            given = {"epsilon": epsilon, "k": int(attribute.k), "people": people}
+            known = {field.name for field in dataclasses.fields(kind)}
+            yield name, {key: value for key, value in given.items() if key in known}
+
+
+def cost(found: Mechanism, share: float) -> float:
+    """Return noise + (1 - share) spread of one report, for the crowd that is hardest.
+
+    >>> grr = mechanism("grr", epsilon=1.0, k=4)
+    >>> round(cost(grr, 1.0), 2), round(cost(grr, 0.0), 2)
+    (7.56, 8.31)
+    """
+    if isinstance(found, FrequencyMechanism):
+        return found.total_variance() + (1 - share) * (1 - 1 / found.k)
+    if share == 1:
+        return found.worst_variance()
+    return float((found.variance(X) + (1 - share) * X**2).max())
+
+
+def _obstacle(found: Mechanism, people: int) -> str:
+    """Say what makes a mechanism impractical for that many people; nothing if it is not."""
+    if found.report_bytes > MOST_BYTES:
+        return f"its reports take {found.report_bytes:,} bytes"
+    if found.work * people > MOST_WORK:
+        return f"the collector needs {found.work:,} steps a report"
+    if found.workspace > MOST_NUMBERS:
+        return f"reading it takes {found.workspace:,} numbers in memory"
+    return ""
+
+
+def _reason(best: _Candidate, least: _Candidate, all_of: list[_Candidate], people: int) -> str:
+    """Say in words why this one: beside the next one, and beside a better one that is left out."""
+    fit = [one for one in all_of if not _obstacle(one.mechanism, people)]
+    if best.mechanism.report_bytes < least.mechanism.report_bytes:
+        sizes = f"{best.mechanism.report_bytes:,} and not {least.mechanism.report_bytes:,} bytes"
+        text = f"as good as {least.label} within {NEAR:.1%}, in {sizes} a report"
+    else:
+        text = f"least error of {len(fit)}" + _beside(best, [one for one in fit if one != best])
+    better = min(all_of, key=lambda one: one.cost)
+    if better.cost < best.cost / (1 + NEAR):
+        gain, why = 1 - better.cost / best.cost, _obstacle(better.mechanism, people)
+        text += f"; {better.label} would have {gain:.1%} less, but {why}"
+    return text
+
+
+def _beside(best: _Candidate, others: list[_Candidate]) -> str:
+    """Compare with the next best."""
+    if not others:
+        return ""
+    after = min(others, key=lambda one: one.cost)
+    gap = after.cost / best.cost - 1
+    return f", {after.label} equal" if gap < NEAR else f"; next {after.label}, {gap:+.1%}"
+
+
+def influence(found: Mechanism) -> float:
+    """Return W, the most that one report adds to the sum behind a mean or a frequency.
+
+    The largest |value| of a symbol; for frequencies max((1-q)/(p-q), q/(p-q)). A share m of
+    malicious people moves the estimate by m W from a mean or a frequency of 0; from one at the
+    far end of its range by m (W + 1), since they also keep their own answer back.
+
+    >>> e = math.exp(1)
+    >>> abs(influence(mechanism("duchi", epsilon=1.0)) - (e + 1) / (e - 1)) < 1e-9
+    True
+    >>> abs(influence(mechanism("grr", epsilon=1.0, k=9)) - (e + 9 - 2) / (e - 1)) < 1e-9
+    True
+    """
+    if isinstance(found, FrequencyMechanism):
+        return float(max(1 - found.q, found.q) / (found.p - found.q))
+    if isinstance(found, NumericMechanism):
+        return float(np.abs(found.design.values).max())
+    raise ParameterError(f"{found.name} is neither for a number nor for an item")
+
+
+# --- planning ----------------------------------------------------------------------------------
+
+
+def plan(
+    attributes: Sequence[Attribute],
+    epsilon: float,
+    people: int,
+    *,
+    wanted: float = 0.01,
+    delta: float = 1e-6,
+    malicious: float = 0.01,
+    sampling: str = "cost",
+) -> Plan:
+    """Work a campaign out: one row for each attribute.
+
+    `sampling` says how often each is asked: in proportion to the square root of its cost ("cost",
+    the least summed error), or all alike ("equal").
+
+    >>> found = plan([Attribute("age"), Attribute("colour", k=5)], epsilon=1.0, people=100_000)
+    >>> [(row.choice.mechanism.name, round(row.stderr, 4)) for row in found.rows]
+    [('optimal', 0.011), ('grr', 0.0062)]
+    """
+    asked, total = _checked_attributes(attributes), checked_epsilon(epsilon)
+    people, wanted = _checked_people(people), _checked_wanted(wanted)
+    if not 0 < malicious < 1:
+        raise ParameterError(f"the share of malicious people is between 0 and 1; got {malicious!r}")
+    shares = _shares(asked, total, people, sampling)
+    empty = Plan(total, people, wanted, delta, malicious, (), _advice(asked, total))
+    pairs = zip(asked, shares, strict=True)
+    return dataclasses.replace(empty, rows=tuple(_row(empty, one, share) for one, share in pairs))
+
+
+def _shares(
+    attributes: Sequence[Attribute], epsilon: float, people: int, sampling: str
+) -> list[float]:
+    """Return how often each attribute is asked; an only one is asked of everybody."""
+    if sampling not in SAMPLINGS:
+        names = " or ".join(SAMPLINGS)
+        raise ParameterError(f"attributes are sampled by {names}; got {sampling!r}")
+    if len(attributes) == 1 or sampling == "equal":
+        return [1 / len(attributes)] * len(attributes)
+    costs = [_best(one, epsilon, 0.0, people)[0].cost for one in attributes]
+    return [float(share) for share in allocate.sampling(costs)]
+
+
+def _row(campaign: Plan, attribute: Attribute, share: float) -> Row:
+    choice = _choose(attribute, campaign.epsilon, share, campaign.people)
+    asked = max(1, math.floor(share * campaign.people))
+    variance = choice.n_mse / attribute.items
+    return Row(
+        attribute=attribute,
+        choice=choice,
+        share=share,
+        people=asked,
+        loss=choice.mechanism.loss().epsilon,
+        stderr=math.sqrt(variance / campaign.people),
+        people_needed=math.ceil(variance / campaign.wanted**2),
+        malicious_shift=campaign.malicious * influence(choice.mechanism),
+        central_epsilon=central_epsilon(campaign.epsilon, asked, campaign.delta),
+    )
+
+
+def _advice(attributes: Sequence[Attribute], epsilon: float) -> str:
+    """Split or sample, in words, where all attributes are of one kind."""
+    sizes = [one.k for one in attributes if one.k is not None]
+    if len(attributes) > 1 and not sizes:
+        return _numeric_advice(len(attributes), epsilon)
+    if len(sizes) < max(2, len(attributes)):
+        return ""
+    return str(allocate.advise(sizes, epsilon))
+
+
+def _numeric_advice(d: int, epsilon: float) -> str:
+    """Say whether answering about several numbers at once would be better than about one."""
+    one = choose_numeric(epsilon, 1 / d).n_mse
+    together = mechanism("block", epsilon=epsilon, d=d)
+    gain = one / together.worst_variance()
+    if gain < 1.02:
+        return ""
+    return f"all numbers in one report by block would have {gain:.3g} times less squared error"
+
+
+def _checked_attributes(attributes: Sequence[Attribute]) -> list[Attribute]:
+    asked = list(attributes)
+    if not asked or not all(isinstance(one, Attribute) for one in asked):
+        raise ParameterError("a plan needs at least one attribute: a number or k items")
+    names = [one.name for one in asked]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ParameterError(f"attributes have different names; {', '.join(twice)} comes twice")
+    return asked
+
+
+def _checked_people(people: int) -> int:
+    whole = isinstance(people, int | np.integer) and not isinstance(people, bool)
+    if not whole or not 1 <= people <= MAX_PEOPLE:
+        raise ParameterError(f"people are a whole number, 1 to {MAX_PEOPLE:,}; got {people!r}")
+    return int(people)
+
+
+def _checked_share(share: float) -> float:
+    if not 0 < share <= 1:
+        raise ParameterError(f"the share of people asked is above 0 and at most 1; got {share!r}")
+    return float(share)
+
+
+def _checked_wanted(wanted: float) -> float:
+    if not 1e-9 <= wanted < math.inf:
+        raise ParameterError(f"the wanted standard error is above 0, such as 0.01; got {wanted!r}")
+    return float(wanted)

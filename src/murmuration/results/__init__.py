@@ -1,0 +1,1 @@
+"""What an analyst holds: an estimate with its interval, a distribution, a likelihood."""

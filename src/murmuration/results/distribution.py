@@ -1,0 +1,173 @@
+"""From counts to a distribution: expectation-maximisation on a known table of probabilities."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from murmuration.errors import ParameterError
+from murmuration.exact.arrays import Floats, Ints
+
+METHODS = ("em", "ems")
+MAX_STEPS = 20_000
+FINE = 512
+"""EM works on this many bins; coarser ones are sums. Smoothing over fewer bins blurs too much."""
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """A histogram on [-1, 1] with what can be read from it; values spread evenly in each bin.
+
+    Post-processed by nature: shares are non-negative and add up to one, so single shares are not
+    unbiased. For a mean with an honest interval use the mechanism's `estimate`.
+    """
+
+    histogram: Floats
+    n: int
+    epsilon: float
+    method: str
+    low: float = -1.0
+    high: float = 1.0
+    replicates: Floats | None = None
+    """Histograms fitted to resampled counts, one a row, when they were asked for."""
+
+    @cached_property
+    def edges(self) -> Floats:
+        """The bins' edges, one more than there are bins."""
+        return np.linspace(self.low, self.high, len(self.histogram) + 1)
+
+    @cached_property
+    def _heights(self) -> Floats:
+        heights = np.concatenate([[0.0], np.cumsum(self.histogram)])
+        return np.asarray(heights / heights[-1])
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Return the share of people at or below x."""
+        return np.asarray(np.interp(np.asarray(x, dtype=np.float64), self.edges, self._heights))
+
+    def quantile(self, share: ArrayLike) -> Floats:
+        """Return the value below which that share of people lies."""
+        shares = np.asarray(share, dtype=np.float64)
+        if not ((shares >= 0) & (shares <= 1)).all():
+            raise ParameterError("a quantile is asked for with shares between 0 and 1")
+        return np.asarray(np.interp(shares, self._heights, self.edges))
+
+    @property
+    def mean(self) -> float:
+        """The mean of the histogram."""
+        return float(self.histogram @ (self.edges[:-1] + self.edges[1:]) / 2)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the histogram, the width of its bins included."""
+        centres = (self.edges[:-1] + self.edges[1:]) / 2
+        width = self.edges[1] - self.edges[0]
+        return float(self.histogram @ (centres - self.mean) ** 2 + width**2 / 12)
+
+    def quantile_interval(self, share: float, level: float = 0.95) -> tuple[float, float]:
+        """Return where the quantile lies in the middle `level` of the replicates.
+
+        Shows what noise and chance do; the blur that smoothing adds is not in it.
+        """
+        if self.replicates is None:
+            raise ParameterError("ask for replicates first: distribution(tally, replicates=200)")
+        found = [
+            float(dataclasses.replace(self, histogram=row, replicates=None).quantile(share))
+            for row in self.replicates
+        ]
+        low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+
+    def band(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return, for each bin, the middle `level` of the replicates' shares."""
+        if self.replicates is None:
+            raise ParameterError("ask for replicates first: distribution(tally, replicates=200)")
+        low, high = np.quantile(self.replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return low, high
+
+    def scaled(self, low: float, high: float) -> Distribution:
+        """Return the same shares over the attribute's own range."""
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ParameterError(f"a range needs two finite ends, low < high; got [{low}, {high}]")
+        return dataclasses.replace(self, low=low, high=high)
+
+
+def checked_bins(bins: int) -> int:
+    """Return the number of bins to show, or say which are possible."""
+    if isinstance(bins, bool) or bins not in (2, 4, 8, 16, 32, 64, 128, 256, FINE):
+        raise ParameterError(f"bins must be a power of two from 2 to {FINE}; got {bins!r}")
+    return bins
+
+
+def fine_channel(probabilities: Floats) -> Floats:
+    """Return the law of the symbol in each of the FINE bins, from its law at the grid points.
+
+    Between grid points the law is linear, so its average over a bin is its value in the middle.
+    """
+    cells = len(probabilities) - 1
+    place = (np.arange(FINE) + 0.5) * cells / FINE
+    low = np.minimum(place.astype(np.int64), cells - 1)
+    up = (place - low)[:, None]
+    return np.asarray(probabilities[low] * (1 - up) + probabilities[low + 1] * up)
+
+
+def fit(
+    probabilities: Floats, counts: Ints, method: str, epsilon: float, bins: int, replicates: int = 0
+) -> Distribution:
+    """Fit shares of bins to counts of symbols, from a uniform start.
+
+    E-step and M-step in one: share <- share * sum_y P(y|bin) counts_y / expected_y / n. Method
+    "ems" then averages each bin with its neighbours, (1, 2, 1)/4: less jagged, at the price of
+    a small bias towards smoothness. Stops when the log-likelihood gains less than 1e-3 a step
+    (times e^epsilon for "em"), as Li et al. (2020) advise.
+    """
+    if method not in METHODS:
+        raise ParameterError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    shown, channel = checked_bins(bins), fine_channel(probabilities)
+    gain = 1e-3 * (math.exp(epsilon) if method == "em" else 1.0)
+    crowds = np.array([counts, *_resampled(counts, replicates)])
+    fitted = _maximise(channel, crowds, method == "ems", gain)
+    rows = fitted.reshape(len(crowds), shown, -1).sum(axis=2)
+    again = rows[1:] if replicates else None
+    return Distribution(rows[0], int(counts.sum()), epsilon, method, replicates=again)
+
+
+def _resampled(counts: Ints, replicates: int) -> list[Ints]:
+    """Draw the counts again, as a crowd of the same size and shape could have sent them."""
+    rng, n = np.random.default_rng(0), int(counts.sum())
+    return [rng.multinomial(n, counts / n) for _ in range(replicates)]
+
+
+def _maximise(channel: Floats, crowds: Ints, smooth: bool, gain: float) -> Floats:
+    """Repeat the EM step (and smoothing), all crowds at once; a row a crowd.
+
+    A crowd is done when its log-likelihood gains less than `gain`.
+    """
+    seen, n = crowds.any(axis=0), crowds.sum(axis=1, keepdims=True)
+    channel, observed = channel[:, seen], crowds[:, seen] / n
+    shares = np.full((len(crowds), FINE), 1 / FINE)
+    before, least = np.full(len(crowds), -math.inf), gain / n[:, 0]
+    todo = np.arange(len(crowds))
+    for _ in range(MAX_STEPS):
+        expected = shares[todo] @ channel
+        likelihood = (observed[todo] * np.log(expected)).sum(axis=1)
+        better = likelihood - before[todo] >= least[todo]
+        before[todo] = likelihood
+        todo, expected = todo[better], expected[better]
+        if not len(todo):
+            break
+        step = shares[todo] * ((observed[todo] / expected) @ channel.T)
+        shares[todo] = _smooth(step) if smooth else step
+    return shares
+
+
+def _smooth(shares: Floats) -> Floats:
+    """Average each share with its neighbours, (1, 2, 1)/4; the ends lean on themselves."""
+    padded = np.pad(shares, ((0, 0), (1, 1)), mode="edge")
+    smooth = (padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]) / 4
+    return np.asarray(smooth / smooth.sum(axis=1, keepdims=True))

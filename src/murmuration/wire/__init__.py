@@ -1,0 +1,1 @@
+"""What travels: reports and their ids, and the addresses that they are sent to."""

@@ -24,6 +24,7 @@ from murmuration.campaign.levels import Levels, Survey
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.randomness import Rng
+from murmuration.lab import oracle
 from murmuration.mechanisms.tally import Tally
 
 SIZES = (5, 10, 15, 20, 25)
@@ -66,7 +67,7 @@ def _read(method: Callable[[Sequence[Tally]], Combination], tidy: bool = False) 
 
 def _oracle(tallies: Sequence[Tally], truth: Floats) -> Floats:
     """Read by OP, which looks at the truth."""
-    return np.asarray(combine.perturbed(tallies, truth).estimate.value)
+    return np.asarray(oracle.perturbed(tallies, truth).estimate.value)
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def compare_levels(
     runs: int,
     rng: Rng,
     shifts: Sequence[float] = (0.0,),
-    oracle: bool = False,
+    with_oracle: bool = False,
 ) -> Iterator[Row]:
     """Yield a row for each epsilon, shift and method, from `runs` collections.
 
@@ -192,7 +193,7 @@ def compare_levels(
     """
     for epsilon in epsilons:
         for shift in shifts:
-            for collection in (*COLLECTIONS, *([ORACLE] if oracle else [])):
+            for collection in (*COLLECTIONS, *([ORACLE] if with_oracle else [])):
                 yield from measure(setting, collection, epsilon, shift, runs, rng)
 
 

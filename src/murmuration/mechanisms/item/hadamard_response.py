@@ -58,10 +58,6 @@ class HadamardResponse(OneBit):
         """C_v = (n + sum of +-1 in v's column) / 2, all items at once by the fast transform."""
         return (tally.n + walsh_hadamard(tally.counts)[1 : self.k + 1]) // 2
 
-    def law_bytes(self) -> bytes:
-        """The response's weights and the alphabet."""
-        return self.response.law_bytes() + f" {self.symbols}".encode()
-
     def law(self) -> dict[str, Any]:
         """The response's weights and the alphabet."""
         return {**self.response.law(), "symbols": self.symbols}

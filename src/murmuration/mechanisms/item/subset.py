@@ -15,7 +15,7 @@ from murmuration.exact.arrays import Bits, Ints, Reports, Rows
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import WHOLE, Rng, drawn, uniform
-from murmuration.mechanisms.item.base import PackedMechanism
+from murmuration.mechanisms.item.base import BitMechanism
 from murmuration.mechanisms.packing import BITS_PER_PASS
 
 PLACES = np.array(
@@ -27,7 +27,7 @@ SAFETY = 1.0
 
 
 @dataclass(frozen=True)
-class Subset(PackedMechanism):
+class Subset(BitMechanism):
     """Send w of the k items; sets that hold the own item are e^eps times as likely as others.
 
     p = wE/(wE+k-w), q = (p(w-1) + (1-p)w)/(k-1), w near k/(E+1). The least summed error
@@ -152,14 +152,17 @@ class Subset(PackedMechanism):
             missing[todo] = left
             todo = todo[left > 0]
 
-    def _possible(self, rows: Rows) -> Bits:
-        return np.asarray(super()._possible(rows) & (set_sizes(rows) == self.w))
+    def possible(self, reports: Reports) -> Bits:
+        """Tell which sets have w members, all of them items."""
+        sizes = set_sizes(self.to_rows(reports))
+        return np.asarray(super().possible(reports) & (sizes == self.w))
 
-    def complaint(self, rows: Rows, bad: int) -> str:
+    def complaint(self, reports: Reports, bad: int) -> str:
         """Every set has w members, all of them items."""
-        if not super()._possible(rows)[bad]:
-            return super().complaint(rows, bad)
-        return f"report {bad} has {int(set_sizes(rows)[bad])} items, not {self.w}"
+        if not super().possible(reports)[bad]:
+            return super().complaint(reports, bad)
+        size = int(set_sizes(self.to_rows(reports))[bad])
+        return f"report {bad} has {size} items, not {self.w}"
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """Everybody's set has w members."""
@@ -167,15 +170,11 @@ class Subset(PackedMechanism):
             raise FormatError(f"{n} sets of {self.w} cannot have {int(counts.sum())} members")
         return counts
 
-    def loss(self) -> Loss:
+    def exact_loss(self) -> Loss:
         """A set with 0 and without 1: holds/C(k-1,w-1) against (1-holds)/C(k-1,w)."""
         odds = Fraction(self.holds, WHOLE - self.holds)
         ratio = odds * Fraction(self.k - self.w, self.w)
         return Loss(log_above(ratio), self.epsilon, ratio, (0, 1), "a set with 0 and without 1")
-
-    def law_bytes(self) -> bytes:
-        """The weight and the size."""
-        return f"{self.holds} {self.w}".encode()
 
     def law(self) -> dict[str, Any]:
         """The weight, out of 2^52, the size, and the rate level / 2^digits of the first coins."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from murmuration.errors import ParameterError
 from murmuration.exact.exponential import exp_below
@@ -37,6 +38,7 @@ class Piecewise(NumericMechanism):
     answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Wang et al. 2019 (PM); Zhao et al. 2020 (PM-SUB)"
     summary: ClassVar[str] = "a plateau around the value, a floor elsewhere"
+    variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({}, {"t": "sub"}, {"t": "optimal"})
 
     t: str | float = "pm"
 

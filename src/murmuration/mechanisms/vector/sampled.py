@@ -11,8 +11,7 @@ import numpy as np
 
 from murmuration.errors import ParameterError
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.item.base import FrequencyMechanism
-from murmuration.mechanisms.number.base import NumericMechanism
+from murmuration.mechanisms.domain import Items, Number
 from murmuration.mechanisms.registry import list_mechanisms, mechanism
 from murmuration.mechanisms.vector.base import SampledTuple
 
@@ -46,9 +45,9 @@ class Sampled(SampledTuple):
             )
         if self.shares is not None:
             object.__setattr__(self, "shares", self._checked_shares())
-        kinds = ((self.numeric, NumericMechanism), (self.categorical, FrequencyMechanism))
-        for chosen, kind in kinds:
-            if not issubclass(list_mechanisms().get(chosen, object), kind):
+        for chosen, takes in ((self.numeric, Number), (self.categorical, Items)):
+            kind = list_mechanisms().get(chosen)
+            if kind is None or kind.takes is not takes:
                 raise ParameterError(f"sampled cannot use {chosen!r} there")
 
     def _checked_shares(self) -> tuple[float, ...]:

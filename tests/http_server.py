@@ -32,6 +32,7 @@ from murmuration.errors import FormatError
 from murmuration.exact.randomness import seeded_rng
 from murmuration.server.access import new_token
 from murmuration.wire import report
+from murmuration.wire.ids import Ids, new_ids
 
 JSON, BINARY = report.JSON, report.BINARY
 PROBLEM = "application/problem+json"
@@ -86,7 +87,7 @@ def one(name: str, rest: str = "", epsilon: float = 1) -> str:
     return ONE.format(name=name, rest=rest, epsilon=epsilon)
 
 
-def reports(campaign: Campaign, n: int, seed: int = 1) -> tuple[report.Ids, report.Rows]:
+def reports(campaign: Campaign, n: int, seed: int = 1) -> tuple[Ids, report.Rows]:
     """Ids and rows of n people."""
     rng, who = seeded_rng(seed), np.random.default_rng(seed)
     answers: dict[str, Any] = {
@@ -95,7 +96,7 @@ def reports(campaign: Campaign, n: int, seed: int = 1) -> tuple[report.Ids, repo
         else who.uniform(*q.range, size=n)
         for q in campaign.questions
     }
-    return report.new_ids(n), campaign.privatize(campaign.encode(answers), rng)
+    return new_ids(n), campaign.privatize(campaign.encode(answers), rng)
 
 
 def uploads(campaign: Campaign, n: int, seed: int = 1) -> list[dict[str, Any]]:
@@ -293,19 +294,19 @@ def serve(folder: Path, settings: dict[str, Any]) -> None:
     from murmuration.campaign.document import publish
     from murmuration.server import workers
     from murmuration.server.limits import Limits
-    from murmuration.server.run import Address
+    from murmuration.server.run import Endpoint
 
     _make_breakable(folder / FAULT)
     paths = [Path(settings[name]) if settings[name] else None for name in ("certificate", "key")]
-    address = Address("127.0.0.1", 0, *paths)
+    endpoint = Endpoint("127.0.0.1", 0, *paths)
     documents = tuple(publish(campaign_file.parse(text)) for text in settings["campaigns"])
-    listener = workers.listening(address)
+    listener = workers.listening(endpoint)
     listener.listen()
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
     limits = Limits(**settings["limits"])
     workers._serve(
-        workers.Settings(str(folder / "reports.db"), documents, address, limits), listener
+        workers.Settings(str(folder / "reports.db"), documents, endpoint, limits), listener
     )
 
 

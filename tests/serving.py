@@ -251,7 +251,7 @@ def _imported(settings: Mapping[str, Any]) -> "partial[None]":
     """Import everything, and return what starts the collector."""
     from murmuration.campaign.file import load as campaign_file
     from murmuration.collector.store import sqlite
-    from murmuration.server.run import Address
+    from murmuration.server.run import Endpoint
     from murmuration.server.workers import run
 
     if str(settings["store"]).startswith("postgres"):
@@ -260,8 +260,8 @@ def _imported(settings: Mapping[str, Any]) -> "partial[None]":
         assert hasattr(sqlite, name)
         setattr(sqlite, name, value)
     campaigns = [campaign_file.parse(text) for text in settings["campaigns"]]
-    address = Address(HOST, int(settings["port"]))
-    return partial(run, campaigns, str(settings["store"]), address, int(settings["workers"]))
+    endpoint = Endpoint(HOST, int(settings["port"]))
+    return partial(run, campaigns, str(settings["store"]), endpoint, int(settings["workers"]))
 
 
 if __name__ == "__main__":

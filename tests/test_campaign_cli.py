@@ -23,14 +23,15 @@ from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.file.resolve import AttributeTable, CampaignTable, RepeatTable
 from murmuration.cli import main
 from murmuration.cli.init import nice_range
-from murmuration.collector import commit as collect
-from murmuration.collector import export
-from murmuration.collector.commit import Batch, commit, serve
+from murmuration.collector import export, merge, publish, status, tallies
+from murmuration.collector.commit import Batch, commit
+from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
-from murmuration.collector.tallies import Sources
+from murmuration.errors import MismatchError
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire import report
+from murmuration.wire.ids import new_ids
 from murmuration.wire.report import Incoming, Upload
 
 CAMPAIGN = """\
@@ -89,7 +90,7 @@ def reports_of(campaign, people: int, seed: int):
         else:
             answers[question.name] = rng.choice(question.labels, people)
     rows = campaign.privatize(campaign.encode(answers), seeded_rng(seed))
-    return report.new_ids(people, seeded_rng(seed + 1000)), rows
+    return new_ids(people, seeded_rng(seed + 1000)), rows
 
 
 def fill(path: Path, text: str, *batches) -> None:
@@ -108,7 +109,7 @@ def crowd(text: str, people: int, seed: int):
 
 def tallies_of(path: Path, name: str = "survey") -> list[bytes]:
     store = open_store(path)
-    found = collect.total(store, collect.served(store, name).campaign)
+    found = tallies.total(store, publish.served(store, name).campaign)
     store.close()
     return [tally.to_bytes() for tally in found]
 
@@ -480,7 +481,7 @@ def test_exports_that_cannot_be(murmur, tmp_path) -> None:
 
 def books(path: Path) -> dict[str, object]:
     store = open_store(path)
-    found = collect.status(store, collect.served(store, "survey"))
+    found = status.status(store, publish.served(store, "survey"))
     store.close()
     assert found.balanced
     return msgspec.to_builtins(found)
@@ -571,7 +572,7 @@ def test_tallies_that_were_sent_and_reports_are_not_counted_twice(murmur, tmp_pa
         murmur("merge", "a.db", "b.db")
         found = books(tmp_path / "a.db")
         assert (found["people"], found["merged_collectors"], found["received"]) == (700, 1, 300)
-    with pytest.raises(collect.MismatchError, match="one by one"):
+    with pytest.raises(MismatchError, match="one by one"):
         send_tally(tmp_path / "b.db", tmp_path / "a.db", only_own=True)
     murmur("merge", "a.db", "c.db")  # now c's reports too: its tally no longer counts
     found = books(tmp_path / "a.db")
@@ -586,13 +587,13 @@ def test_tallies_that_were_sent_and_reports_are_not_counted_twice(murmur, tmp_pa
 
 def send_tally(one: Path, other: Path, only_own: bool = False) -> None:
     source, target = open_store(one), open_store(other)
-    served = collect.served(target, "survey")
-    found = collect.sources(source, served.campaign)
+    served = publish.served(target, "survey")
+    found = tallies.by_collector(source, served.campaign)
     if only_own:
         name = source.collector_name()
-        found = Sources(found.campaign, {name: found.parts[name]})
+        found = tallies.CollectorTallies(found.campaign, {name: found.parts[name]})
     try:
-        collect.merge_sources(target, served, found)
+        merge.merge_tallies(target, served, found)
     finally:
         source.close()
         target.close()
@@ -606,7 +607,7 @@ def test_merging_into_postgres(murmur, tmp_path, postgres_url) -> None:
     fill(tmp_path / "b.db", SPLIT, one, two)
     for _ in range(2):
         murmur("merge", postgres_url, "a.db", "b.db")
-        found = collect.total(store, collect.served(store, "survey").campaign)
+        found = tallies.total(store, publish.served(store, "survey").campaign)
         assert [tally.to_bytes() for tally in found] == tallies_of(tmp_path / "b.db")
     assert "500 reports" in murmur("export", postgres_url, "out.parquet")
     assert "into itself" in murmur("merge", postgres_url, postgres_url, code=2)

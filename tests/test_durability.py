@@ -23,8 +23,9 @@ from accounts import COMMUTE, as_rows, audited_at, commute, made, outcomes_of
 from file_trace import TCP, Ack, Sync, Unlink, traced
 from murmuration.campaign.model import Campaign
 from murmuration.collector.store import StoreFullError, open_store
-from murmuration.collector.tallies import Sources
+from murmuration.collector.tallies import CollectorTallies
 from murmuration.wire import report
+from murmuration.wire.ids import Ids
 from power_loss import cut_points, power_cuts, read_log, write_files
 from serving import NAMED, SECONDS, Answer, Serving, serving
 from tools import small_disk
@@ -173,7 +174,7 @@ def test_concurrent_retries_count_once(store_url: str) -> None:
     assert found.counts["duplicate"] == (threads - 1) * len(ids)
 
 
-def encoded(campaign: Campaign, ids: report.Ids, rows: report.Rows, kind: str) -> bytes:
+def encoded(campaign: Campaign, ids: Ids, rows: report.Rows, kind: str) -> bytes:
     """Reports in one form or the other."""
     write = report.to_binary if kind == report.BINARY else report.to_json
     return write(campaign, ids, rows)
@@ -349,7 +350,7 @@ def test_both_stores_and_the_library_agree_bit_for_bit(tmp_path: Path, postgres_
                 mine = slice(start, start + 350)  # 50 of them are sent twice
                 body = encoded(campaign, ids[mine], rows[mine], kind)
                 assert collector.upload("commute", body, kind).status == 200
-            found = Sources.from_bytes(collector.about("commute", "tally").data, campaign)
+            found = CollectorTallies.from_bytes(collector.about("commute", "tally").data, campaign)
             tallies += [[tally.to_bytes() for tally in part] for part in found.parts.values()]
             asked = [f"estimates?level={level}&about={about}" for level, about in ASKED]
             estimates.append([collector.about("commute", one).data for one in asked])

@@ -19,7 +19,7 @@ import pytest
 import http_server
 from http_server import BINARY, JSON, PETS, Server, gzipped, one, reports, uploads
 from murmuration.campaign.model import Campaign
-from murmuration.collector.tallies import HEAD, MAGIC, Sources
+from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies
 from murmuration.wire import report
 
 MOST_BYTES = 16 << 20
@@ -735,7 +735,7 @@ def test_a_tally_of_too_many_people_is_refused(server: Server) -> None:
     server.send("merging", uploads(campaign, 100, 8))
     mechanism = campaign.cells[0].mechanism
     counts = np.array([MAX_PEOPLE, 0, 0])
-    forged = Sources(campaign, {"0" * 16: (Tally(mechanism, counts, MAX_PEOPLE),)})
+    forged = CollectorTallies(campaign, {"0" * 16: (Tally(mechanism, counts, MAX_PEOPLE),)})
     before = server.get(TALLY).body
     assert merge(server, forged.to_bytes()).status in (400, 409)
     assert server.get(TALLY).body == before

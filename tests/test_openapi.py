@@ -15,9 +15,9 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31
 
 import http_server
 from http_server import PETS, Server, one, uploads
-from murmuration.server.app import ROUTES
 from murmuration.server.openapi import described
 from murmuration.server.problems import PROBLEMS
+from murmuration.server.routes import ROUTES
 from murmuration.wire import report
 
 CAMPAIGN = http_server.campaign_of(PETS)

@@ -25,6 +25,7 @@ import numpy as np
 from accounts import COMMUTE, Accounts, audited_at, commute, made, outcomes_of
 from murmuration.campaign.model import Campaign
 from murmuration.wire import report
+from murmuration.wire.ids import ID_BYTES, Ids, new_ids
 from serving import NAMED, Client, Serving
 
 CLIENTS = 4
@@ -99,7 +100,7 @@ class Bodies:
 
     def _ids(self, n: int) -> list[bytes]:
         """Ids, most of them fresh; some were sent before, some are twice in one upload."""
-        ids = [one.tobytes() for one in report.new_ids(n)]
+        ids = [one.tobytes() for one in new_ids(n)]
         for place in range(n):
             if self._known and self._random.random() < 0.1:
                 ids[place] = self._random.choice(self._known)
@@ -138,8 +139,8 @@ class Bodies:
         return False
 
 
-def _octets(ids: list[bytes]) -> report.Ids:
-    return np.frombuffer(b"".join(ids), dtype=np.uint8).reshape(-1, report.ID_BYTES)
+def _octets(ids: list[bytes]) -> Ids:
+    return np.frombuffer(b"".join(ids), dtype=np.uint8).reshape(-1, ID_BYTES)
 
 
 def _without(ids: list[bytes], bad: list[bool]) -> tuple[bytes, ...]:

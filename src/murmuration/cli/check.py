@@ -19,7 +19,7 @@ from murmuration.campaign.question import CLAMP, REFUSE, SPREAD, Question
 from murmuration.campaign.review import Asked, Law, Review, review
 from murmuration.cli.output import console, emit_json, errors
 from murmuration.errors import CampaignError, ParameterError, PromiseError
-from murmuration.wire.report import ID_BYTES
+from murmuration.wire.ids import ID_BYTES
 
 MOST_SHOWN = 12
 """Attributes whose choice is explained one by one."""

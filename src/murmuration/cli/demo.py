@@ -34,6 +34,7 @@ from murmuration.exact.randomness import system_rng
 from murmuration.lab.fleet import Sent, send_all
 from murmuration.server.access import new_token
 from murmuration.wire import report
+from murmuration.wire.ids import new_ids
 
 CAMPAIGN = """\
 # A campaign as an engineer writes it: `murmur check` explains it, `murmur serve` collects it.
@@ -204,7 +205,7 @@ def _send(running: Running, values: Values) -> Sent:
         sent = send_all(
             running.url,
             campaign,
-            report.new_ids(len(rows)),
+            new_ids(len(rows)),
             rows,
             batch=100,
             progress=lambda n: bar.advance(task, n),

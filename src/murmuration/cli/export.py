@@ -10,8 +10,8 @@ import typer
 
 from murmuration.cli.output import console, emit_json, progress_bar
 from murmuration.cli.serve import STORE_HELP
-from murmuration.collector import commit as collect
 from murmuration.collector import export as reports_file
+from murmuration.collector import publish
 from murmuration.collector.store import open_store
 from murmuration.errors import ParameterError
 
@@ -23,15 +23,15 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Write one row a report: its id, and for each entry the law's number and the bytes.
+    """Write one row per report: its id, and for each entry the law's number and the bytes.
 
-    The campaign is in the file's metadata; `murmuration.export.read` turns it back into rows.
+    The campaign is in the file's metadata; `murmuration.collector.export.read` reads it.
     """
     if out.exists() and not force:
         raise ParameterError(f"{out} exists already; --force overwrites it")
     reports_file.arrow()
-    with closing(open_store(store, create=False)) as opened:
-        served = collect.served(opened, collect.named_or_only(opened, campaign))
+    with closing(open_store(store, readonly=True)) as opened:
+        served = publish.served(opened, publish.named_or_only(opened, campaign))
         with progress_bar() as bar:
             task = bar.add_task("exporting", total=opened.report_count(served.key))
             done = reports_file.write(opened, served, out, lambda n: bar.advance(task, n))

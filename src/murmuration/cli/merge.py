@@ -25,7 +25,7 @@ def merge(
     rows = []
     with closing(open_store(into, create=False)) as target:
         for where in others:
-            with closing(open_store(where, create=False)) as other:
+            with closing(open_store(where, readonly=True)) as other:
                 try:
                     found = _merged(target, other, campaign)
                 except MismatchError as problem:

@@ -22,7 +22,8 @@ from murmuration.device.client import load
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import system_rng
 from murmuration.lab.fleet import Sent, send_all
-from murmuration.wire.report import MOST_REPORTS, new_ids
+from murmuration.wire.ids import new_ids
+from murmuration.wire.report import MOST_REPORTS
 
 CHUNK = 50_000
 """Rows that are read, randomised and sent together."""

@@ -61,12 +61,12 @@ def _server() -> tuple[Any, Any]:
     """Import the server, or say how to install it."""
     try:
         from murmuration.server import workers
-        from murmuration.server.run import Address
+        from murmuration.server.run import Endpoint
     except ModuleNotFoundError as problem:
         raise ParameterError(
             f"the collector needs {problem.name}: pip install 'murmuration[server]'"
         ) from None
-    return workers, Address
+    return workers, Endpoint
 
 
 def _introduce(campaign: Campaign, url: str) -> None:

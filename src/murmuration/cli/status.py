@@ -14,7 +14,7 @@ from rich.table import Table
 from murmuration.analysis.open import open_source
 from murmuration.cli.estimate import PLAIN_HELP, SECRECY_HELP, SOURCE_HELP
 from murmuration.cli.output import console, emit_json
-from murmuration.collector.commit import Status
+from murmuration.collector.status import Status
 from murmuration.errors import ParameterError
 from murmuration.wire.report import REASONS
 

@@ -81,7 +81,7 @@ def end(store: StoreArgument, name: NameArgument, as_json: Json = False) -> None
 
 def list_tokens(store: StoreArgument, as_json: Json = False) -> None:
     """List names, roles and times; the tokens themselves are not known here."""
-    with closing(open_store(store, create=False)) as opened:
+    with closing(open_store(store, readonly=True)) as opened:
         found = opened.tokens()
     if as_json:
         emit_json([_data(one) for one in found])

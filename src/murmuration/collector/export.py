@@ -1,4 +1,4 @@
-"""Raw reports as Parquet: one row a report, two columns an entry, for whoever counts elsewhere.
+"""Raw reports as Parquet, to be counted elsewhere: one row per report, two columns per entry.
 
     id                fixed_size_binary(16)
     entry_0_cell      the number of the cell (the law) that this entry is by: uint16
@@ -20,11 +20,11 @@ import numpy as np
 
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.model import Campaign, Rows
-from murmuration.collector.commit import Served
+from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Ints
-from murmuration.wire.report import ID_BYTES, Ids
+from murmuration.wire.ids import ID_BYTES, Ids
 
 DIGEST, DOCUMENT = b"murmuration.digest", b"murmuration.campaign"
 ROWS_PER_BATCH = 1 << 16

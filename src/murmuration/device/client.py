@@ -49,7 +49,6 @@ from murmuration.device.ledger import Cost, Entry, Ledger, Memo
 from murmuration.device.sending import (
     DUPLICATE,
     STORED,
-    Address,
     Link,
     Patience,
     deliver,
@@ -61,6 +60,8 @@ from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import system_rng
 from murmuration.mechanisms.base import Mechanism
 from murmuration.wire import report
+from murmuration.wire.address import Address
+from murmuration.wire.ids import ID_BYTES, new_ids
 
 Level = str | Mapping[str, str]
 """A level for all attributes, or one for each."""
@@ -219,7 +220,7 @@ class Client:
         """Draw a report and charge it; what comes back is what to send."""
         for _ in range(RACES):
             rows, memos = self._drawn(columns, levels)
-            report_id = report.new_ids(1)
+            report_id = new_ids(1)
             try:
                 return self.ledger.charge(
                     self.campaign.name,
@@ -378,7 +379,7 @@ def _example(
     campaign: Campaign, columns: list[NDArray[np.generic]], levels: list[list[str]] | None
 ) -> str:
     rows = campaign.privatize(columns, system_rng(), levels)
-    nameless = np.zeros((1, report.ID_BYTES), dtype=np.uint8)
+    nameless = np.zeros((1, ID_BYTES), dtype=np.uint8)
     return report.to_json(campaign, nameless, rows).decode()
 
 

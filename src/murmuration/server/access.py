@@ -1,7 +1,7 @@
 """Who may do what. Every route declares a policy; there is no route without one.
 
-    public    anybody
-    device    whoever holds a device's token, or anybody if the campaign's uploads are open
+    public    anyone
+    device    anyone with a device's token, or anyone at all if the campaign's uploads are open
     analyst   reads estimates and status
     admin     merges tallies, reads raw state
 
@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable
 from secrets import token_urlsafe
 
-from murmuration.collector.commit import Served
+from murmuration.collector.publish import Served
 from murmuration.collector.store import Store, Token
 from murmuration.errors import ParameterError
 from murmuration.server.problems import Problem

@@ -15,7 +15,7 @@ from murmuration.server.problems import MEDIA_TYPE, PROBLEMS
 from murmuration.wire import report
 
 if TYPE_CHECKING:
-    from murmuration.server.app import Route
+    from murmuration.server.routes import Route
 
 PLACE = "#/components/schemas/{name}"
 ALWAYS = ("bad-request", "head-too-large", "too-many-requests", "internal")

@@ -8,15 +8,12 @@ number of a cell and the octets of that cell's own report, all of them small int
     binary   "MURMRPTS", version (2 bytes), digest (32), number of reports (4), all ids (16 each),
              all rows; little-endian. For one campaign.
 
-An id is 4 bytes of time (whole seconds, big-endian, so that ids of one time lie together in the
-store: it may be wrong, nothing else depends on it) and 12 random bytes. It names the report, not
-the person; a report that is sent again has the same id and is counted once.
+A report that is sent again has the same id (`wire.ids`) and is counted once.
 """
 
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -28,15 +25,13 @@ from numpy.typing import NDArray
 from murmuration.campaign.model import WIRE, Campaign, Rows
 from murmuration.errors import FormatError, ReportError
 from murmuration.exact.arrays import Ints
-from murmuration.exact.randomness import Rng, system_rng
+from murmuration.wire.ids import ID_BYTES, Ids
 
 MOST_REPORTS = 10_000
-ID_BYTES = 16
 MAGIC = b"MURMRPTS"
 HEAD = struct.Struct("<8sH32sI")
 JSON, BINARY = "application/json", "application/vnd.murmuration.reports"
 
-Ids = NDArray[np.uint8]
 Codes = NDArray[np.uint8]
 
 FINE = 0
@@ -90,22 +85,6 @@ class Incoming:
 
     def __len__(self) -> int:
         return len(self.reports) if self.columns is None else len(self.columns)
-
-
-# --- ids ---------------------------------------------------------------------------------------
-
-
-def new_ids(n: int, rng: Rng | None = None, now: float | None = None) -> Ids:
-    """Return n fresh ids.
-
-    >>> new_ids(2).shape
-    (2, 16)
-    """
-    words = (rng or system_rng()).words(2 * n)
-    ids = words.astype("<u8").view(np.uint8).reshape(n, ID_BYTES).copy()
-    seconds = int(time.time() if now is None else now) & 0xFFFFFFFF
-    ids[:, :4] = np.frombuffer(struct.pack(">I", seconds), dtype=np.uint8)
-    return ids
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -276,7 +255,7 @@ def _rows(campaign: Campaign, reports: Sequence[Report], problems: Codes) -> Row
 def _lay(
     campaign: Campaign, entries: list[list[int]], rows: Rows, who: Ints, start: int
 ) -> NDArray[np.bool_]:
-    """Write these entries, one a report, from byte `start` of their rows on; say which fit."""
+    """Write these entries, one per report, from byte `start` of their rows on; say which fit."""
     sizes = np.fromiter(map(len, entries), dtype=np.int64, count=len(entries))
     numbers = _octets(chain.from_iterable(entries), int(sizes.sum()))
     firsts = np.cumsum(sizes) - sizes

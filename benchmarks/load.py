@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import uvloop
 
-from murmuration.campaign.model import Campaign, Rows
-from murmuration.exact.arrays import Ints
+from murmuration.campaign.model import Campaign
+from murmuration.exact.arrays import Ints, Rows
 from murmuration.wire import report
 from murmuration.wire.ids import ID_BYTES, new_ids
 

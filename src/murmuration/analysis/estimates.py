@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from murmuration.analysis import read
 from murmuration.analysis.figures import Estimates
 from murmuration.collector.publish import Served
 from murmuration.errors import CohortError
@@ -15,7 +16,7 @@ def estimates(
 ) -> Estimates:
     """Return what is known about the crowd, and about whom; nothing below the cohort."""
     campaign = served.campaign
-    found = campaign.read(tallies, about, level)
+    found = read.figures(campaign, tallies, about, level)
     if not found:
         since = " since the questions or their laws were changed" if served.older else ""
         raise CohortError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from murmuration.analysis import combine
 from murmuration.campaign.model import Campaign
@@ -101,9 +102,10 @@ def _widened(campaign: Campaign, part: Part, own: Sequence[Tally]) -> Part:
     share = max(law.kept_share() for law in laws)
     factor = rounds if part.about is About.POPULATION else 1 + (rounds - 1) * share
     note = f"up to {rounds} reports per person: error and epsilon allow for all of them"
+    stderr: Any = part.stderr * math.sqrt(factor)
     return replace(
         part,
-        stderr=part.stderr * math.sqrt(factor),
+        stderr=stderr,
         epsilon=max(law.charge for law in laws),
         note="; ".join(filter(None, [part.note, note])),
     )
@@ -130,9 +132,10 @@ def in_units(
 def _shares(question: Question, part: FrequencyEstimate, level: float) -> list[Figure]:
     columns = (part.value, part.stderr, *part.interval(level))
     rows = zip(question.labels, *(column.tolist() for column in columns), strict=True)
+    head = (part.n, part.epsilon, "share", part.note)
     return [
-        Figure(question.name, label, *numbers, part.n, part.epsilon, "share", part.note)
-        for label, *numbers in rows
+        Figure(question.name, label, value, stderr, low, high, *head)
+        for label, value, stderr, low, high in rows
     ]
 
 

@@ -89,7 +89,7 @@ def as_data(found: Review) -> dict[str, Any]:
         "repeated": campaign.repeated,
         "report_bytes": campaign.row_bytes,
         "id_bytes": ID_BYTES,
-        "entries": len(campaign.widths),
+        "entries": len(campaign.frame.widths),
         "people": terms.people,
         "cohort": terms.cohort,
         "opens": terms.opens and terms.opens.isoformat(),
@@ -210,7 +210,7 @@ def _error(asked: Asked) -> str:
 
 
 def _sent(campaign: Campaign) -> str:
-    d, entries = len(campaign.questions), len(campaign.widths)
+    d, entries = len(campaign.questions), len(campaign.frame.widths)
     if campaign.strategy == "together":
         what = f"one randomised answer about all {d} attributes together"
     elif campaign.strategy == "split":
@@ -248,7 +248,7 @@ def _details(found: Review) -> list[str]:
     if levels is not None:
         for place, name in enumerate(levels.names):
             most = sorted((asked.laws[place].loss for asked in found.asked), reverse=True)
-            total = math.fsum(most[: len(found.campaign.widths)])
+            total = math.fsum(most[: len(found.campaign.frame.widths)])
             texts.append(f"level {escape(name)}: {total:.7g} at most")
     for asked in found.asked:
         law = asked.laws[0]

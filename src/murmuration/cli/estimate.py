@@ -18,9 +18,9 @@ from rich.table import Table
 from murmuration.analysis import figures
 from murmuration.analysis.figures import Estimates
 from murmuration.analysis.open import open_source
-from murmuration.campaign.question import Figure
 from murmuration.cli.output import checked_plot, console, emit_json, errors, pyplot, save_plot
 from murmuration.errors import ParameterError
+from murmuration.results.figure import Figure
 
 SOURCE_HELP = "A store (a file, or postgresql://...), or a collector's address (http...)."
 SECRECY_HELP = "Better in the variable: a command line is seen by others."

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.file.resolve import NAME
+from murmuration.campaign.file.schema import NAME
 from murmuration.campaign.model import MOST_ATTRIBUTES
 from murmuration.cli.output import console
 from murmuration.errors import MurmurationError, ParameterError

@@ -81,7 +81,7 @@ def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> 
     chosen = order[first]
     kept = rows[chosen] if served.campaign.terms.keep_reports else rows[chosen, :0]
     new = chosen[store.add_reports(served.key, ids[chosen], kept)]
-    store.add_tallies(served.key, served.campaign.tally(rows[new]))
+    store.add_tallies(served.key, served.campaign.frame.tally_valid(rows[new]))
     again = np.ones(len(ids), dtype=bool)
     again[new] = False
     problems[fine[again]] = DUPLICATE

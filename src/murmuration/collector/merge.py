@@ -21,12 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from murmuration.campaign import document as campaign_document
-from murmuration.campaign.model import Campaign, Rows
+from murmuration.campaign.model import Campaign
 from murmuration.collector.publish import Served, served
 from murmuration.collector.store import Merged, Store
 from murmuration.collector.tallies import ABSORBED, CollectorTallies, absorbed, by_collector, total
 from murmuration.errors import FormatError, MismatchError
-from murmuration.exact.arrays import Ints
+from murmuration.exact.arrays import Ints, Rows
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire.ids import Ids
 
@@ -51,7 +51,7 @@ def merge_tallies(store: Store, served: Served, other: CollectorTallies) -> int:
         known = {merged.collector: merged.n for merged in merged_here}
         require_one_holder(absorbed(merged_here, campaign), other.absorbed)
         for collector, tallies in other.parts.items():
-            n = campaign.reports(tallies)
+            n = campaign.frame.reports(tallies)
             if collector != mine and n != known.get(collector):
                 _require_later(collector, n, known.get(collector, 0))
                 _keep(store, served.key, collector, tallies, campaign)
@@ -78,12 +78,12 @@ def _keep(
 ) -> None:
     """Keep a collector's tallies, instead of those it sent before."""
     only = CollectorTallies(campaign, {collector: tuple(tallies)})
-    store.set_merged(key, Merged(collector, campaign.reports(tallies), only.to_bytes()))
+    store.set_merged(key, Merged(collector, campaign.frame.reports(tallies), only.to_bytes()))
 
 
 def absorb(store: Store, key: int, collector: str, holder: str, campaign: Campaign) -> None:
     """Note in whose tally a collector's reports are counted: its own tallies no longer count."""
-    nobody = CollectorTallies(campaign, {holder: campaign.empty()})
+    nobody = CollectorTallies(campaign, {holder: campaign.frame.empty()})
     store.set_merged(key, Merged(collector, ABSORBED, nobody.to_bytes()))
 
 
@@ -173,14 +173,14 @@ def _merge_reports(
     advance: Advance | None,
 ) -> None:
     ours, theirs = keys
-    mechanisms = [cell.mechanism for cell in campaign.cells]
+    mechanisms = campaign.frame.cells
     left = other.tallies(campaign.digest, mechanisms)
     scrubbed_new = scrubbed_known = 0
     for ids, rows, kept in _chunks(other, theirs, campaign):
         left = _minus(left, campaign.tally(rows))
         stored = rows if campaign.terms.keep_reports else rows[:, :0]
         fresh = into.add_reports(ours, ids[kept], stored)
-        into.add_tallies(ours, campaign.tally(rows[fresh]))
+        into.add_tallies(ours, campaign.frame.tally_valid(rows[fresh]))
         empty = np.zeros((len(ids) - len(kept), 0), dtype=np.uint8)
         unread = into.add_reports(ours, np.delete(ids, kept, axis=0), empty)
         scrubbed_new += int(unread.sum())
@@ -189,7 +189,7 @@ def _merge_reports(
         joined.known += int((~fresh).sum()) + int((~unread).sum())
         if advance is not None:
             advance(len(ids))
-    if campaign.reports(left) != scrubbed_new + scrubbed_known:
+    if campaign.frame.reports(left) != scrubbed_new + scrubbed_known:
         raise FormatError(f"{campaign.name}: the other store's reports and tallies do not agree")
     if scrubbed_new and scrubbed_known:
         raise MismatchError(
@@ -236,7 +236,7 @@ def _take_over(into: Store, other: Store, campaign: Campaign, key: int) -> int:
     require_one_holder({**absorbed(merged_here, campaign), mine: mine}, taken)
     taken.pop(mine, None)
     for collector, tallies in there.parts.items():
-        n = campaign.reports(tallies)
+        n = campaign.frame.reports(tallies)
         if collector not in (mine, theirs) and n > known.get(collector, 0):
             _keep(into, key, collector, tallies, campaign)
             news += 1

@@ -76,7 +76,7 @@ class CollectorTallies:
             raise FormatError("the head of these tallies cannot be read")
         parts = {}
         for collector, sizes in lengths.items():
-            if not NAME.fullmatch(collector) or len(sizes) != len(campaign.cells):
+            if not NAME.fullmatch(collector) or len(sizes) != len(campaign.frame.cells):
                 raise FormatError("these tallies do not have one for each cell of the campaign")
             parts[collector], at = _tallies(data, at, sizes, campaign)
         if at != len(data):
@@ -106,7 +106,7 @@ def _tallies(
     data: bytes, at: int, sizes: list[int], campaign: Campaign
 ) -> tuple[tuple[Tally, ...], int]:
     found = []
-    for size, cell in zip(sizes, campaign.cells, strict=True):
+    for size, law in zip(sizes, campaign.frame.cells, strict=True):
         if size < 0 or at + size > len(data):
             raise FormatError("these tallies are cut off")
         try:
@@ -122,7 +122,7 @@ def _tallies(
 
 def by_collector(store: Store, campaign: Campaign) -> CollectorTallies:
     """Return the tallies of this collector and of those that were merged into it."""
-    mechanisms = [cell.mechanism for cell in campaign.cells]
+    mechanisms = campaign.frame.cells
     with store.snapshot():  # a merge in between would count reports twice, or not at all
         parts = {store.collector_name(): store.tallies(campaign.digest, mechanisms)}
         key = store.key_of(campaign.digest)

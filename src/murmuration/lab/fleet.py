@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from murmuration.campaign.model import Campaign, Rows
+from murmuration.campaign.model import Campaign
 from murmuration.device.sending import (
     DUPLICATE,
     REFUSED,
@@ -24,6 +24,7 @@ from murmuration.device.sending import (
     outcomes,
 )
 from murmuration.errors import ParameterError, SendError
+from murmuration.exact.arrays import Rows
 from murmuration.wire import report
 from murmuration.wire.address import Address
 from murmuration.wire.ids import ID_BYTES, Ids

@@ -87,10 +87,15 @@ class Frame:
         return self.strategy.may_name(self.cells_of)
 
     @cached_property
+    def sizes(self) -> Ints:
+        """The bytes of each cell's own report."""
+        return np.array([cell.report_bytes for cell in self.cells], dtype=np.int64)
+
+    @cached_property
     def widths(self) -> tuple[int, ...]:
         """The bytes of each entry."""
-        sizes = [cell.report_bytes for cell in self.cells]
-        return tuple(self.index_bytes + max(sizes[cell] for cell in slot) for slot in self.slots)
+        largest = (int(self.sizes[slot.start : slot.stop].max()) for slot in self.slots)
+        return tuple(self.index_bytes + size for size in largest)
 
     @property
     def row_bytes(self) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from murmuration.analysis import figures
-from murmuration.campaign.file.resolve import NAME
+from murmuration.campaign.file.schema import NAME
 from murmuration.campaign.model import WIRE
 from murmuration.server.answers import Described
 from murmuration.server.problems import MEDIA_TYPE, PROBLEMS

@@ -22,9 +22,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.model import WIRE, Campaign, Rows
+from murmuration.campaign.model import WIRE, Campaign
 from murmuration.errors import FormatError, ReportError
-from murmuration.exact.arrays import Ints
+from murmuration.exact.arrays import Ints, Rows
 from murmuration.wire.ids import ID_BYTES, Ids
 
 MOST_REPORTS = 10_000
@@ -102,11 +102,11 @@ def to_json(campaign: Campaign, ids: Ids, rows: Rows) -> bytes:
 def entries_of(campaign: Campaign, row: NDArray[np.uint8]) -> list[list[int]]:
     """Return a row's entries: the cell's number, then the octets of the cell's report."""
     found, start = [], 0
-    for width in campaign.widths:
+    for width in campaign.frame.widths:
         octets = row[start : start + width].tolist()
-        cell = int.from_bytes(bytes(octets[: campaign.index_bytes]), "little")
-        size = campaign.cells[cell].mechanism.report_bytes
-        found.append([cell, *octets[campaign.index_bytes :][:size]])
+        cell = int.from_bytes(bytes(octets[: campaign.frame.index_bytes]), "little")
+        size = int(campaign.frame.sizes[cell])
+        found.append([cell, *octets[campaign.frame.index_bytes :][:size]])
         start += width
     return found
 
@@ -140,7 +140,7 @@ def decode(campaign: Campaign, body: bytes, kind: str, older: Container[str] = (
 
 def _check_size(campaign: Campaign, body: bytes) -> None:
     """Refuse more lists and numbers than the largest upload has, before they are all objects."""
-    lists = 1 + len(campaign.widths)
+    lists = 1 + len(campaign.frame.widths)
     commas = 3 + lists + campaign.row_bytes
     if body.count(b"[") > MOST_REPORTS * lists + 1 or body.count(b",") > MOST_REPORTS * commas:
         raise FormatError(f"at most {MOST_REPORTS:,} reports of this campaign fit one upload")
@@ -241,10 +241,10 @@ def _rows(campaign: Campaign, reports: Sequence[Report], problems: Codes) -> Row
     entries = [report.entries for report in reports]
     rows = np.zeros((len(reports), campaign.row_bytes), dtype=np.uint8)
     counts = np.fromiter(map(len, entries), dtype=np.int64, count=len(entries))
-    _mark(problems, (counts != len(campaign.widths)).tolist(), "bad-entries")
+    _mark(problems, (counts != len(campaign.frame.widths)).tolist(), "bad-entries")
     todo = np.flatnonzero(problems == FINE)
     start = 0
-    for slot, width in enumerate(campaign.widths):
+    for slot, width in enumerate(campaign.frame.widths):
         mine = [entries[report][slot] for report in todo.tolist()]
         fits = _lay(campaign, mine, rows, todo, start)
         problems[todo[~fits]] = CODES["bad-entries"]
@@ -262,8 +262,8 @@ def _lay(
     fits = sizes > 1
     cells = np.zeros(len(entries), dtype=np.int64)
     cells[fits] = numbers[firsts[fits]]
-    fits &= (cells >= 0) & (cells < len(campaign.cells))
-    lengths = np.array([cell.mechanism.report_bytes for cell in campaign.cells])
+    fits &= (cells >= 0) & (cells < len(campaign.frame.cells))
+    lengths = campaign.frame.sizes
     fits[fits] &= sizes[fits] == 1 + lengths[cells[fits]]
     owner = np.repeat(np.arange(len(entries)), sizes)
     place = np.arange(len(numbers)) - firsts[owner]
@@ -271,9 +271,9 @@ def _lay(
     outside = payload & ((numbers < 0) | (numbers > 255))
     fits[owner[outside]] = False
     put = payload & fits[owner]
-    rows[who[owner[put]], start + campaign.index_bytes + place[put] - 1] = numbers[put]
+    rows[who[owner[put]], start + campaign.frame.index_bytes + place[put] - 1] = numbers[put]
     rows[who[fits], start] = cells[fits] & 255
-    if campaign.index_bytes == 2:
+    if campaign.frame.index_bytes == 2:
         rows[who[fits], start + 1] = cells[fits] >> 8
     return fits
 

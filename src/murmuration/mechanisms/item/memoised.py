@@ -120,7 +120,7 @@ class Memoised(FrequencyMechanism, SymbolReports):
 
     # --- the device ----------------------------------------------------------------------------
 
-    def remember(self, items: ArrayLike, rng: Rng) -> Ints:
+    def remember(self, items: ArrayLike, rng: Rng) -> Reports:
         """Draw the permanent answers: once for each person and value; the device keeps them."""
         rng, checked = require_rng(rng), checked_items(items, self.k)
         self.require_promise(rng)

@@ -15,16 +15,9 @@ from murmuration.audit.empirical import Evidence, attack, wire
 from murmuration.audit.exact import Audit
 from murmuration.audit.exact import audit as exact_audit
 from murmuration.campaign.levels import Leveled, Levels
-from murmuration.cli.output import (
-    checked_plot,
-    console,
-    emit_json,
-    errors,
-    parse_epsilons,
-    parse_value,
-    pyplot,
-    save_plot,
-)
+from murmuration.cli.options import Json, Plot
+from murmuration.cli.output import checked_plot, console, emit_json, errors, pyplot, save_plot
+from murmuration.cli.parse import parse_epsilons, parse_value
 from murmuration.errors import ParameterError
 from murmuration.exact.exponential import within
 from murmuration.exact.loss import Loss, PairwiseLoss
@@ -63,12 +56,13 @@ def audit(
             metavar="NAME=PART,...",
         ),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Save the loss matrix of a graded mechanism as a heat map.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plot: Plot = None,
+    as_json: Json = False,
 ) -> None:
-    """Verify a mechanism exactly; exit code 1 when its loss exceeds its budget."""
+    """Verify a mechanism exactly; exit code 1 when its loss exceeds its budget.
+
+    --plot draws the loss matrix of a graded mechanism as a heat map.
+    """
     if levels is not None:
         if empirical or plot is not None or accept_loss is not None:
             raise ParameterError("--levels goes with --epsilon, --set k=.. and --json only")
@@ -240,7 +234,7 @@ def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None
     console.print("[bold red]BROKEN[/]: this is not as private as it says")
     if not loss.holds:
         console.print(
-            "whoever wants it all the same has to say so (--accept-loss, or in a campaign file):\n"
+            "to use it all the same, say so (--accept-loss, or in a campaign file):\n"
             f'  accept_loss = "{in_words(loss)}"',
             highlight=False,
             soft_wrap=True,

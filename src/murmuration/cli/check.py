@@ -17,7 +17,8 @@ from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import CLAMP, REFUSE, SPREAD, Question
 from murmuration.campaign.review import Asked, Law, Review, review
-from murmuration.cli.output import console, emit_json, errors
+from murmuration.cli.options import Json
+from murmuration.cli.output import console, emit_json, errors, remark, say
 from murmuration.errors import CampaignError, ParameterError, PromiseError
 from murmuration.wire.ids import ID_BYTES
 
@@ -30,7 +31,7 @@ def check(
     document: Annotated[
         str, typer.Option(help="Write what devices will get there; - prints it.", metavar="FILE")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check a campaign file, audit its laws, and say in plain words what each person reveals.
 
@@ -58,7 +59,7 @@ def check(
         _print(found)
     if document:
         Path(document).write_bytes(campaign_document.publish(campaign))
-        errors.print(f"document: {Path(document).resolve()}", highlight=False, soft_wrap=True)
+        remark(f"document: {Path(document).resolve()}")
     if not found.passed:
         raise typer.Exit(1)
 
@@ -142,25 +143,21 @@ def unit_of(question: Question) -> str:
 
 def _print(found: Review) -> None:
     campaign = found.campaign
-    _say(f"[bold]{campaign.name}[/]: {escape(campaign.terms.purpose)}")
+    say(f"[bold]{campaign.name}[/]: {escape(campaign.terms.purpose)}")
     console.print(_questions(found))
-    _say(f"[bold]What one person sends[/]: {_sent(campaign)}")
-    _say(f"[bold]What it reveals[/]: {_revealed(found)}")
+    say(f"[bold]What one person sends[/]: {_sent(campaign)}")
+    say(f"[bold]What it reveals[/]: {_revealed(found)}")
     for text in _details(found):
-        _say(f"  {text}")
+        say(f"  {text}")
     if any(law.pairs for asked in found.asked for law in asked.laws):
         _print_pairs(found)
-    _say(f"[bold]What a device may spend[/]: {_spent(found)}")
-    _say(f"[bold]When anything is shown[/]: {_cohort(found)}")
-    _say(f"[bold]Kept[/]: {_kept(campaign)}")
+    say(f"[bold]What a device may spend[/]: {_spent(found)}")
+    say(f"[bold]When anything is shown[/]: {_cohort(found)}")
+    say(f"[bold]Kept[/]: {_kept(campaign)}")
     _print_reasons(found)
     verdict = "[bold green]passed[/]" if found.passed else "[bold red]FAILED[/]"
-    _say(f"audit {verdict}: every law in exact arithmetic; {_sampler(found)}")
-    _say(f"digest {campaign.digest}")
-
-
-def _say(text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True)
+    say(f"audit {verdict}: every law in exact arithmetic; {_sampler(found)}")
+    say(f"digest {campaign.digest}")
 
 
 def _questions(found: Review) -> Table:
@@ -201,7 +198,7 @@ def _error(asked: Asked) -> str:
     errors_found = sorted({law.stderr for law in asked.laws})
     if asked.question.kind == "category":
         shown = [f"{100 * error:.2g}" for error in errors_found]
-        unit = " points of 100"
+        unit = " percentage points"
     else:
         shown = [f"{error:.3g}" for error in errors_found]
         unit = f" {asked.question.unit}" if asked.question.unit else ""
@@ -218,8 +215,8 @@ def _sent(campaign: Campaign) -> str:
     else:
         many = "one attribute" if entries == 1 else f"{entries} attributes"
         what = (
-            f"a randomised answer about {many} of {d}, drawn by a coin that looks at nothing; "
-            "which one is visible"
+            f"a randomised answer about {many} of {d}, drawn at random, independently "
+            "of the answers; which one is visible"
         )
     level = "; the level that the person picked is visible" if campaign.levels else ""
     return (
@@ -236,7 +233,7 @@ def _revealed(found: Review) -> str:
     digits = max(1, math.ceil(found.loss / math.log(10)) - 2)  # 100% is never reached
     return (
         f"the exact loss of one report is {found.loss:.7g}, promised {found.campaign.epsilon:g}. "
-        f"Whoever reads it and thought two answers equally likely can be "
+        f"Anyone who reads it and thought two answers equally likely can be "
         f"{sure:.{digits}%} sure at most."
     )
 
@@ -286,7 +283,7 @@ def _spent(found: Review) -> str:
             f"{one} for each new value that it reports, nothing for saying it again, "
             f"{campaign.limit:g} over the whole campaign; then it stops"
         )
-    return f"{one} a report at most, {campaign.limit:g} over the whole campaign; then it stops"
+    return f"{one} per report at most, {campaign.limit:g} over the whole campaign; then it stops"
 
 
 def _cohort(found: Review) -> str:
@@ -316,9 +313,9 @@ def _kept(campaign: Campaign) -> str:
 def _print_reasons(found: Review) -> None:
     for asked in found.asked[:MOST_SHOWN]:
         chosen = asked.laws[-1].mechanism
-        _say(f"[dim]{escape(asked.question.name)}: {chosen}: {asked.reason}[/]")
+        say(f"[dim]{escape(asked.question.name)}: {chosen}: {asked.reason}[/]")
     if len(found.asked) > MOST_SHOWN:
-        _say(f"[dim]and {len(found.asked) - MOST_SHOWN} more (--json has all)[/]")
+        say(f"[dim]and {len(found.asked) - MOST_SHOWN} more (--json has all)[/]")
 
 
 def _sampler(found: Review) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from murmuration.cli.options import Json
 from murmuration.cli.output import console, emit_json, errors
 from murmuration.errors import ParameterError
 from murmuration.mechanisms.base import checked_epsilon
@@ -24,7 +25,7 @@ def mechanisms(
     epsilon: Annotated[float, typer.Option(help="Show error and loss at this epsilon.")] = 1.0,
     k: Annotated[int, typer.Option(min=2, help="Items, for frequency mechanisms.")] = 16,
     d: Annotated[int, typer.Option(min=1, help="Numbers, for tuple mechanisms.")] = 4,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List the mechanisms with report size, worst-case error and exact loss."""
     checked_epsilon(epsilon)

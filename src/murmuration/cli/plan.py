@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from murmuration.cli.options import Json, Plot
 from murmuration.cli.output import checked_plot, console, emit_json, pyplot, save_plot
 from murmuration.errors import ParameterError
 from murmuration.planning.choose import SAMPLINGS, Attribute, Plan, Row
@@ -32,9 +32,8 @@ def plan(
     sampling: Annotated[
         str, typer.Option(help=f"How often each attribute is asked: {' or '.join(SAMPLINGS)}.")
     ] = "cost",
-    plot: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path("out/plan.png"),
-    no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plot: Plot = None,
+    as_json: Json = False,
 ) -> None:
     """Choose a mechanism for each attribute and predict error, cost and privacy.
 
@@ -48,14 +47,13 @@ def plan(
     attributes += [parse_categorical(text) for text in categorical or []]
     if not attributes:
         raise ParameterError("name what is asked: --numeric NAME or --categorical NAME=K")
-    if not no_plot:
-        checked_plot(plot)
+    checked_plot(plot)
     found = work_out(attributes, epsilon, people, wanted=wanted, sampling=sampling)
     if as_json:
         emit_json(as_data(found))
     else:
         _print(found)
-    if not no_plot:
+    if plot is not None:
         save_plot(draw(found), plot)
 
 

@@ -7,33 +7,25 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from murmuration.cli.output import (
-    SEMANTICS_HELP,
-    console,
-    edges_in,
-    emit_json,
-    parse_epsilons,
-    parse_value,
-)
+from murmuration.cli.options import Edges, High, Json, Low, Semantics
+from murmuration.cli.output import console, emit_json
+from murmuration.cli.parse import parse_edges, parse_epsilons, parse_value
 from murmuration.errors import ParameterError
 from murmuration.planning.graded import GradedPlan, plan_graded
 
 
 def graded(
     epsilon: Annotated[str, typer.Option(help="The budget of each range, as 0.5,0.1.")],
-    edges: Annotated[
-        str,
-        typer.Option(help="Where ranges meet, in [-1, 1] or in the units of --low and --high."),
-    ],
+    edges: Edges,
     people: Annotated[int, typer.Option(min=1, help="How many take part.")],
-    semantics: Annotated[str, typer.Option(help=SEMANTICS_HELP)] = "max",
-    low: Annotated[float | None, typer.Option(help="Lower end of the domain.")] = None,
-    high: Annotated[float | None, typer.Option(help="Upper end of the domain.")] = None,
+    semantics: Semantics = "max",
+    low: Low = None,
+    high: High = None,
     wanted: Annotated[
         float | None,
         typer.Option(help="Say how many people this error takes (default: 1% of half the domain)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List what keeps the budgets of graded ranges, and say whether grading buys anything."""
     if (low is None) != (high is None):
@@ -41,7 +33,11 @@ def graded(
     half = 1.0 if low is None or high is None else (high - low) / 2
     error = 0.01 if wanted is None else wanted / half
     found = plan_graded(
-        parse_epsilons(epsilon), edges_in(edges, low, high), parse_value(semantics), people, error
+        parse_epsilons(epsilon),
+        parse_edges(edges, low, high),
+        parse_value(semantics),
+        people,
+        error,
     )
     if as_json:
         emit_json({**_as_data(found, half), "half_domain": half})

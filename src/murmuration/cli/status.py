@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from murmuration.analysis.open import open_source
-from murmuration.cli.estimate import PLAIN_HELP, SECRECY_HELP, SOURCE_HELP
+from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, TokenOption
 from murmuration.cli.output import console, emit_json
 from murmuration.collector.status import Status
 from murmuration.errors import ParameterError
@@ -22,27 +22,27 @@ WATCH_SECONDS = 2.0
 
 
 def status(
-    source: Annotated[str, typer.Argument(help=SOURCE_HELP)],
-    campaign: Annotated[str, typer.Argument(help="Its name, if there are several.")] = "",
+    source: Source,
+    campaign: CampaignArgument = "",
     watch: Annotated[
         bool, typer.Option("--watch", help="Look again every 2 s, to Ctrl-C.")
     ] = False,
-    token: Annotated[str, typer.Option(envvar="MURMUR_TOKEN", help=SECRECY_HELP)] = "",
-    plain_http: Annotated[bool, typer.Option("--plain-http", help=PLAIN_HELP)] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    token: TokenOption = "",
+    plain_http: PlainHttp = False,
+    as_json: Json = False,
 ) -> None:
     """Print what a campaign has received: stored, duplicates, and refused by reason."""
     if watch and as_json:
         raise ParameterError("--watch is for people: leave --json out")
     with closing(open_source(source, campaign, token, plain_http=plain_http)) as opened:
-        found = opened.status()
+        now = opened.status()
         if as_json:
-            emit_json(msgspec.to_builtins(found))
+            emit_json(msgspec.to_builtins(now))
         elif not watch:
-            console.print(shown(found))
+            console.print(shown(now))
         else:
             try:
-                with Live(shown(found), console=console, auto_refresh=False) as live:
+                with Live(shown(now), console=console, auto_refresh=False) as live:
                     while True:
                         time.sleep(WATCH_SECONDS)
                         live.update(shown(opened.status()), refresh=True)

@@ -59,7 +59,8 @@ def reports(campaign: Campaign, n: int) -> Rows:
     crowd = np.random.default_rng(1)
     labels = np.array(campaign.questions[1].labels)
     answers = {"age": crowd.uniform(18, 98, n), "phone": labels[crowd.integers(0, 4, n)]}
-    return campaign.privatize(campaign.encode(answers), system_rng())
+    rng = system_rng()
+    return campaign.privatize(campaign.encode(answers, rng), rng)
 
 
 def prefill(campaign: Campaign, path: Path, n: int) -> str:

@@ -35,7 +35,7 @@ def paper_table(runs: int, data: str) -> None:
     settings = [Setting(people=people, data=data) for people in (1_000, 10_000)]
     for epsilon in EPSILONS:
         found = [
-            list(compare_levels(setting, [epsilon], runs, seeded_rng(1), oracle=True))
+            list(compare_levels(setting, [epsilon], runs, seeded_rng(1), with_oracle=True))
             for setting in settings
         ]
         cells = (" | ".join(_cell(rows, method) for rows in found) for method in METHODS)

@@ -84,8 +84,8 @@ def as_data(found: Review) -> dict[str, Any]:
         "charge": found.charge,
         "limit": campaign.limit,
         "accept_loss": campaign.accept_loss,
-        "strategy": campaign.strategy,
-        "sample": campaign.sample if campaign.strategy == "sample" else None,
+        "strategy": campaign.strategy.name,
+        "sample": campaign.strategy.settings().get("sample"),
         "levels": list(campaign.levels.names) if campaign.levels is not None else None,
         "repeated": campaign.repeated,
         "report_bytes": campaign.row_bytes,
@@ -97,7 +97,12 @@ def as_data(found: Review) -> dict[str, Any]:
         "closes": terms.closes and terms.closes.isoformat(),
         "keep_reports": terms.keep_reports,
         "upload": terms.upload,
-        "sampler": {"words": found.words_tried, "disagreements": found.disagreements},
+        "sampler": {
+            "words": sum(audit.words_tried for audit in found.audits),
+            "disagreements": sum(audit.disagreements for audit in found.audits),
+            "tests": sum(len(audit.tests) for audit in found.audits),
+            "failed": sum(len(audit.failed) for audit in found.audits),
+        },
         "attributes": [_asked_data(asked) for asked in found.asked],
     }
 
@@ -207,17 +212,7 @@ def _error(asked: Asked) -> str:
 
 
 def _sent(campaign: Campaign) -> str:
-    d, entries = len(campaign.questions), len(campaign.frame.widths)
-    if campaign.strategy == "together":
-        what = f"one randomised answer about all {d} attributes together"
-    elif campaign.strategy == "split":
-        what = "a randomised answer" + (f" about each of {d} attributes" if d > 1 else "")
-    else:
-        many = "one attribute" if entries == 1 else f"{entries} attributes"
-        what = (
-            f"a randomised answer about {many} of {d}, drawn at random, independently "
-            "of the answers; which one is visible"
-        )
+    what = campaign.strategy.in_words(len(campaign.questions))
     level = "; the level that the person picked is visible" if campaign.levels else ""
     return (
         f"{campaign.row_bytes:,} bytes, the same number whatever the answer is: {what}{level}. "
@@ -319,8 +314,11 @@ def _print_reasons(found: Review) -> None:
 
 
 def _sampler(found: Review) -> str:
-    if found.disagreements:
-        return f"a sampler departs from its law on {found.disagreements:,} words"
-    if not found.words_tried:
-        return "for items and tuples the sampler is held against its law by the tests"
-    return f"samplers of numbers agree with them on {found.words_tried:,} words"
+    """Say what the samplers were tried on, and what came of it."""
+    bad = [audit for audit in found.audits if not audit.sampler_agrees]
+    if bad:
+        return f"a sampler {bad[0].how}"
+    words = sum(audit.words_tried for audit in found.audits)
+    tests = sum(len(audit.tests) for audit in found.audits)
+    done = [f"{words:,} words"] * bool(words) + [f"{tests} statistical tests"] * bool(tests)
+    return f"the samplers agree with them on {' and '.join(done)}"

@@ -204,7 +204,7 @@ def _send(running: Running, values: Values) -> Sent:
     """Fetch the campaign, randomise, send."""
     campaign = read(running.get("/v1/campaigns/commute"))
     _introduce(campaign, running.url, len(values["age"]))
-    rows = campaign.privatize(campaign.encode(values), system_rng())
+    rows = campaign.privatize(campaign.encode(values, system_rng()), system_rng())
     with progress_bar() as bar:
         task = bar.add_task("devices", total=len(rows))
         sent = send_all(
@@ -222,9 +222,8 @@ def _send(running: Running, values: Values) -> Sent:
 
 
 def _introduce(campaign: Campaign, url: str, people: int) -> None:
-    example = campaign.privatize(
-        campaign.encode({"age": [41.0], "commute": [12.5], "phone": ["ios"]}), system_rng()
-    )
+    rng, answers = system_rng(), {"age": [41.0], "commute": [12.5], "phone": ["ios"]}
+    example = campaign.privatize(campaign.encode(answers, rng), rng)
     remark(
         f"{people:,} devices fetch {url}\n"
         f"each answers one of {len(campaign.questions)} questions with noise, in "

@@ -61,7 +61,7 @@ def send(
     if not url:
         raise ParameterError("a campaign from a file needs --to, the collector's address")
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
-    sent, skipped, why = Sent(), 0, Counter[str]()
+    sent, skipped, why, rng = Sent(), 0, Counter[str](), system_rng()
     with progress_bar() as bar:
         task = bar.add_task("sending", total=None)
         for chunk in open_table(data).chunks(_wanted(campaign, level_column), limit):
@@ -69,7 +69,7 @@ def send(
             skipped += left_out
             if not (people := len(next(iter(answers.values())))):
                 continue
-            rows = campaign.privatize(campaign.encode(answers), system_rng(), levels)
+            rows = campaign.privatize(campaign.encode(answers, rng), rng, levels)
             sent += send_all(
                 url,
                 campaign,

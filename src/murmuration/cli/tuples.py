@@ -18,9 +18,9 @@ from murmuration.cli.output import console, emit_json, errors, progress_bar
 from murmuration.errors import MurmurationError, ParameterError
 from murmuration.exact.randomness import SystemRng
 from murmuration.mechanisms.base import Mechanism, checked_epsilon
-from murmuration.mechanisms.registry import list_mechanisms, mechanism
+from murmuration.mechanisms.domain import Ball, Box
+from murmuration.mechanisms.registry import mechanism, mechanisms_for
 from murmuration.mechanisms.tally import Tally
-from murmuration.mechanisms.vector.base import TupleMechanism
 from murmuration.results.estimate import TupleEstimate
 
 Columns = list[NDArray[np.generic]]
@@ -132,7 +132,7 @@ def _contestants(
     domains: tuple[int, ...], epsilon: float, people: int, chosen: list[str] | None
 ) -> list[Mechanism]:
     """Return the mechanisms that keep their promise and take these attributes."""
-    kinds = {n: kind for n, kind in list_mechanisms().items() if issubclass(kind, TupleMechanism)}
+    kinds = {**mechanisms_for(Box), **mechanisms_for(Ball)}
     if unknown := sorted(set(chosen or ()) - set(kinds)):
         raise ParameterError(
             f"no tuple mechanism is called {unknown[0]!r}; there are {', '.join(kinds)}"

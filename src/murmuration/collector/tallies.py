@@ -110,7 +110,7 @@ def _tallies(
         if size < 0 or at + size > len(data):
             raise FormatError("these tallies are cut off")
         try:
-            found.append(Tally.from_bytes(data[at : at + size], cell.mechanism))
+            found.append(Tally.from_bytes(data[at : at + size], law))
         except (MurmurationError, ValueError, KeyError, TypeError) as problem:
             raise FormatError(f"a tally cannot be read: {problem}") from None
         at += size

@@ -82,6 +82,10 @@ class Domain(ABC):
         """Return the values of n people who all have this answer."""
         return self.checked([answer] * n)
 
+    def told_apart(self, inputs: tuple[float, float]) -> tuple[Any, Any]:
+        """Return two answers that are told apart as a loss says, which names them as numbers."""
+        return inputs
+
     def place(self, answer: Any) -> str:
         """Name an answer, for people."""
         return f"x = {answer:g}" if isinstance(answer, int | float) else f"x = {answer}"
@@ -185,6 +189,10 @@ class Items(Domain):
         """A share for each item."""
         return self.k
 
+    def told_apart(self, inputs: tuple[float, float]) -> tuple[int, int]:
+        """Two items."""
+        return int(inputs[0]), int(inputs[1])
+
     def crowd(self, n: int, rng: np.random.Generator) -> Ints:
         """Items of falling frequency; where there are more items than people, some are missing."""
         return np.minimum(rng.geometric(min(0.9, 4 / self.k), n) - 1, self.k - 1)
@@ -263,6 +271,11 @@ class Box(Domain):
             [part.repeated(a, n) for part, a in zip(self.parts, answer, strict=True)]
         )
 
+    def told_apart(self, inputs: tuple[float, float]) -> tuple[Any, Any]:
+        """The extremes: no loss names a whole tuple."""
+        del inputs
+        return self.extremes()
+
     def crowd(self, n: int, rng: np.random.Generator) -> list[NDArray[np.generic]]:
         """Independent attributes."""
         return [part.crowd(n, rng) for part in self.parts]
@@ -306,6 +319,11 @@ class Ball(Domain):
     def parameters(self) -> dict[str, Any]:
         """The number of coordinates."""
         return {"d": self.d}
+
+    def told_apart(self, inputs: tuple[float, float]) -> tuple[Any, Any]:
+        """The extremes: no loss names a whole tuple."""
+        del inputs
+        return self.extremes()
 
     def crowd(self, n: int, rng: np.random.Generator) -> Floats:
         """Vectors of all lengths up to 1, in all directions."""

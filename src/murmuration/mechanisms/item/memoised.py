@@ -124,7 +124,7 @@ class Memoised(FrequencyMechanism, SymbolReports):
         """Draw the permanent answers: once for each person and value; the device keeps them."""
         rng, checked = require_rng(rng), checked_items(items, self.k)
         self.require_promise(rng)
-        return self._answers(checked, rng)
+        return own_or_other(checked, self.k, self.memory.lie, rng)
 
     def repeat(self, answers: ArrayLike, rng: Rng) -> Reports:
         """Make one report of each permanent answer, with fresh noise."""

@@ -5,10 +5,10 @@ stored   = the reports that are there, each id once
 tallies  = those of the reports that are there, bit for bit
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -129,11 +129,12 @@ def outcomes_of(answer: dict[str, object], size: int) -> list[str]:
     return found
 
 
-def commute(text: str = COMMUTE) -> Campaign:
-    """The campaign of these tests."""
+@cache
+def campaign_of(text: str) -> Campaign:
+    """The campaign in a file's text; the same text is planned once."""
     return campaign_file.parse(text)
 
 
-def tallied(outcomes: Sequence[str]) -> Counter[str]:
-    """Outcomes as the store counts them."""
-    return Counter([*outcomes, *(["received"] * len(outcomes))])
+def commute() -> Campaign:
+    """The campaign of these tests."""
+    return campaign_of(COMMUTE)

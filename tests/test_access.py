@@ -177,6 +177,7 @@ def test_a_revoked_token_stops(server: Collector) -> None:
     assert works(server, other)
 
 
+@pytest.mark.slow
 def test_rotation(server: Collector) -> None:
     """The old token goes on for a while beside the new one."""
     old = server.token("analyst", "rotating")

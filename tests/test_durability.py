@@ -115,6 +115,7 @@ def quick_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{SQLITE}.MOST_ROWS", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_look")
 def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path, "FULL")
@@ -127,6 +128,7 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None
     assert set(lost) == {0}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_look")
 def test_the_same_cuts_show_that_normal_would_lose(tmp_path: Path) -> None:
     assert any(Recorded(tmp_path, "NORMAL").lost(CUTS, seed=2))

@@ -236,4 +236,4 @@ def _fail(*given: object) -> None:
 
 
 Ingest.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
-TestIngest = Ingest.TestCase
+TestIngest = pytest.mark.slow(Ingest.TestCase)

@@ -431,10 +431,12 @@ def lost_reports(folder: Path, synchronous: str) -> int:
     return lost
 
 
+@pytest.mark.slow
 def test_a_power_cut_undoes_nothing_that_was_sent(tmp_path: Path) -> None:
     assert lost_reports(tmp_path, "EXTRA") == 0
 
 
+@pytest.mark.slow
 def test_a_weaker_setting_is_caught(tmp_path: Path) -> None:
     assert lost_reports(tmp_path, "FULL") > 0
 
@@ -699,4 +701,4 @@ def reason(call) -> str:
 
 
 LedgerModel.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
-TestLedgerModel = LedgerModel.TestCase
+TestLedgerModel = pytest.mark.slow(LedgerModel.TestCase)

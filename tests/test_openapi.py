@@ -85,6 +85,7 @@ def test_a_report_of_a_device_is_one_by_the_document() -> None:
         assert not validator.is_valid({**fine[0], **bad})
 
 
+@pytest.mark.slow
 def test_schemathesis_finds_nothing(server: Collector, tmp_path: Path) -> None:
     """Hundreds of requests made from the document: no status and no shape that is not in it."""
     command = [

@@ -106,6 +106,7 @@ def test_a_slow_head_after_a_good_request(hasty: Collector) -> None:
     assert HEAD_SECONDS - EARLY < seconds < HEAD_SECONDS + SLACK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drip", [b"", b" "], ids=["silent", "a byte at a time"])
 def test_slow_bodies(hasty: Collector, drip: bytes) -> None:
     """The answer is 408, and soon after it the connection is closed, also to who goes on."""
@@ -171,6 +172,7 @@ def test_pipelined_requests(hasty: Collector) -> None:
     assert found.count(b'"stored":2') == 1
 
 
+@pytest.mark.slow
 def test_answers_that_nobody_reads(hasty: Collector) -> None:
     asked = 3000
     with hasty.connected() as line:

@@ -5,18 +5,19 @@ stored   = the reports that are there, each id once
 tallies  = those of the reports that are there, bit for bit
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign, Rows
+from murmuration.campaign.model import Campaign
 from murmuration.collector.commit import OUTCOMES
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store.sqlite import SqliteStore
+from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire.ids import Ids, new_ids
@@ -89,7 +90,7 @@ def _reports(store: Store, campaign: Campaign) -> list[tuple[bytes, bytes]]:
 
 def _tallies(store: Store, campaign: Campaign, kept: Sequence[bytes]) -> tuple[Tally, ...]:
     """The stored tallies, after comparing them with those of the stored reports."""
-    tallies = store.tallies(campaign.digest, [cell.mechanism for cell in campaign.cells])
+    tallies = store.tallies(campaign.digest, campaign.frame.cells)
     if campaign.terms.keep_reports:
         assert tallies == campaign.tally(as_rows(campaign, kept))
     else:
@@ -113,7 +114,7 @@ def made(campaign: Campaign, n: int, seed: int = 0) -> tuple[Ids, Rows]:
         else people.uniform(question.low, question.high, n)
         for question in campaign.questions
     }
-    rows = campaign.privatize(campaign.encode(answers), rng)
+    rows = campaign.privatize(campaign.encode(answers, rng), rng)
     return new_ids(n, rng, now=1.7e9), rows
 
 
@@ -129,11 +130,12 @@ def outcomes_of(answer: dict[str, object], size: int) -> list[str]:
     return found
 
 
-def commute(text: str = COMMUTE) -> Campaign:
-    """The campaign of these tests."""
+@cache
+def campaign_of(text: str) -> Campaign:
+    """The campaign in a file's text; the same text is planned once."""
     return campaign_file.parse(text)
 
 
-def tallied(outcomes: Sequence[str]) -> Counter[str]:
-    """Outcomes as the store counts them."""
-    return Counter([*outcomes, *(["received"] * len(outcomes))])
+def commute() -> Campaign:
+    """The campaign of these tests."""
+    return campaign_of(COMMUTE)

@@ -31,6 +31,7 @@ from typing import TypeVar
 
 import numpy as np
 
+import warm
 from file_trace import (
     REBUILT,
     Ack,
@@ -83,7 +84,9 @@ def record(
     `read_log` with the `existing` of before the start.
     """
     before = existing(folder)
-    done = subprocess.run(traced(command, log), capture_output=True, text=True)
+    done = subprocess.run(
+        traced(command, log), capture_output=True, text=True, env=warm.unmeasured()
+    )
     if done.returncode != 0:
         raise RecordingError(f"{command} under strace ended with {done.returncode}: {done.stderr}")
     return read_log(log, folder, before, acks)

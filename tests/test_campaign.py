@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from murmuration.analysis import read
 from murmuration.campaign.file.load import parse
 from murmuration.exact.randomness import seeded_rng
 
@@ -36,7 +37,7 @@ def test_coverage(strategy: str) -> None:
     missed = np.zeros(5)
     for seed in range(RUNS):
         tallies = campaign.tally(campaign.privatize(columns, seeded_rng(seed)))
-        figures = campaign.read(tallies)
+        figures = read.figures(campaign, tallies)
         missed += [not f.low <= truth[f.item] <= f.high for f in figures]
     # Each figure by itself; wider than it says is no fault here.
     assert (missed / RUNS < 0.05 + 4 * math.sqrt(0.05 * 0.95 / RUNS)).all(), missed / RUNS

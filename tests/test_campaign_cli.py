@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from murmuration.analysis import read
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.file.resolve import AttributeTable, CampaignTable, RepeatTable
@@ -89,7 +90,7 @@ def reports_of(campaign, people: int, seed: int):
             answers[question.name] = rng.uniform(low, (low + high) / 2, people)
         else:
             answers[question.name] = rng.choice(question.labels, people)
-    rows = campaign.privatize(campaign.encode(answers), seeded_rng(seed))
+    rows = campaign.privatize(campaign.encode(answers, seeded_rng(seed)), seeded_rng(seed))
     return new_ids(people, seeded_rng(seed + 1000)), rows
 
 
@@ -247,7 +248,7 @@ def test_expected_errors_are_those_that_come_out(murmur, tmp_path) -> None:
     (tmp_path / "campaign.toml").write_text(SPLIT)
     expected = json.loads(murmur("check", "--json"))["attributes"]
     campaign = campaign_file.parse(SPLIT)
-    figures = campaign.read(campaign.tally(reports_of(campaign, 5000, 3)[1]))
+    figures = read.figures(campaign, campaign.tally(reports_of(campaign, 5000, 3)[1]))
     for one in expected:
         errors = [f.stderr for f in figures if f.attribute == one["name"] and f.stderr]
         measured = float(np.sqrt(np.mean(np.square(errors))))

@@ -12,14 +12,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pytest
 
-import http_server
-from http_server import BINARY, FAULT, JSON, Answer, Server, answered, gzipped, one, uploads
+from accounts import campaign_of
+from collectors import (
+    BINARY,
+    JSON,
+    Answer,
+    Collector,
+    answered,
+    gzipped,
+    one,
+    running,
+    uploads,
+)
 from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies
 from murmuration.mechanisms.tally import Tally
 from murmuration.server.problems import PROBLEMS
@@ -31,8 +42,8 @@ HEX = "c0ffeec0deca4a71c0ffeec0deca4a71"
 TRACES = (WORD, str(NUMBER), HEX[:16], WORD.encode().hex())
 OPEN, GUARDED = one("open"), one("guarded", 'upload = "token"')
 CLOSED = one("closed", "closes = 2020-01-01T00:00:00Z")
-CAMPAIGN = http_server.campaign_of(OPEN)
-LIMITS = {"requests": 3, "waiting": 5, "body_bytes": 1 << 20, "body_seconds": 1.0}
+CAMPAIGN = campaign_of(OPEN)
+LIMITS = {"requests": 3, "waiting": 5, "body_bytes": 1 << 20, "body_seconds": 0.5}
 REPORTS = "/v1/campaigns/open/reports"
 STATUS = "/v1/campaigns/open/status"
 TALLY = "/v1/campaigns/open/tally"
@@ -64,26 +75,30 @@ class Heard:
 def heard(tmp_path_factory: pytest.TempPathFactory) -> Heard:
     found = Heard()
     folder = tmp_path_factory.mktemp("canary")
-    with http_server.running(folder, [OPEN, GUARDED, CLOSED], LIMITS) as server:
+    with running(
+        folder / "store.db", OPEN, GUARDED, CLOSED, limits=LIMITS, fault=folder / "fault"
+    ) as server:
         found.tokens = [server.admin, server.token("device", campaign="guarded")]
         for feed in (_reports, _bodies, _addresses, _tokens, _tallies, _lines, _crowd, _faults):
             feed(server, found)
         found.metrics = server.get("/metrics").body.decode()
         assert server.status("open")["people"] == 0
         found.tables = server.dump()
-    found.files = b"".join(path.read_bytes() for path in folder.glob("reports.db*"))
-    found.logs = "".join(server.lines)
+    found.files = b"".join(path.read_bytes() for path in folder.glob("store.db*"))
+    found.logs = server.log
     return found
 
 
-def _send(server: Server, heard: Heard, method: str, path: str, body: Any = None, **h: str) -> None:
+def _send(
+    server: Collector, heard: Heard, method: str, path: str, body: Any = None, **h: str
+) -> None:
     """Send a request that also has a canary in a header of its own and in its query."""
     headers = {"X-" + WORD: WORD, **{name.replace("_", "-"): value for name, value in h.items()}}
     joint = "&" if "?" in path else "?"
     heard.answers.append(server.ask(method, f"{path}{joint}{WORD}={WORD}", body, headers))
 
 
-def _reports(server: Server, heard: Heard) -> None:
+def _reports(server: Collector, heard: Heard) -> None:
     """Every reason for which a single report is refused."""
     fine = {**uploads(CAMPAIGN, 1)[0], "id": HEX}
     bad: list[Any] = [
@@ -98,13 +113,13 @@ def _reports(server: Server, heard: Heard) -> None:
         *(WORD, NUMBER, [WORD], None),
     ]
     _send(server, heard, "POST", REPORTS, json.dumps(bad), Content_Type=JSON)
-    closed = http_server.campaign_of(CLOSED)
+    closed = campaign_of(CLOSED)
     late = [{**uploads(closed, 1)[0], "id": HEX}]
     path = "/v1/campaigns/closed/reports"
     _send(server, heard, "POST", path, json.dumps(late), Content_Type=JSON)
 
 
-def _bodies(server: Server, heard: Heard) -> None:
+def _bodies(server: Collector, heard: Heard) -> None:
     """Bodies that cannot be read."""
     word = WORD.encode()
     post = partial(_send, server, heard, "POST", REPORTS)
@@ -125,7 +140,7 @@ def _bodies(server: Server, heard: Heard) -> None:
     post(None)
 
 
-def _addresses(server: Server, heard: Heard) -> None:
+def _addresses(server: Collector, heard: Heard) -> None:
     """Paths, methods and parameters."""
     send = partial(_send, server, heard)
     token = f"Bearer {server.admin}"
@@ -146,18 +161,18 @@ def _addresses(server: Server, heard: Heard) -> None:
     send("GET", "/v1/campaigns/open", If_None_Match=WORD)
 
 
-def _tokens(server: Server, heard: Heard) -> None:
+def _tokens(server: Collector, heard: Heard) -> None:
     """Tokens that are none, and one that does not suffice."""
     for header in (WORD, f"Bearer {WORD}", f"Bearer murmur_{WORD}", f"Basic {WORD}"):
         _send(server, heard, "GET", STATUS, Authorization=header)
     _send(server, heard, "GET", STATUS, Authorization=f"Bearer {heard.tokens[1]}")
 
 
-def _tallies(server: Server, heard: Heard) -> None:
+def _tallies(server: Collector, heard: Heard) -> None:
     """Tallies of somebody else, whose names are canaries."""
     send = partial(_send, server, heard, "POST", TALLY, Authorization=f"Bearer {server.admin}")
-    other = http_server.campaign_of(OPEN.replace('"open"', f'"{WORD}"').replace("ios", WORD))
-    send(CollectorTallies(other, {HEX[:16]: other.empty()}).to_bytes(), Content_Type=OCTETS)
+    other = campaign_of(OPEN.replace('"open"', f'"{WORD}"').replace("ios", WORD))
+    send(CollectorTallies(other, {HEX[:16]: other.frame.empty()}).to_bytes(), Content_Type=OCTETS)
     few, none = (_counted(n) for n in (9, 3))
     send(few, Content_Type=OCTETS, Authorization=f"Bearer {heard.tokens[1]}")
     word = WORD.encode()
@@ -187,13 +202,13 @@ def _strange() -> bytes:
 
 
 @contextmanager
-def _line(server: Server, heard: Heard) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as line:
+def _line(server: Collector, heard: Heard) -> Iterator[socket.socket]:
+    with server.connected() as line:
         heard.ports.append(line.getsockname()[1])
         yield line
 
 
-def _lines(server: Server, heard: Heard) -> None:
+def _lines(server: Collector, heard: Heard) -> None:
     """What is no HTTP, what is too long, what never ends and what is broken off."""
     word = WORD.encode()
     for data in (
@@ -220,7 +235,7 @@ def _lines(server: Server, heard: Heard) -> None:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-def _crowd(server: Server, heard: Heard) -> None:
+def _crowd(server: Collector, heard: Heard) -> None:
     """More requests than are allowed."""
     head = f"POST {REPORTS} HTTP/1.1\r\nHost: {WORD}\r\nContent-Type: {JSON}\r\n"
     with _line(server, heard) as a, _line(server, heard) as b, _line(server, heard) as c:
@@ -232,9 +247,9 @@ def _crowd(server: Server, heard: Heard) -> None:
                 break
 
 
-def _faults(server: Server, heard: Heard) -> None:
+def _faults(server: Collector, heard: Heard) -> None:
     """The store fails, and its message has a canary."""
-    fault, bearer = server.folder / FAULT, f"Bearer {server.admin}"
+    fault, bearer = Path(server.store).with_name("fault"), f"Bearer {server.admin}"
     fine = json.dumps([{**uploads(CAMPAIGN, 1)[0], "id": HEX}])
     for kind in ("bug", "store", "full", "damaged"):
         fault.write_text(f"{kind}: {WORD} {NUMBER} {server.admin} 127.0.0.1")

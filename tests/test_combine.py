@@ -477,7 +477,7 @@ def test_mistakes_are_named() -> None:
         with pytest.raises(EmptyError, match="at any level"):
             method([grr.empty(), grr.empty()])
         with pytest.raises(MismatchError, match="same k items"):
-            method([some, other.empty()])
+            method([some, other.frame.empty()])
         with pytest.raises(MismatchError, match="same k items"):
             method([some, duchi.empty()])
         with pytest.raises(MismatchError, match="one by one"):

@@ -9,8 +9,6 @@ import logging
 import math
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import traceback
 from collections.abc import Iterator
@@ -20,10 +18,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from collector import MURMUR, Running, answering, cutting_proxy, free_port, running_collector
+import warm
+from accounts import campaign_of
+from between import answering, cutting_proxy, free_port
+from collectors import Collection, Collector, running
 from murmuration import system_rng
 from murmuration.campaign import document as campaign_document
-from murmuration.campaign.file import load as campaign_file
 from murmuration.device import Client, Ledger, Patience, Receipt
 from murmuration.device.sending import Answer, Link, connect, outcomes
 from murmuration.errors import (
@@ -101,22 +101,35 @@ CANARY, NUMBER, TOKEN = "canary-in-a-coal-mine", 61.618033988, "murmur_" + "t0ke
 STORED = json.dumps({"received": 1, "stored": 1, "failures": []}).encode()
 
 
-@pytest.fixture(scope="module")
-def phones(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running_collector(tmp_path_factory.mktemp("phones"), PHONES) as collector:
-        yield collector
+GUARDED = PHONES.replace('"phones"', '"guarded"').replace("cohort = 100", 'upload = "token"')
 
 
 @pytest.fixture(scope="module")
-def daily(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running_collector(tmp_path_factory.mktemp("daily"), DAILY) as collector:
-        yield collector
+def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
+    store = tmp_path_factory.mktemp("device") / "store.db"
+    with running(store, PHONES, DAILY, LEVELED, GUARDED) as found:
+        yield found
 
 
-@pytest.fixture(scope="module")
-def leveled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running_collector(tmp_path_factory.mktemp("leveled"), LEVELED) as collector:
-        yield collector
+@pytest.fixture
+def phones(collector: Collector) -> Collection:
+    return collector.collection("phones")
+
+
+@pytest.fixture
+def daily(collector: Collector) -> Collection:
+    return collector.collection("daily")
+
+
+@pytest.fixture
+def leveled(collector: Collector) -> Collection:
+    return collector.collection("leveled")
+
+
+@pytest.fixture
+def guarded(collector: Collector) -> Collection:
+    """Only devices with a token send there."""
+    return collector.collection("guarded")
 
 
 @pytest.fixture
@@ -132,7 +145,7 @@ def document(tmp_path: Path) -> Path:
 
 def published(folder: Path, text: str) -> Path:
     path = folder / "document.json"
-    path.write_bytes(campaign_document.publish(campaign_file.parse(text)))
+    path.write_bytes(campaign_document.publish(campaign_of(text)))
     return path
 
 
@@ -153,7 +166,7 @@ def problem(name: str) -> bytes:
 # --- one report ------------------------------------------------------------------------------
 
 
-def test_a_report_is_stored_and_counted_once(phones: Running, ledger: Path) -> None:
+def test_a_report_is_stored_and_counted_once(phones: Collection, ledger: Path) -> None:
     before = phones.status()
     client = Client(phones.url, ledger, lifetime=5.0)
     first = client.report(ANSWERS)
@@ -169,7 +182,7 @@ def test_a_report_is_stored_and_counted_once(phones: Running, ledger: Path) -> N
     assert client.resend() == []
 
 
-def test_from_a_document_and_from_a_campaign_file(phones: Running, tmp_path: Path) -> None:
+def test_from_a_document_and_from_a_campaign_file(phones: Collection, tmp_path: Path) -> None:
     toml = tmp_path / "campaign.toml"
     toml.write_text(PHONES)
     for source in (published(tmp_path, PHONES), toml):
@@ -184,7 +197,7 @@ def test_from_a_document_and_from_a_campaign_file(phones: Running, tmp_path: Pat
 
 
 def test_the_clamp_rule_is_applied_and_the_refuse_rule_refuses(
-    phones: Running, leveled: Running, ledger: Path, tmp_path: Path
+    phones: Collection, leveled: Collection, ledger: Path, tmp_path: Path
 ) -> None:
     assert Client(phones.url, ledger).report({"phone": "model-0", "age": 1e9}).delivered
     outside = {"age": 30, "height": 900}
@@ -204,7 +217,7 @@ def test_the_clamp_rule_is_applied_and_the_refuse_rule_refuses(
 
 
 def test_a_lost_answer_is_asked_for_again_with_the_same_bytes(
-    phones: Running, ledger: Path
+    phones: Collection, ledger: Path
 ) -> None:
     before = phones.status()
     with cutting_proxy(phones.url, cuts=2) as seen:
@@ -226,7 +239,7 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_bytes(
     assert client.ledger.pending() == []
 
 
-def test_killed_between_charge_and_send(phones: Running, ledger: Path) -> None:
+def test_killed_between_charge_and_send(phones: Collection, ledger: Path) -> None:
     before = phones.status()
     dying = """
         import os, signal, sys
@@ -234,7 +247,7 @@ def test_killed_between_charge_and_send(phones: Running, ledger: Path) -> None:
         client.deliver = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
         Client(sys.argv[1], sys.argv[2]).report({"phone": "model-3", "age": 44})
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(dying), phones.url, str(ledger)])
+    done = warm.run(textwrap.dedent(dying), phones.url, ledger)
     assert done.returncode == -signal.SIGKILL
     assert phones.received == before["received"]
     (kept,) = Ledger(ledger).pending()
@@ -247,7 +260,7 @@ def test_killed_between_charge_and_send(phones: Running, ledger: Path) -> None:
     assert Ledger(ledger).spent() == 1.0
 
 
-def test_killed_between_send_and_acknowledge(phones: Running, ledger: Path) -> None:
+def test_killed_between_send_and_acknowledge(phones: Collection, ledger: Path) -> None:
     before = phones.status()
     dying = """
         import os, signal, sys
@@ -255,7 +268,7 @@ def test_killed_between_send_and_acknowledge(phones: Running, ledger: Path) -> N
         Ledger.acknowledge = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
         Client(sys.argv[1], sys.argv[2]).report({"phone": "model-3", "age": 44})
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(dying), phones.url, str(ledger)])
+    done = warm.run(textwrap.dedent(dying), phones.url, ledger)
     assert done.returncode == -signal.SIGKILL
     (receipt,) = Client(phones.url, ledger).resend()
     assert receipt.outcome == "duplicate"
@@ -324,7 +337,7 @@ def test_fresh_noise_on_a_retry_is_caught(document: Path, ledger: Path) -> None:
 
 
 def test_overspending_is_refused_and_nothing_is_sent(
-    phones: Running, leveled: Running, ledger: Path
+    phones: Collection, leveled: Collection, ledger: Path
 ) -> None:
     assert Client(phones.url, ledger, lifetime=3.5).report(ANSWERS).delivered
     before = leveled.received
@@ -347,7 +360,7 @@ def test_a_lower_lifetime_is_kept_and_a_higher_one_is_not(document: Path, ledger
 
 
 def test_another_version_of_a_campaign_has_no_budget_of_its_own(
-    phones: Running, ledger: Path, tmp_path: Path
+    phones: Collection, ledger: Path, tmp_path: Path
 ) -> None:
     """Published anew with another law, it is another collection under the same name's limit."""
     assert Client(phones.url, ledger).report(ANSWERS).delivered
@@ -514,21 +527,21 @@ def test_a_fault_that_is_not_about_the_report_leaves_it_pending(
     assert clock.waits == []
 
 
-def test_the_collectors_own_refusal(tmp_path: Path, phones: Running) -> None:
+def test_the_collectors_own_refusal(tmp_path: Path, phones: Collection) -> None:
     changed = published(tmp_path, PHONES.replace("epsilon = 1.0", "epsilon = 0.8"))
     client = Client(changed, tmp_path / "l.db", send_to=phones.url)
     assert client.report(ANSWERS).outcome == "refused:unknown-digest"
 
 
-def test_tokens(tmp_path: Path, ledger: Path) -> None:
-    text = PHONES.replace("cohort = 100", 'upload = "token"')
-    with running_collector(tmp_path / "c", text) as collector:
-        with pytest.raises(SendError, match="unauthorized"):
-            Client(collector.url, ledger, token=TOKEN).report(ANSWERS)
-        client = Client(collector.url, ledger, token=collector.admin)
-        assert client.report(ANSWERS).outcome == "stored"
-        assert collector.status()["people"] == 1
-    assert collector.admin not in repr(client)
+def test_tokens(guarded: Collection, ledger: Path) -> None:
+    before = guarded.status()
+    with pytest.raises(SendError, match="unauthorized"):
+        Client(guarded.url, ledger, token=TOKEN).report(ANSWERS)
+    assert guarded.status() == before
+    client = Client(guarded.url, ledger, token=guarded.admin)
+    assert client.report(ANSWERS).outcome == "stored"
+    assert guarded.status()["people"] == before["people"] + 1
+    assert guarded.admin not in repr(client)
     with pytest.raises(ParameterError) as refused:
         Link(client.address, "secret\r\nHost: elsewhere")
     assert "secret" not in str(refused.value)
@@ -589,7 +602,7 @@ def test_retry_after_as_a_date(document: Path, ledger: Path) -> None:
 # --- levels and rounds ---------------------------------------------------------------------------
 
 
-def test_levels(leveled: Running, tmp_path: Path) -> None:
+def test_levels(leveled: Collection, tmp_path: Path) -> None:
     answers = {"age": 30, "height": 170}
     costs = [
         Client(leveled.url, tmp_path / f"{n}.db").report(answers, level=level).epsilon
@@ -605,7 +618,7 @@ def test_levels(leveled: Running, tmp_path: Path) -> None:
 
 
 def test_a_level_where_there_is_none_and_a_round_where_there_is_none(
-    phones: Running, ledger: Path
+    phones: Collection, ledger: Path
 ) -> None:
     client = Client(phones.url, ledger)
     with pytest.raises(InputError, match="no levels"):
@@ -615,7 +628,9 @@ def test_a_level_where_there_is_none_and_a_round_where_there_is_none(
     assert client.ledger.entries() == []
 
 
-def test_a_permanent_answer_is_charged_once_for_thirty_rounds(daily: Running, ledger: Path) -> None:
+def test_a_permanent_answer_is_charged_once_for_thirty_rounds(
+    daily: Collection, ledger: Path
+) -> None:
     before = daily.received
     client = Client(daily.url, ledger, lifetime=10.0)
     costs = [client.report({"mood": "good"}, round=f"day {n}").epsilon for n in range(30)]
@@ -664,7 +679,7 @@ def test_a_device_answers_no_more_often_than_the_campaign_says(
     assert len(seen.bodies) == 3
 
 
-def test_today_is_the_round_unless_told_otherwise(daily: Running, ledger: Path) -> None:
+def test_today_is_the_round_unless_told_otherwise(daily: Collection, ledger: Path) -> None:
     client = Client(daily.url, ledger)
     first = client.report({"mood": "good"})
     assert len(first.round) == len("2026-11-15")
@@ -673,7 +688,7 @@ def test_today_is_the_round_unless_told_otherwise(daily: Running, ledger: Path) 
 
 
 def test_another_process_was_first_with_the_permanent_answer(
-    daily: Running, ledger: Path, monkeypatch
+    daily: Collection, ledger: Path, monkeypatch
 ) -> None:
     client = Client(daily.url, ledger)
     client.report({"mood": "good"}, round="1")
@@ -699,7 +714,7 @@ def test_another_process_was_first_with_the_permanent_answer(
 # --- for the person ------------------------------------------------------------------------------
 
 
-def test_a_preview_sends_charges_and_keeps_nothing(phones: Running, ledger: Path) -> None:
+def test_a_preview_sends_charges_and_keeps_nothing(phones: Collection, ledger: Path) -> None:
     before = phones.received
     client = Client(phones.url, ledger, lifetime=5.0)
     texts = {client.preview(ANSWERS) for _ in range(20)}
@@ -717,7 +732,7 @@ def test_a_preview_sends_charges_and_keeps_nothing(phones: Running, ledger: Path
 
 
 def test_a_preview_of_a_repeated_question_draws_no_permanent_answer(
-    daily: Running, ledger: Path
+    daily: Collection, ledger: Path
 ) -> None:
     client = Client(daily.url, ledger)
     client.preview({"mood": "good"})
@@ -733,7 +748,7 @@ def test_no_value_and_no_token_in_errors_logs_or_files(tmp_path: Path, caplog) -
     text = DAILY.replace('"neither"', f'"{CANARY}"').replace("lifetime = 4.0", "lifetime = 2.0")
     numbers = LEVELED.replace('[levels]\nhigh = "1/3"\nlow = 1.0\n', "")
     document, other = published(tmp_path, text), tmp_path / "numbers.json"
-    other.write_bytes(campaign_document.publish(campaign_file.parse(numbers)))
+    other.write_bytes(campaign_document.publish(campaign_of(numbers)))
     told, ways = [], [(503, {}, b""), (500, {}, b""), (422, {}, problem("x")), (200, {}, STORED)]
 
     def tried(act) -> None:
@@ -775,7 +790,7 @@ def test_no_value_and_no_token_in_errors_logs_or_files(tmp_path: Path, caplog) -
 
 
 def crowd(people: int) -> tuple:
-    campaign = campaign_file.parse(PHONES)
+    campaign = campaign_of(PHONES)
     draw = np.random.default_rng(1)
     columns = campaign.encode(
         {"phone": draw.choice(LABELS, people).tolist(), "age": draw.uniform(18, 98, people)}
@@ -784,7 +799,7 @@ def crowd(people: int) -> tuple:
 
 
 @pytest.mark.parametrize("form", ["binary", "json"])
-def test_a_fleet_is_counted_once(phones: Running, form: str) -> None:
+def test_a_fleet_is_counted_once(phones: Collection, form: str) -> None:
     before = phones.status()
     campaign, ids, rows = crowd(2500)
     steps: list[int] = []
@@ -846,8 +861,7 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
 
 
 def murmur(*arguments: str, code: int = 0, **more: str):
-    environment = {**os.environ, "COLUMNS": "160", **more}
-    done = subprocess.run([*MURMUR, *arguments], capture_output=True, text=True, env=environment)
+    done = warm.murmur(*arguments, env={**os.environ, "COLUMNS": "160", **more})
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done
@@ -859,7 +873,7 @@ def table(path: Path, header: list[str], rows: list) -> str:
     return str(path)
 
 
-def test_send_plays_many_devices(phones: Running, tmp_path: Path) -> None:
+def test_send_plays_many_devices(phones: Collection, tmp_path: Path) -> None:
     rows = [[f"model-{n % 40}", 18 + n % 80, "x"] for n in range(2000)]
     rows += [["model-1", "", "x"], ["no such", 30, "x"], ["", 30, "x"], ["model-2"], []]
     rows += [[CANARY, 44, "x"], ["model-2", CANARY, "x"], ["model-3", 900, "x"]]
@@ -885,7 +899,7 @@ def test_send_plays_many_devices(phones: Running, tmp_path: Path) -> None:
     assert phones.status()["people"] == before["people"] + 2153
 
 
-def test_send_from_parquet_and_with_levels(leveled: Running, tmp_path: Path) -> None:
+def test_send_from_parquet_and_with_levels(leveled: Collection, tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     people = {
         "age": [30.5, None, 40.0, 50.0, float("nan")],
@@ -904,7 +918,7 @@ def test_send_from_parquet_and_with_levels(leveled: Running, tmp_path: Path) -> 
     murmur("send", leveled.url, str(text), "--level-column", "level", code=2)
 
 
-def test_send_says_what_is_wrong(phones: Running, tmp_path: Path, document: Path) -> None:
+def test_send_says_what_is_wrong(phones: Collection, tmp_path: Path, document: Path) -> None:
     data = table(tmp_path / "people.csv", ["phone", "age"], [["model-1", 30]] * 5)
     assert "--to" in murmur("send", str(document), data, code=2).stderr
     murmur("send", phones.url, str(tmp_path / "none.csv"), code=2)
@@ -921,19 +935,17 @@ def test_send_says_what_is_wrong(phones: Running, tmp_path: Path, document: Path
     assert "Connection refused" in lost.stdout
 
 
-def test_send_takes_a_token_from_the_environment(tmp_path: Path) -> None:
-    text = PHONES.replace("cohort = 100", 'upload = "token"')
+def test_send_takes_a_token_from_the_environment(guarded: Collection, tmp_path: Path) -> None:
     data = table(tmp_path / "people.csv", ["phone", "age"], [["model-1", 30]] * 5)
-    with running_collector(tmp_path / "c", text) as collector:
-        lost = murmur("send", collector.url, data, code=3, MURMUR_TOKEN="")
-        assert "unauthorized" in lost.stdout
-        done = murmur("send", collector.url, data, "--json", MURMUR_TOKEN=collector.admin)
-        assert json.loads(done.stdout)["stored"] == 5
-        assert collector.admin not in done.stdout + done.stderr
+    lost = murmur("send", guarded.url, data, code=3, MURMUR_TOKEN="")
+    assert "unauthorized" in lost.stdout
+    done = murmur("send", guarded.url, data, "--json", MURMUR_TOKEN=guarded.admin)
+    assert json.loads(done.stdout)["stored"] == 5
+    assert guarded.admin not in done.stdout + done.stderr
 
 
 def test_ledger_shows_what_was_spent_and_sent(
-    phones: Running, daily: Running, ledger: Path
+    phones: Collection, daily: Collection, ledger: Path
 ) -> None:
     Client(phones.url, ledger, lifetime=5.0).report(ANSWERS)
     Client(daily.url, ledger).report({"mood": "good"}, round="monday")

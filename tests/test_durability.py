@@ -20,19 +20,18 @@ import psycopg
 import pytest
 
 from accounts import COMMUTE, as_rows, audited_at, commute, made, outcomes_of
+from collectors import SECONDS, Answer, Collector, encoded, running
 from file_trace import TCP, Ack, Sync, Unlink, traced
-from murmuration.campaign.model import Campaign
+from murmuration.analysis import read
 from murmuration.collector.store import StoreFullError, open_store
 from murmuration.collector.tallies import CollectorTallies
 from murmuration.wire import report
-from murmuration.wire.ids import Ids
 from power_loss import cut_points, power_cuts, read_log, write_files
-from serving import NAMED, SECONDS, Answer, Serving, serving
 from tools import small_disk
 from torture import Load, Seen, compare
 
 CUTS = 250
-REPORTS = f"{NAMED}commute/reports"
+SQLITE = "murmuration.collector.store.sqlite"
 
 
 def together(threads: Iterable[threading.Thread]) -> None:
@@ -54,10 +53,10 @@ class Recorded:
         self._asked: dict[int, list[set[bytes]]] = {}
         data, log = folder / "data", folder / "strace.log"
         data.mkdir()
-        collector = Serving(
-            str(data / "store.db"),
+        collector = Collector(
+            data / "store.db",
             [COMMUTE],
-            sqlite={"CHECKPOINT_PAGES": 20, "SYNCHRONOUS": synchronous},
+            constants={f"{SQLITE}.CHECKPOINT_PAGES": 20, f"{SQLITE}.SYNCHRONOUS": synchronous},
             token=False,
             before=traced([], log),
         )
@@ -71,13 +70,13 @@ class Recorded:
             collector.close()
         self.operations = read_log(log, data, [], TCP)
 
-    def _send(self, collector: Serving, client: int, uploads: int = 12) -> None:
+    def _send(self, collector: Collector, client: int, uploads: int = 12) -> None:
         ids, rows = made(self.campaign, 50 * uploads, client)
         with closing(collector.client()) as connection:
             for upload in range(uploads):
                 mine = slice(50 * upload, 50 * upload + 1 + 13 * upload % 50)
                 body = report.to_binary(self.campaign, ids[mine], rows[mine])
-                answer = connection.ask("POST", REPORTS, body, report.BINARY)
+                answer = connection.send("commute", body, report.BINARY)
                 assert (answer.status, answer.json["failures"]) == (200, [])
                 asked = self._asked.setdefault(connection.local_port, [])
                 asked.append({one.tobytes() for one in ids[mine]})
@@ -113,10 +112,11 @@ class Recorded:
 @pytest.fixture
 def quick_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody cuts the power of whoever looks at what is left, or sends reports there."""
-    monkeypatch.setattr("murmuration.collector.store.sqlite.SYNCHRONOUS", "OFF")
-    monkeypatch.setattr("murmuration.collector.store.sqlite.MOST_ROWS", 1)
+    monkeypatch.setattr(f"{SQLITE}.SYNCHRONOUS", "OFF")
+    monkeypatch.setattr(f"{SQLITE}.MOST_ROWS", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_look")
 def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path, "FULL")
@@ -129,6 +129,7 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None
     assert set(lost) == {0}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_look")
 def test_the_same_cuts_show_that_normal_would_lose(tmp_path: Path) -> None:
     assert any(Recorded(tmp_path, "NORMAL").lost(CUTS, seed=2))
@@ -137,31 +138,23 @@ def test_the_same_cuts_show_that_normal_would_lose(tmp_path: Path) -> None:
 # -------------------------------------------------------------------- the same at the same time
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store of each kind."""
-    if request.param == "sqlite":
-        return str(tmp_path / "store.db")
-    return str(request.getfixturevalue("postgres_url"))
-
-
 def test_concurrent_retries_count_once(store_url: str) -> None:
     campaign, rounds, threads = commute(), 15, 8
     ids, rows = made(campaign, 40 * rounds)
     outcomes: list[list[str]] = []
     ready = threading.Barrier(threads)
 
-    def send(collector: Serving, kind: str) -> None:
+    def send(collector: Collector, kind: str) -> None:
         with closing(collector.client()) as client:
             for start in range(0, len(ids), 40):
                 mine = slice(start, start + 40)
                 ready.wait()
                 body = encoded(campaign, ids[mine], rows[mine], kind)
-                answer = client.ask("POST", REPORTS, body, kind)
+                answer = client.send("commute", body, kind)
                 assert answer.status == 200
                 outcomes.append(outcomes_of(answer.json, 40))
 
-    with serving(store_url, COMMUTE) as collector:
+    with running(store_url, COMMUTE, measured=False) as collector:
         kinds = [report.JSON, report.BINARY] * (threads // 2)
         together(threading.Thread(target=send, args=(collector, kind)) for kind in kinds)
     found = audited_at(store_url, campaign)
@@ -172,12 +165,6 @@ def test_concurrent_retries_count_once(store_url: str) -> None:
     }
     assert found.ids == {one.tobytes() for one in ids}
     assert found.counts["duplicate"] == (threads - 1) * len(ids)
-
-
-def encoded(campaign: Campaign, ids: Ids, rows: report.Rows, kind: str) -> bytes:
-    """Reports in one form or the other."""
-    write = report.to_binary if kind == report.BINARY else report.to_json
-    return write(campaign, ids, rows)
 
 
 # ------------------------------------------------------------------------------- a full disk
@@ -192,10 +179,10 @@ def test_a_full_disk_answers_507_and_goes_on_by_itself() -> None:
     ]
     acknowledged: set[bytes] = set()
 
-    def send(collector: Serving, which: int) -> Answer:
+    def send(collector: Collector, which: int) -> Answer:
         mine, reports = bodies[which]
         body = report.to_binary(campaign, mine, reports)
-        answer = collector.upload("commute", body, report.BINARY)
+        answer = collector.send("commute", body, report.BINARY)
         if answer.status == 200:
             acknowledged.update(one.tobytes() for one in mine)
         return answer
@@ -203,7 +190,7 @@ def test_a_full_disk_answers_507_and_goes_on_by_itself() -> None:
     with small_disk(12) as disk:
         ballast, store = disk / "ballast", str(disk / "store.db")
         ballast.write_bytes(bytes(6 << 20))
-        with serving(store, COMMUTE) as collector:
+        with running(store, COMMUTE) as collector:
             sent = 0
             while (answer := send(collector, sent)).status == 200:
                 sent += 1
@@ -241,15 +228,15 @@ def test_a_lost_database_answers_503_and_goes_on_by_itself(postgres_url: str) ->
     campaign = commute()
     ids, rows = made(campaign, 500)
     body = report.to_binary(campaign, ids, rows)
-    with serving(postgres_url, COMMUTE) as collector:
-        assert collector.upload("commute", body, report.BINARY).json["stored"] == 500
+    with running(postgres_url, COMMUTE) as collector:
+        assert collector.send("commute", body, report.BINARY).json["stored"] == 500
         for _ in range(2):
             assert hang_up(postgres_url) > 0
-            answer = collector.upload("commute", body, report.BINARY)
+            answer = collector.send("commute", body, report.BINARY)
             assert (answer.status, answer.problem) == (503, "store-unavailable")
             assert int(answer.headers["retry-after"]) > 0
             assert collector.get("/health").status == 200
-            answer = collector.upload("commute", body, report.BINARY)
+            answer = collector.send("commute", body, report.BINARY)
             assert (answer.status, answer.json["stored"]) == (200, 0)
             assert {collector.get("/ready").status for _ in range(2)} >= {200}
         assert collector.about("commute", "status").json["balanced"]
@@ -268,7 +255,7 @@ def hang_up(url: str) -> int:
 
 
 def test_connections_lost_under_load_lose_nothing(postgres_url: str) -> None:
-    with serving(postgres_url, COMMUTE) as collector:
+    with running(postgres_url, COMMUTE) as collector:
         load = Load(commute(), collector.port, seed=5)
         with load.running():
             for _ in range(20):
@@ -288,18 +275,18 @@ def test_two_collectors_and_two_workers_share_a_database(postgres_url: str) -> N
     ids, rows = made(campaign, 1500)
     outcomes: list[list[str]] = []
 
-    def send(collector: Serving, order: int) -> None:
+    def send(collector: Collector, order: int) -> None:
         starts = range(0, len(ids), 100)
         for start in starts if order % 2 else reversed(starts):
             mine = slice(start, start + 100)
             body = report.to_binary(campaign, ids[mine], rows[mine])
-            answer = collector.upload("commute", body, report.BINARY)
+            answer = collector.send("commute", body, report.BINARY)
             assert answer.status == 200
             outcomes.append(outcomes_of(answer.json, 100))
 
     with (
-        serving(postgres_url, COMMUTE, workers=2, measured=True) as both,
-        serving(postgres_url, COMMUTE) as third,
+        running(postgres_url, COMMUTE, workers=2) as both,
+        running(postgres_url, COMMUTE) as third,
     ):
         senders = [both, third, both, third, both, both]
         together(
@@ -316,7 +303,7 @@ def test_two_collectors_and_two_workers_share_a_database(postgres_url: str) -> N
     assert [status["outcomes"]["stored"] for status in statuses] == [1500, 1500]
 
 
-def replace_workers(collector: Serving) -> None:
+def replace_workers(collector: Collector) -> None:
     """Kill every worker of a collector, and wait until there are new ones."""
     old = workers_of(collector.pid)
     assert len(old) == 2
@@ -344,16 +331,16 @@ def test_both_stores_and_the_library_agree_bit_for_bit(tmp_path: Path, postgres_
     ids, rows = made(campaign, 3000)
     tallies, estimates = [], []
     for url in (str(tmp_path / "store.db"), postgres_url):
-        with serving(url, COMMUTE) as collector:
+        with running(url, COMMUTE) as collector:
             for start in range(0, 3000, 300):
                 kind = report.JSON if start % 600 else report.BINARY
                 mine = slice(start, start + 350)  # 50 of them are sent twice
                 body = encoded(campaign, ids[mine], rows[mine], kind)
-                assert collector.upload("commute", body, kind).status == 200
-            found = CollectorTallies.from_bytes(collector.about("commute", "tally").data, campaign)
+                assert collector.send("commute", body, kind).status == 200
+            found = CollectorTallies.from_bytes(collector.about("commute", "tally").body, campaign)
             tallies += [[tally.to_bytes() for tally in part] for part in found.parts.values()]
             asked = [f"estimates?level={level}&about={about}" for level, about in ASKED]
-            estimates.append([collector.about("commute", one).data for one in asked])
+            estimates.append([collector.about("commute", one).body for one in asked])
         kept = audited_at(url, campaign).rows
         assert kept == {i.tobytes(): row.tobytes() for i, row in zip(ids, rows, strict=True)}
         assert campaign.tally(as_rows(campaign, list(kept.values()))) == campaign.tally(rows)
@@ -361,7 +348,7 @@ def test_both_stores_and_the_library_agree_bit_for_bit(tmp_path: Path, postgres_
     assert tallies == [[tally.to_bytes() for tally in library]] * 2
     assert estimates[0] == estimates[1]
     for data, (level, about) in zip(estimates[0], ASKED, strict=True):
-        figures = campaign.read(library, about, level)
+        figures = read.figures(campaign, library, about, level)
         assert json.loads(data)["estimates"] == [asdict(figure) for figure in figures]
 
 

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import socket
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -16,8 +15,21 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-import http_server
-from http_server import BINARY, JSON, PETS, Server, gzipped, one, reports, uploads
+from accounts import campaign_of
+from collectors import (
+    BINARY,
+    JSON,
+    PETS,
+    Answer,
+    Asking,
+    Collector,
+    gzipped,
+    one,
+    reports,
+    running,
+    uploads,
+)
+from murmuration.analysis import read
 from murmuration.campaign.model import Campaign
 from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies
 from murmuration.wire import report
@@ -29,18 +41,18 @@ EXACT = PETS.replace('"pets"', '"exact"')
 FEW = PETS.replace('"pets"', '"few"').replace("cohort = 200", "cohort = 500")
 MERGING = one("merging")
 TEXTS = [PETS, one("phone"), CLOSED, FUTURE, EXACT, FEW, MERGING]
-CAMPAIGNS = {c.name: c for c in map(http_server.campaign_of, TEXTS)}
+CAMPAIGNS = {c.name: c for c in map(campaign_of, TEXTS)}
 PETS_CAMPAIGN = CAMPAIGNS["pets"]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with http_server.running(tmp_path_factory.mktemp("http"), TEXTS) as found:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
+    with running(tmp_path_factory.mktemp("http") / "store.db", *TEXTS) as found:
         yield found
 
 
 @pytest.fixture
-def steady(server: Server) -> Iterator[Server]:
+def steady(server: Collector) -> Iterator[Collector]:
     """The same, where the test must not change what pets has counted."""
     before = server.status("pets")
     yield server
@@ -54,7 +66,7 @@ def good(n: int = 1, campaign: str = "pets") -> list[dict[str, Any]]:
     return uploads(CAMPAIGNS[campaign], n, seed=n)
 
 
-def reasons(server: Server, batch: list[Any], campaign: str = "pets") -> list[str]:
+def reasons(server: Collector, batch: list[Any], campaign: str = "pets") -> list[str]:
     """What became of each report: "stored", or why not; the books are checked on the way."""
     before = server.status(campaign)
     answer = server.send(campaign, batch)
@@ -79,7 +91,7 @@ def reasons(server: Server, batch: list[Any], campaign: str = "pets") -> list[st
 # --- reports that are refused, one by one --------------------------------------------------------
 
 
-def test_every_refusal_in_one_batch(server: Server) -> None:
+def test_every_refusal_in_one_batch(server: Collector) -> None:
     old = good()[0]
     assert reasons(server, [old]) == ["stored"]
     a, b, c, d, e, f, g, h, i, j = good(10)
@@ -104,7 +116,7 @@ def test_every_refusal_in_one_batch(server: Server) -> None:
 
 
 @pytest.mark.parametrize("closed", ["closed", "future"])
-def test_outside_the_window(server: Server, closed: str) -> None:
+def test_outside_the_window(server: Collector, closed: str) -> None:
     fine, bad = good(2, closed)
     assert reasons(server, [fine, {**bad, "id": ""}], closed) == ["outside-window", "bad-id"]
     assert server.status(closed)["open"] is False
@@ -117,12 +129,12 @@ IDS = [
 ]
 
 
-def test_ids(steady: Server) -> None:
+def test_ids(steady: Collector) -> None:
     batch = [{**fine, "id": text} for fine, text in zip(good(len(IDS)), IDS, strict=True)]
     assert reasons(steady, batch) == ["bad-id"] * len(IDS)
 
 
-def test_the_case_of_an_id_does_not_matter(server: Server) -> None:
+def test_the_case_of_an_id_does_not_matter(server: Collector) -> None:
     fine = good()[0]
     fine["id"] = "ABCDEF" + fine["id"][6:]
     small = {**fine, "id": fine["id"].lower()}
@@ -130,7 +142,7 @@ def test_the_case_of_an_id_does_not_matter(server: Server) -> None:
     assert reasons(server, [small]) == ["duplicate"]
 
 
-def test_the_first_of_equal_ids_counts(server: Server) -> None:
+def test_the_first_of_equal_ids_counts(server: Collector) -> None:
     a, b, c = good(3)
     b["id"] = a["id"]
     assert reasons(server, [{**a, "entries": []}, a, c, b]) == [
@@ -148,7 +160,7 @@ MALFORMED: list[Any] = [
 ]
 
 
-def test_malformed_reports_in_a_list(steady: Server) -> None:
+def test_malformed_reports_in_a_list(steady: Collector) -> None:
     fields = good()[0]
     batch = [{**fields, **bad} if isinstance(bad, dict) and bad else bad for bad in MALFORMED]
     missing = [{k: v for k, v in fields.items() if k != key} for key in fields]
@@ -170,18 +182,18 @@ SYMBOLS = [
 ]
 
 
-def test_entries_that_do_not_fit(steady: Server) -> None:
+def test_entries_that_do_not_fit(steady: Collector) -> None:
     batch = [{**f, "entries": e} for f, e in zip(good(len(ENTRIES)), ENTRIES, strict=True)]
     assert reasons(steady, batch) == ["bad-entries"] * len(ENTRIES)
 
 
-def test_entries_outside_the_alphabet(steady: Server) -> None:
+def test_entries_outside_the_alphabet(steady: Collector) -> None:
     """Bad symbols, and cells that these places of a report cannot name together."""
     batch = [{**f, "entries": e} for f, e in zip(good(len(SYMBOLS)), SYMBOLS, strict=True)]
     assert reasons(steady, batch) == ["bad-symbol"] * len(SYMBOLS)
 
 
-def test_huge_numbers_spoil_nobody_elses_report(server: Server) -> None:
+def test_huge_numbers_spoil_nobody_elses_report(server: Collector) -> None:
     a, b, c = good(3)
     assert reasons(server, [a, {**b, "version": 2**70}, {**c, "entries": [[2**70]]}]) == [
         *("stored", "wrong-version", "bad-entries")
@@ -191,12 +203,12 @@ def test_huge_numbers_spoil_nobody_elses_report(server: Server) -> None:
 # --- sizes and forms of uploads ------------------------------------------------------------------
 
 
-def test_one_report_alone(server: Server) -> None:
+def test_one_report_alone(server: Collector) -> None:
     assert server.send("pets", good()[0]).json == {"received": 1, "stored": 1, "failures": []}
     assert reasons(server, []) == []
 
 
-def test_the_largest_batch(server: Server) -> None:
+def test_the_largest_batch(server: Collector) -> None:
     batch = good(10_000, "phone")
     receipt = server.send("phone", batch).json
     assert receipt == {"received": 10_000, "stored": 10_000, "failures": []}
@@ -232,7 +244,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES, ids=[str(b[:9]) for b in BODIES])
-def test_bodies_that_are_no_reports(steady: Server, body: bytes) -> None:
+def test_bodies_that_are_no_reports(steady: Collector, body: bytes) -> None:
     answer = steady.send("pets", body)
     if answer.status == 200:  # a list, whatever is in it
         assert answer.json["stored"] == 0
@@ -241,13 +253,13 @@ def test_bodies_that_are_no_reports(steady: Server, body: bytes) -> None:
         assert (answer.status, answer.problem) == (400, "unreadable-body")
 
 
-def test_lone_surrogates_are_malformed(steady: Server) -> None:
+def test_lone_surrogates_are_malformed(steady: Collector) -> None:
     body = json.dumps([{**good()[0], "id": "\ud800" * 32}]).encode()
     answer = steady.send("pets", body)
     assert answer.status in (200, 400)
 
 
-def test_binary(server: Server) -> None:
+def test_binary(server: Collector) -> None:
     ids, rows = reports(PETS_CAMPAIGN, 50, 7)
     body = report.to_binary(PETS_CAMPAIGN, ids, rows)
     assert server.send("pets", body, BINARY).json["stored"] == 50
@@ -257,7 +269,7 @@ def test_binary(server: Server) -> None:
     assert server.send("pets", none, BINARY).json["received"] == 0
 
 
-def test_binary_reports_are_checked_one_by_one(server: Server) -> None:
+def test_binary_reports_are_checked_one_by_one(server: Collector) -> None:
     ids, rows = reports(PETS_CAMPAIGN, 6, 8)
     rows[1, 0], rows[2, 2] = 9, 1  # no such cell; and padding that is not zero
     rows[2, :2] = (0, 1)
@@ -268,7 +280,7 @@ def test_binary_reports_are_checked_one_by_one(server: Server) -> None:
     assert found == [*((1, "bad-symbol"), (2, "bad-symbol"), (3, "bad-symbol"), (5, "duplicate"))]
 
 
-def test_binary_that_cannot_be_read(steady: Server) -> None:
+def test_binary_that_cannot_be_read(steady: Collector) -> None:
     body = report.to_binary(PETS_CAMPAIGN, *reports(PETS_CAMPAIGN, 3, 9))
     count = report.HEAD.size - 4
     bad = [body[:n] for n in (0, 1, 8, 10, 42, 45, 46, 47, 60, len(body) - 1)]
@@ -279,22 +291,20 @@ def test_binary_that_cannot_be_read(steady: Server) -> None:
         assert (answer.status, answer.problem) == (400, "unreadable-body")
 
 
-def test_damaged_uploads_never_break_anything(server: Server) -> None:
+def test_damaged_uploads_never_break_anything(server: Collector) -> None:
     """Bytes changed, cut out, doubled, in both forms and packed: refused, and the books fit."""
     who = np.random.default_rng(5)
     ids, rows = reports(PETS_CAMPAIGN, 3, 10)
     forms = [(report.to_json, JSON), (report.to_binary, BINARY)]
     bodies = [(write(PETS_CAMPAIGN, ids, rows), kind) for write, kind in forms]
-    with closing(server.connection()) as line:
+    with closing(server.client()) as client:
         for turn in range(600):
             body, kind = bodies[turn % 2]
             packed = turn % 5 == 0
             damaged = _changed(gzipped(body) if packed else body, who)
             headers = {"Content-Type": kind, **({"Content-Encoding": "gzip"} if packed else {})}
-            line.request("POST", "/v1/campaigns/pets/reports", damaged, headers)
-            with line.getresponse() as answer:
-                assert answer.status in (200, 400, 413), damaged
-                answer.read()
+            answer = client.ask("POST", "/v1/campaigns/pets/reports", damaged, headers)
+            assert answer.status in (200, 400, 413), damaged
     server.status("pets")
 
 
@@ -311,7 +321,7 @@ def _changed(body: bytes, who: np.random.Generator) -> bytes:
 @pytest.mark.parametrize(
     ("place", "octet", "reason"), [(8, 2, "wrong-version"), (12, 255, "unknown-digest")]
 )
-def test_binary_of_another_kind(steady: Server, place: int, octet: int, reason: str) -> None:
+def test_binary_of_another_kind(steady: Collector, place: int, octet: int, reason: str) -> None:
     body = bytearray(report.to_binary(PETS_CAMPAIGN, *reports(PETS_CAMPAIGN, 3, 9)))
     body[place] ^= octet
     receipt = steady.send("pets", bytes(body), BINARY).json
@@ -319,10 +329,10 @@ def test_binary_of_another_kind(steady: Server, place: int, octet: int, reason: 
 
 
 def test_a_changed_campaign(tmp_path: Path) -> None:
-    old, new = (http_server.campaign_of(one("phone", epsilon=e)) for e in (1, 1.5))
-    with http_server.running(tmp_path, [one("phone")]) as first:
+    old, new = (campaign_of(one("phone", epsilon=e)) for e in (1, 1.5))
+    with running(tmp_path / "store.db", one("phone")) as first:
         assert first.send("phone", uploads(old, 2)).json["stored"] == 2
-    with http_server.running(tmp_path, [one("phone", epsilon=1.5)]) as server:
+    with running(tmp_path / "store.db", one("phone", epsilon=1.5)) as server:
         strange = {**uploads(new, 1)[0], "digest": "f" * 64}
         batch = [*uploads(old, 1), *uploads(new, 1), strange]
         assert reasons(server, batch, "phone") == ["superseded", "stored", "unknown-digest"]
@@ -342,13 +352,13 @@ def test_a_changed_campaign(tmp_path: Path) -> None:
         *((OCTETS := "application/octet-stream", 415), ("é", 415), (";", 415)),
     ],
 )
-def test_content_types(server: Server, kind: str, status: int) -> None:
+def test_content_types(server: Collector, kind: str, status: int) -> None:
     answer = server.send("pets", [], kind)
     assert answer.status == status
     assert status == 200 or answer.problem == "unsupported-type"
 
 
-def test_no_content_type(server: Server) -> None:
+def test_no_content_type(server: Collector) -> None:
     answer = server.ask("POST", "/v1/campaigns/pets/reports", b"[]")
     assert answer.problem == "unsupported-type"
 
@@ -356,11 +366,11 @@ def test_no_content_type(server: Server) -> None:
 # --- compressed and large bodies -----------------------------------------------------------------
 
 
-def squeezed(server: Server, body: bytes, encoding: str = "gzip", kind: str = JSON) -> Any:
+def squeezed(server: Collector, body: bytes, encoding: str = "gzip", kind: str = JSON) -> Answer:
     return server.send("phone", body, kind, Content_Encoding=encoding)
 
 
-def test_gzip(server: Server) -> None:
+def test_gzip(server: Collector) -> None:
     batch = good(2000, "phone")
     answer = squeezed(server, gzipped(json.dumps(batch).encode()))
     assert answer.json == {"received": 2000, "stored": 2000, "failures": []}
@@ -369,7 +379,7 @@ def test_gzip(server: Server) -> None:
     assert squeezed(server, b"[]", "identity").status == 200
 
 
-def test_gzip_that_ends_at_any_byte_of_a_part(server: Server) -> None:
+def test_gzip_that_ends_at_any_byte_of_a_part(server: Collector) -> None:
     """Sent byte by byte, so that every border between parts is tried."""
     packed = gzipped(json.dumps(good(2, "phone")).encode())
     parts = (packed[i : i + 1] for i in range(len(packed)))
@@ -383,7 +393,7 @@ def test_gzip_that_ends_at_any_byte_of_a_part(server: Server) -> None:
     assert answer.json["stored"] == 2
 
 
-def test_gzip_that_is_none(steady: Server) -> None:
+def test_gzip_that_is_none(steady: Collector) -> None:
     fine = gzipped(b"[]")
     bad = [
         b"",
@@ -404,7 +414,7 @@ def test_gzip_that_is_none(steady: Server) -> None:
         assert (answer.status, answer.problem) == (415, "unsupported-type")
 
 
-def test_gzip_bombs_cost_nothing(steady: Server) -> None:
+def test_gzip_bombs_cost_nothing(steady: Collector) -> None:
     plain = zlib.compressobj(9, zlib.DEFLATED, 31)
     bomb = b"".join(plain.compress(b" " * (1 << 24)) for _ in range(8)) + plain.flush()
     assert len(bomb) < 2e5  # 128 megabytes, packed
@@ -419,7 +429,7 @@ def test_gzip_bombs_cost_nothing(steady: Server) -> None:
         assert squeezed(steady, gzipped(b"[]" + b" " * (size - 2))).status == status
 
 
-def test_many_small_values_cost_no_more_than_reports(steady: Server) -> None:
+def test_many_small_values_cost_no_more_than_reports(steady: Collector) -> None:
     """A megabyte of brackets or digits must not become forty of objects."""
     before = steady.memory
     front = json.dumps({**good()[0], "entries": []}).encode().removesuffix(b"]}")
@@ -434,7 +444,7 @@ def test_many_small_values_cost_no_more_than_reports(steady: Server) -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("more", [0, 1, MOST_BYTES])
-def test_large_bodies(steady: Server, more: int, chunked: bool) -> None:
+def test_large_bodies(steady: Collector, more: int, chunked: bool) -> None:
     body = b"[]" + b" " * (MOST_BYTES - 2 + more)
     parts = (body[i : i + 65_536] for i in range(0, len(body), 65_536))
     answer = steady.ask(
@@ -448,16 +458,16 @@ def test_large_bodies(steady: Server, more: int, chunked: bool) -> None:
     assert not more or answer.problem == "too-large"
 
 
-def test_a_body_that_is_announced_too_large_is_not_waited_for(steady: Server) -> None:
+def test_a_body_that_is_announced_too_large_is_not_waited_for(steady: Collector) -> None:
     head = f"POST /v1/campaigns/pets/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\n"
     start = time.monotonic()
-    with socket.create_connection(("127.0.0.1", steady.port), timeout=10) as line:
+    with steady.connected() as line:
         line.sendall(f"{head}Content-Length: {10**15}\r\n\r\n".encode())
         assert b" 413 " in line.recv(100)
     assert time.monotonic() - start < 2
 
 
-def test_chunked(server: Server) -> None:
+def test_chunked(server: Collector) -> None:
     body = json.dumps(good(20)).encode()
     parts = (body[i : i + 7] for i in range(0, len(body), 7))
     path, headers = "/v1/campaigns/pets/reports", {"Content-Type": JSON}
@@ -489,18 +499,18 @@ def test_chunked(server: Server) -> None:
     ],
 )
 def test_what_is_not_there(
-    steady: Server, method: str, path: str, status: int, problem: str
+    steady: Collector, method: str, path: str, status: int, problem: str
 ) -> None:
     answer = steady.ask(method, path, token=steady.admin)
     assert (answer.status, answer.problem) == (status, problem)
 
 
-def test_allowed_methods_are_named(server: Server) -> None:
+def test_allowed_methods_are_named(server: Collector) -> None:
     answer = server.ask("PUT", "/v1/campaigns/pets/tally")
     assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
 
 
-def test_head(server: Server) -> None:
+def test_head(server: Collector) -> None:
     whole = server.get("/v1/campaigns/pets")
     head = server.ask("HEAD", "/v1/campaigns/pets")
     assert (head.status, head.body) == (200, b"")
@@ -518,19 +528,19 @@ def test_head(server: Server) -> None:
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-def test_what_is_no_http(server: Server, data: bytes) -> None:
+def test_what_is_no_http(server: Collector, data: bytes) -> None:
     answer = server.raw(data)
     assert answer.startswith(b"HTTP/1.1 400 "), answer
     assert b"application/problem+json" in answer or b"/problems/" in answer
 
 
-def test_a_head_without_end(server: Server) -> None:
+def test_a_head_without_end(server: Collector) -> None:
     answer = server.raw(b"GET /health HTTP/1.1\r\nX: " + b"x" * 300_000)
     assert answer.startswith(b"HTTP/1.1 431 ")
     assert b"/problems/head-too-large" in answer
 
 
-def test_every_problem_explains_itself(server: Server) -> None:
+def test_every_problem_explains_itself(server: Collector) -> None:
     from murmuration.server.problems import PROBLEMS
 
     for name, (status, title) in PROBLEMS.items():
@@ -541,7 +551,7 @@ def test_every_problem_explains_itself(server: Server) -> None:
 # --- what is published ---------------------------------------------------------------------------
 
 
-def test_the_document_and_its_tag(server: Server) -> None:
+def test_the_document_and_its_tag(server: Collector) -> None:
     first = server.get("/v1/campaigns/pets")
     tag = first.headers["etag"]
     assert first.json["digest"] == PETS_CAMPAIGN.digest
@@ -559,7 +569,7 @@ def test_the_document_and_its_tag(server: Server) -> None:
 
 
 @pytest.fixture(scope="module")
-def exact(server: Server) -> tuple[Campaign, np.ndarray[Any, Any]]:
+def exact(server: Collector) -> tuple[Campaign, np.ndarray[Any, Any]]:
     """A campaign with reports that we know, in both forms."""
     campaign = CAMPAIGNS["exact"]
     ids, rows = reports(campaign, 3000, 11)
@@ -573,10 +583,10 @@ def exact(server: Server) -> tuple[Campaign, np.ndarray[Any, Any]]:
 @pytest.mark.parametrize("about", ["participants", "population"])
 @pytest.mark.parametrize("level", [0.95, 0.5, 1e-9, 0.999999])
 def test_estimates_are_the_librarys(
-    server: Server, exact: tuple[Campaign, Any], level: float, about: str
+    server: Collector, exact: tuple[Campaign, Any], level: float, about: str
 ) -> None:
     campaign, rows = exact
-    expected = [asdict(f) for f in campaign.read(campaign.tally(rows), about, level)]
+    expected = [asdict(f) for f in read.figures(campaign, campaign.tally(rows), about, level)]
     path = f"/v1/campaigns/exact/estimates?level={level}&about={about}"
     answer = server.get(path).json
     assert answer.pop("estimates") == expected
@@ -613,7 +623,7 @@ def _typed(row: dict[str, str]) -> dict[str, Any]:
         *("about=%00", "level=0.9%00", "format=json%0d%0a"),
     ],
 )
-def test_parameters_that_make_no_sense(server: Server, exact: Any, query: str) -> None:
+def test_parameters_that_make_no_sense(server: Collector, exact: Any, query: str) -> None:
     answer = server.get(f"/v1/campaigns/exact/estimates?{query}")
     assert (answer.status, answer.problem) == (422, "bad-parameter")
 
@@ -629,13 +639,13 @@ def test_parameters_that_make_no_sense(server: Server, exact: Any, query: str) -
         *(("text/csv;q=0", 406, ""), ("", 406, ""), ("q=;;,/,*", 406, "")),
     ],
 )
-def test_accept(server: Server, exact: Any, accept: str, status: int, kind: str) -> None:
+def test_accept(server: Collector, exact: Any, accept: str, status: int, kind: str) -> None:
     answer = server.get("/v1/campaigns/exact/estimates", Accept=accept)
     assert answer.status == status
     assert status == 406 or answer.headers["content-type"] == kind
 
 
-def test_nothing_is_shown_about_few(server: Server) -> None:
+def test_nothing_is_shown_about_few(server: Collector) -> None:
     """Nobody, then too few for all, then enough for some attributes only."""
     campaign = CAMPAIGNS["few"]
     path = "/v1/campaigns/few/estimates"
@@ -658,16 +668,16 @@ TALLY = "/v1/campaigns/merging/tally"
 
 
 @pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with http_server.running(tmp_path_factory.mktemp("other"), [MERGING]) as found:
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
+    with running(tmp_path_factory.mktemp("other") / "store.db", MERGING) as found:
         yield found
 
 
-def merge(server: Server, body: bytes) -> Any:
+def merge(server: Asking, body: bytes) -> Answer:
     return server.post(TALLY, body, OCTETS, server.admin)
 
 
-def test_merging(server: Server, other: Server) -> None:
+def test_merging(server: Collector, other: Collector) -> None:
     campaign = CAMPAIGNS["merging"]
     ids, rows = reports(campaign, 900, 5)
     server.send("merging", report.to_json(campaign, ids[:300], rows[:300]))
@@ -684,28 +694,25 @@ def test_merging(server: Server, other: Server) -> None:
     assert merge(server, own).json == {"merged": 0, "collectors": 2}
     status = server.status("merging")
     assert (status["people"], status["merged_collectors"], status["received"]) == (900, 1, 300)
-    expected = [asdict(figure) for figure in campaign.read(campaign.tally(rows))]
+    expected = [asdict(figure) for figure in read.figures(campaign, campaign.tally(rows))]
     assert server.get("/v1/campaigns/merging/estimates").json["estimates"] == expected
     assert merge(other, own).json == {"merged": 1, "collectors": 2}
     assert other.get("/v1/campaigns/merging/estimates").json["estimates"] == expected
     assert merge(server, other.get(TALLY).body).json == {"merged": 0, "collectors": 2}
 
 
-def test_another_campaigns_tally(server: Server) -> None:
+def test_another_campaigns_tally(server: Collector) -> None:
     answer = merge(server, server.get("/v1/campaigns/pets/tally").body)
     assert (answer.status, answer.problem) == (409, "mismatched-tally")
     assert merge(server, b"").problem == "unreadable-body"
 
 
-def test_damaged_tallies_change_nothing(server: Server, other: Server) -> None:
+def test_damaged_tallies_change_nothing(server: Collector, other: Collector) -> None:
     other.send("merging", uploads(CAMPAIGNS["merging"], 50, 6))  # so that it would be news
     fine, before = other.get(TALLY).body, server.get(TALLY).body
-    with closing(server.connection()) as line:
+    with closing(server.client()) as client:
         for damaged in _damaged(fine):
-            line.request("POST", TALLY, damaged, {"Authorization": f"Bearer {server.admin}"})
-            with line.getresponse() as answer:
-                assert answer.status in (400, 409), damaged
-                answer.read()
+            assert merge(client, damaged).status in (400, 409), damaged
     assert server.get(TALLY).body == before
     assert merge(server, fine).json["merged"] == 1
 
@@ -720,20 +727,20 @@ def _damaged(fine: bytes) -> Iterator[bytes]:
 @pytest.mark.parametrize(
     "sources", ["{}x", "[]", '{"0123456789abcdef": [Infinity]}', '{"0123456789abcdef": [1e999]}']
 )
-def test_heads_that_make_no_sense(server: Server, sources: str) -> None:
+def test_heads_that_make_no_sense(server: Collector, sources: str) -> None:
     digest = CAMPAIGNS["merging"].digest
     head = f'{{"digest": "{digest}", "sources": {sources}}}'.encode()
     answer = merge(server, HEAD.pack(MAGIC, 1, len(head), zlib.crc32(head)) + head)
     assert (answer.status, answer.problem) == (400, "unreadable-body")
 
 
-def test_a_tally_of_too_many_people_is_refused(server: Server) -> None:
+def test_a_tally_of_too_many_people_is_refused(server: Collector) -> None:
     """It would be read, but what is here and it would not add up any more."""
     from murmuration.mechanisms.tally import MAX_PEOPLE, Tally
 
     campaign = CAMPAIGNS["merging"]
     server.send("merging", uploads(campaign, 100, 8))
-    mechanism = campaign.cells[0].mechanism
+    mechanism = campaign.frame.cells[0]
     counts = np.array([MAX_PEOPLE, 0, 0])
     forged = CollectorTallies(campaign, {"0" * 16: (Tally(mechanism, counts, MAX_PEOPLE),)})
     before = server.get(TALLY).body
@@ -745,7 +752,7 @@ def test_a_tally_of_too_many_people_is_refused(server: Server) -> None:
 # --- what machines read --------------------------------------------------------------------------
 
 
-def test_health_and_metrics(server: Server) -> None:
+def test_health_and_metrics(server: Collector) -> None:
     assert server.ask("GET", "/health").json == {"status": "alive"}
     assert server.ask("GET", "/ready").json == {"status": "ready", "waiting": 0}
     answer = server.get("/metrics")

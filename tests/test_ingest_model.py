@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from accounts import COMMUTE, as_rows, audited, commute, made
+from accounts import COMMUTE, as_rows, audited, campaign_of, commute, made
 from murmuration.campaign.model import Campaign
 from murmuration.collector.commit import OUTCOMES, Batch, commit
 from murmuration.collector.merge import merge_tallies
@@ -25,9 +25,11 @@ from murmuration.wire import report
 
 CAMPAIGNS = (
     commute(),
-    commute(COMMUTE.replace("cohort = 100", "cohort = 200")),  # another version, the same digest
-    commute(COMMUTE.replace("epsilon = 2.0", "epsilon = 1.0")),
-    commute(COMMUTE + "\n[[attributes]]\nname = 'cost'\nlow = 0\nhigh = 50\n"),
+    campaign_of(
+        COMMUTE.replace("cohort = 100", "cohort = 200")
+    ),  # another version, the same digest
+    campaign_of(COMMUTE.replace("epsilon = 2.0", "epsilon = 1.0")),
+    campaign_of(COMMUTE + "\n[[attributes]]\nname = 'cost'\nlow = 0\nhigh = 50\n"),
 )
 VERSIONS = tuple({campaign.digest: campaign for campaign in CAMPAIGNS}.values())
 POOL = {campaign.digest: made(campaign, 400, seed) for seed, campaign in enumerate(VERSIONS)}
@@ -237,4 +239,4 @@ def _fail(*given: object) -> None:
 
 
 Ingest.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
-TestIngest = Ingest.TestCase
+TestIngest = pytest.mark.slow(Ingest.TestCase)

@@ -9,7 +9,6 @@ import shutil
 import signal
 import sqlite3
 import stat
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -24,6 +23,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+import warm
 from murmuration import system_rng
 from murmuration.device import Entry, Ledger, Memo
 from murmuration.errors import (
@@ -60,18 +60,12 @@ def charge(ledger: Ledger, number: int, cost: Fraction | float = 0.1, **other) -
     return ledger.charge(**(given | other))
 
 
-def start(script: str, *arguments: object) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def start(script: str, *arguments: object) -> warm.Process:
+    return warm.start(textwrap.dedent(script), *arguments, stdout=warm.PIPE)
 
 
 def ended(script: str, *arguments: object) -> int:
-    with start(script, *arguments) as child:
-        child.communicate()
-    return child.returncode
+    return warm.run(textwrap.dedent(script), *arguments, stderr=None).returncode
 
 
 # --- limits ----------------------------------------------------------------------------------
@@ -437,10 +431,12 @@ def lost_reports(folder: Path, synchronous: str) -> int:
     return lost
 
 
+@pytest.mark.slow
 def test_a_power_cut_undoes_nothing_that_was_sent(tmp_path: Path) -> None:
     assert lost_reports(tmp_path, "EXTRA") == 0
 
 
+@pytest.mark.slow
 def test_a_weaker_setting_is_caught(tmp_path: Path) -> None:
     assert lost_reports(tmp_path, "FULL") > 0
 
@@ -705,4 +701,4 @@ def reason(call) -> str:
 
 
 LedgerModel.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
-TestLedgerModel = LedgerModel.TestCase
+TestLedgerModel = pytest.mark.slow(LedgerModel.TestCase)

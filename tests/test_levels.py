@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 from murmuration import mechanism, seeded_rng, system_rng
-from murmuration.analysis import combine
+from murmuration.analysis import combine, read
 from murmuration.audit import admission
 from murmuration.audit.empirical import attack
 from murmuration.campaign.file import load as campaign_file
@@ -663,7 +663,7 @@ def test_a_distribution_is_not_read_from_a_level_below_the_cohort() -> None:
     for few in (20, 1000):
         picked[:few] = 1
         rows = campaign.privatize([np.full(2000, 0.3)], seeded_rng(1), picked)
-        figures = campaign.read(campaign.tally(rows))
+        figures = read.figures(campaign, campaign.tally(rows))
         assert figures[0].n == 2000
         assert len(figures) == 65
         assert min(figure.n for figure in figures) >= 1000

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from accounts import audited, commute, made
+from murmuration.analysis import read
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.model import Campaign
 from murmuration.collector.commit import Batch, commit
@@ -81,7 +82,7 @@ def test_an_old_store_is_brought_up_to_date_with_all_it_holds(old: str) -> None:
         assert found.rows == {i.tobytes(): r.tobytes() for i, r in zip(ids, rows, strict=True)}
         assert found.counts == {"received": 510, "stored": PEOPLE, "bad-id": 10}
         library = campaign.tally(rows)
-        assert campaign.read(total(store, campaign)) == campaign.read(library)
+        assert read.figures(campaign, total(store, campaign)) == read.figures(campaign, library)
 
 
 def test_an_old_store_goes_on(old: str) -> None:

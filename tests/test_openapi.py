@@ -13,14 +13,14 @@ import msgspec
 import pytest
 from schemathesis.specs.openapi.definitions import OPENAPI_31
 
-import http_server
-from http_server import PETS, Server, one, uploads
+from accounts import campaign_of
+from collectors import PETS, Collector, one, running, uploads
 from murmuration.server.openapi import described
 from murmuration.server.problems import PROBLEMS
 from murmuration.server.routes import ROUTES
 from murmuration.wire import report
 
-CAMPAIGN = http_server.campaign_of(PETS)
+CAMPAIGN = campaign_of(PETS)
 DOCUMENT = described(ROUTES)
 EXAMPLES = 15
 NOT_CHECKED = "positive_data_acceptance,negative_data_rejection"
@@ -28,9 +28,9 @@ NOT_CHECKED = "positive_data_acceptance,negative_data_rejection"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
     texts = [PETS, one("open"), one("guarded", 'upload = "token"')]
-    with http_server.running(tmp_path_factory.mktemp("openapi"), texts) as found:
+    with running(tmp_path_factory.mktemp("openapi") / "store.db", *texts) as found:
         assert found.send("pets", uploads(CAMPAIGN, 1000)).json["stored"] == 1000
         yield found
 
@@ -41,7 +41,7 @@ def test_it_is_openapi() -> None:
         jsonschema_rs.meta.validate(schema)
 
 
-def test_it_has_all_routes_and_nothing_else(server: Server) -> None:
+def test_it_has_all_routes_and_nothing_else(server: Collector) -> None:
     assert server.ask("GET", "/v1/openapi.json").json == DOCUMENT
     found = {(m.upper(), path) for path, methods in DOCUMENT["paths"].items() for m in methods}
     assert found == {(route.method, route.path) for route in ROUTES}
@@ -85,7 +85,8 @@ def test_a_report_of_a_device_is_one_by_the_document() -> None:
         assert not validator.is_valid({**fine[0], **bad})
 
 
-def test_schemathesis_finds_nothing(server: Server, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_schemathesis_finds_nothing(server: Collector, tmp_path: Path) -> None:
     """Hundreds of requests made from the document: no status and no shape that is not in it."""
     command = [
         *(sys.executable, "-m", "schemathesis.cli", "run"),
@@ -102,4 +103,4 @@ def test_schemathesis_finds_nothing(server: Server, tmp_path: Path) -> None:
     assert int(generated) > 300
     assert server.status("pets")["people"] == 1000
     assert 'status="5' not in server.get("/metrics").body.decode()
-    assert not [line for line in server.lines if "ERROR" in line]
+    assert "ERROR" not in server.log

@@ -72,6 +72,7 @@ def python(folder: Path, code: str, acks: str | Path = "") -> list[Operation]:
 # ----------------------------------------------------------------------------- SQLite
 
 
+@pytest.mark.slow
 def test_full_keeps_every_promise(tmp_path: Path) -> None:
     operations = workload(tmp_path, "FULL")
     rng = np.random.default_rng(1)
@@ -82,6 +83,7 @@ def test_full_keeps_every_promise(tmp_path: Path) -> None:
     assert [(cut, bad) for cut, state in seen if (bad := lost(operations, cut, state))] == []
 
 
+@pytest.mark.slow
 def test_normal_is_caught_losing(tmp_path: Path) -> None:
     operations = workload(tmp_path, "NORMAL")
     rng = np.random.default_rng(2)

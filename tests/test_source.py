@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector import answering, free_port
+from between import answering, free_port
 from murmuration.analysis.open import open_source
 
 

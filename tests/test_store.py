@@ -25,6 +25,7 @@ from murmuration.collector.store import (
     open_store,
 )
 from murmuration.collector.store.postgres import _translated as postgres_said
+from murmuration.exact.arrays import Rows
 from murmuration.wire import report
 from murmuration.wire.ids import Ids, in_order
 
@@ -44,7 +45,7 @@ def store(url: str) -> Iterator[Store]:
         yield opened
 
 
-def columns(served: Served, ids: Ids, rows: report.Rows) -> Batch:
+def columns(served: Served, ids: Ids, rows: Rows) -> Batch:
     body = report.to_binary(served.campaign, ids, rows)
     return Batch(served, report.decode(served.campaign, body, report.BINARY))
 

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from torture import torture
+
+pytestmark = pytest.mark.slow
 
 
 def test_sqlite_survives_fifty_kills(tmp_path: Path) -> None:

@@ -793,7 +793,8 @@ def crowd(people: int) -> tuple:
     campaign = campaign_of(PHONES)
     draw = np.random.default_rng(1)
     columns = campaign.encode(
-        {"phone": draw.choice(LABELS, people).tolist(), "age": draw.uniform(18, 98, people)}
+        {"phone": draw.choice(LABELS, people).tolist(), "age": draw.uniform(18, 98, people)},
+        system_rng(),
     )
     return campaign, new_ids(people), campaign.privatize(columns, system_rng())
 

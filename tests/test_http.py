@@ -29,7 +29,7 @@ from collectors import (
     running,
     uploads,
 )
-from murmuration.analysis import read
+from murmuration.analysis.read import figures as figures_of
 from murmuration.campaign.model import Campaign
 from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies
 from murmuration.wire import report
@@ -586,7 +586,7 @@ def test_estimates_are_the_librarys(
     server: Collector, exact: tuple[Campaign, Any], level: float, about: str
 ) -> None:
     campaign, rows = exact
-    expected = [asdict(f) for f in read.figures(campaign, campaign.tally(rows), about, level)]
+    expected = [asdict(f) for f in figures_of(campaign, campaign.tally(rows), about, level)]
     path = f"/v1/campaigns/exact/estimates?level={level}&about={about}"
     answer = server.get(path).json
     assert answer.pop("estimates") == expected
@@ -694,7 +694,7 @@ def test_merging(server: Collector, other: Collector) -> None:
     assert merge(server, own).json == {"merged": 0, "collectors": 2}
     status = server.status("merging")
     assert (status["people"], status["merged_collectors"], status["received"]) == (900, 1, 300)
-    expected = [asdict(figure) for figure in read.figures(campaign, campaign.tally(rows))]
+    expected = [asdict(figure) for figure in figures_of(campaign, campaign.tally(rows))]
     assert server.get("/v1/campaigns/merging/estimates").json["estimates"] == expected
     assert merge(other, own).json == {"merged": 1, "collectors": 2}
     assert other.get("/v1/campaigns/merging/estimates").json["estimates"] == expected

@@ -11,7 +11,7 @@ import numpy as np
 
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.file import load as campaign_file
-from murmuration.exact.randomness import ScriptedRng
+from murmuration.exact.randomness import ScriptedRng, seeded_rng
 from murmuration.wire import report
 
 CAMPAIGN = """
@@ -42,7 +42,7 @@ def entry(document: bytes, answers: dict, words: list[int]) -> list[int]:
     asked = bisect.bisect_right(campaign["ends"], words[0] >> 12)
     question, cell = campaign["attributes"][asked], campaign["cells"][asked]
     value = answers[question["name"]]
-    if question["kind"] == "category":
+    if question.get("kind") == "category":
         return [asked, response(cell["law"], question["labels"].index(value), words[1] >> 12)]
     low, high = question["low"], question["high"]
     x = 2 * ((min(max(value, low), high) - low) / (high - low)) - 1

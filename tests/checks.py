@@ -233,6 +233,10 @@ def check_refusals(mechanism: Mechanism) -> None:
                 accepted.privatize(worse, system_rng())
     empty = accepted.privatize(mechanism.domain.part(columns, slice(0, 0)), system_rng())
     assert len(empty) == 0
+    if isinstance(mechanism, NumericMechanism):
+        for bad in (mechanism.symbols, -1, 10**9):
+            with pytest.raises(ReportError):
+                mechanism.tally(np.array([0, bad]))
     good = np.asarray(accepted.privatize(columns, system_rng()))
     for bad in (good.astype(np.float64), good[..., None], np.full((2, 77), 255, dtype=np.uint8)):
         with pytest.raises(ReportError):
@@ -240,10 +244,6 @@ def check_refusals(mechanism: Mechanism) -> None:
     if mechanism.report_bytes > 1:
         with pytest.raises(FormatError):
             mechanism.unpack(mechanism.pack(good)[:-1])
-    if isinstance(mechanism, NumericMechanism):
-        for bad in (mechanism.symbols, -1, 10**9):
-            with pytest.raises(ReportError):
-                mechanism.tally(np.array([0, bad]))
 
 
 def check_fresh_randomness(mechanism: Mechanism) -> None:
@@ -287,6 +287,7 @@ def check_unbiased(mechanism: Mechanism) -> None:
 
 def _check_grid_points(mechanism: NumericMechanism) -> None:
     design = mechanism.design
+    assert design.unbiased  # every row, in floating point
     values = [Fraction(value) for value in design.values.tolist()]
     scale = max(1.0, float(np.abs(design.values).max()))
     rows = range(0, len(design.weights), max(1, len(design.weights) // 8))

@@ -14,6 +14,7 @@ from murmuration.analysis import combine
 from murmuration.analysis.postprocess import base_cut
 from murmuration.campaign.levels import Survey
 from murmuration.errors import EmptyError, MismatchError, ParameterError
+from murmuration.lab import oracle
 from murmuration.lab.levels import COLLECTIONS, Setting, measure
 from murmuration.mechanisms.tally import Tally
 
@@ -104,7 +105,7 @@ def test_generalised_weights_are_optimal_for_noise_and_sampling() -> None:
         at_levels("grr", 6.0, k=4), crowd("flat", 4, 6000), 0, np.random.default_rng(2)
     )
     pure = combine.generalised(tallies, guard=False)
-    levels = combine._Levels.read(tallies)
+    levels = combine.LevelReadings.of(tallies)
     s, n = levels.spread.mean(), levels.people
     v = n * levels.noise_if_alike.mean(axis=1)
 
@@ -416,7 +417,7 @@ def test_oracle_never_raises_the_largest_error(seed) -> None:
     items, draw = crowd("flat", 10, 2000), np.random.default_rng(seed)
     tallies = collect(at_levels("sue", 1.0, k=10), items, 0, draw)
     truth = np.bincount(items, minlength=10)
-    found = combine.perturbed(tallies, truth, iterations=30)
+    found = oracle.perturbed(tallies, truth, iterations=30)
     errors = np.array(found.errors)
     assert len(errors) == 31
     assert (np.diff(errors) <= 1e-12).all()
@@ -435,7 +436,7 @@ def test_oracle_starts_from_least_squares_which_is_not_oc() -> None:
     truth = np.bincount(items, minlength=10) / len(items)
     found = np.array([tally.mechanism.estimate(tally).value for tally in tallies])
     fitted, *_ = np.linalg.lstsq(found.T, truth, rcond=None)
-    first = combine.perturbed(tallies, truth, iterations=0)
+    first = oracle.perturbed(tallies, truth, iterations=0)
     assert_allclose(first.weights, fitted)
     assert sum(first.weights) < 0.9
     oc = combine.optimal(tallies)
@@ -445,16 +446,16 @@ def test_oracle_starts_from_least_squares_which_is_not_oc() -> None:
 
 def test_oracle_takes_the_largest_step_that_is_safe() -> None:
     off = np.array([0.4, 1.0, 0.1])
-    assert combine._largest_step(off, 1, np.array([0.01, 0.5, 0.01])) == 2.0  # to no error at all
-    assert combine._largest_step(off, 1, np.array([-0.6, 0.5, 0.9])) == pytest.approx(1.0)
-    assert combine._largest_step(off, 1, np.array([0.3, 0.0, 0.3])) == 0.0
+    assert oracle._largest_step(off, 1, np.array([0.01, 0.5, 0.01])) == 2.0  # to no error at all
+    assert oracle._largest_step(off, 1, np.array([-0.6, 0.5, 0.9])) == pytest.approx(1.0)
+    assert oracle._largest_step(off, 1, np.array([0.3, 0.0, 0.3])) == 0.0
 
 
 def test_oracle_with_more_levels_than_directions() -> None:
     """Equal levels and levels that answer the same leave the fit without a unique solution."""
     m = mechanism("grr", epsilon=1.0, k=3)
     one = m.tally(m.privatize(crowd("zipf", 3, 500), seeded_rng(1)))
-    found = combine.perturbed([one, one, m.empty()], [5, 3, 2])
+    found = oracle.perturbed([one, one, m.empty()], [5, 3, 2])
     assert found.weights[0] == pytest.approx(found.weights[1])
     assert found.weights[2] == 0
     assert np.isfinite(found.errors).all()
@@ -477,7 +478,7 @@ def test_mistakes_are_named() -> None:
         with pytest.raises(EmptyError, match="at any level"):
             method([grr.empty(), grr.empty()])
         with pytest.raises(MismatchError, match="same k items"):
-            method([some, other.frame.empty()])
+            method([some, other.empty()])
         with pytest.raises(MismatchError, match="same k items"):
             method([some, duchi.empty()])
         with pytest.raises(MismatchError, match="one by one"):
@@ -493,9 +494,9 @@ def test_mistakes_are_named() -> None:
             combine.generalised([some], alpha=level)
     for truth in ([1, 2], [[1, 2, 3]], [-1, 1, 1], [0, 0, 0], [math.nan, 1, 1]):
         with pytest.raises(ParameterError, match="true histogram"):
-            combine.perturbed([some], truth)
+            oracle.perturbed([some], truth)
     for iterations in (-1, 1.5, True):
         with pytest.raises(ParameterError, match="iterations"):
-            combine.perturbed([some], [1, 1, 1], iterations)
+            oracle.perturbed([some], [1, 1, 1], iterations)
     with pytest.raises(ParameterError, match="no meaning for a number"):
-        combine.perturbed([duchi.tally([0, 1])], [1])
+        oracle.perturbed([duchi.tally([0, 1])], [1])

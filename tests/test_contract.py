@@ -8,9 +8,29 @@ import numpy as np
 import pytest
 
 import murmuration
-from cases import BROKEN, CASES, ITEMS, NUMBERS, VECTORS, Case, Parameters, named
-from checks import MECHANISM_CHECKS, check_coverage, collected, ends, truth
+from cases import (
+    BROKEN,
+    CASES,
+    ITEMS,
+    NUMBERS,
+    PAPER,
+    VECTORS,
+    Case,
+    Parameters,
+    fives,
+    named,
+)
+from checks import (
+    MECHANISM_CHECKS,
+    check_coverage,
+    check_document,
+    check_unbiased,
+    collected,
+    ends,
+    truth,
+)
 from murmuration import seeded_rng
+from murmuration.learn.hiera import HieraGradient
 
 RUNS = [
     pytest.param(case, parameters, id=f"{case}-{named(parameters)}")
@@ -40,6 +60,16 @@ def test_contract(case: Case, parameters: Parameters, check) -> None:
     if case.name == "duchi-multi-published" and check.__name__ == "check_unbiased":
         pytest.skip("biased as published: tests/test_tuples.py shows by how much")
     check(case.at(parameters))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [check for check in MECHANISM_CHECKS if check not in (check_document, check_unbiased)],
+    ids=lambda check: check.__name__,
+)
+def test_contract_of_gradients_graded_by_an_attribute(check) -> None:
+    """It has no name of its own, and estimates all its columns but the first: see test_learn."""
+    check(HieraGradient(epsilon=2.5, d=301, budgets=fives(0.5), edges=PAPER))
 
 
 @pytest.mark.slow

@@ -88,7 +88,7 @@ def vector(made: Mechanism) -> dict[str, Any]:
 def planted(case: Case, parameters: Parameters, golden: dict[str, Any]) -> Mechanism:
     """The mechanism, with the law of the file where solvers on two machines may differ."""
     made = case.at(parameters)
-    return made.with_law(golden["law"]) if case.name in SOLVED else made
+    return made.with_law(golden["law"]) if case.name in SOLVED and "law" in golden else made
 
 
 def test_the_words_are_what_they_always_were() -> None:

@@ -81,10 +81,10 @@ def test_another_version_is_refused() -> None:
 )
 def test_tallies_of_another_mechanism_are_refused_everywhere(other) -> None:
     for wrong in (
-        lambda: PIECEWISE.empty() + other.frame.empty(),
-        lambda: PIECEWISE.estimate(other.frame.empty()),
-        lambda: PIECEWISE.distribution(other.frame.empty()),
-        lambda: Tally.from_bytes(other.frame.empty().to_bytes(), PIECEWISE),
+        lambda: PIECEWISE.empty() + other.empty(),
+        lambda: PIECEWISE.estimate(other.empty()),
+        lambda: PIECEWISE.distribution(other.empty()),
+        lambda: Tally.from_bytes(other.empty().to_bytes(), PIECEWISE),
     ):
         with pytest.raises(MismatchError, match=r"a tally of"):
             wrong()

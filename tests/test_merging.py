@@ -108,3 +108,25 @@ def test_a_chain_of_stores_and_tallies_counts_once(tmp_path) -> None:
     assert total(c, of_c.campaign) == of_c.campaign.tally(rows)
     for store, _ in opened:
         store.close()
+
+
+def test_tallies_are_those_of_one_moment(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports that move from one collector's tally to another's while both are read count once."""
+    ids, rows = made(commute(), 200)
+    a, of_a = collector(tmp_path, "a", ids[:100], rows[:100])
+    b, of_b = collector(tmp_path, "b", ids[100:], rows[100:])
+    merge_tallies(a, of_a, by_collector(b, of_b.campaign))
+    reader = a.reader()
+    read = reader.tallies
+
+    def read_then_merged(*given):
+        found = read(*given)
+        merge(a, b, "commute")
+        return found
+
+    monkeypatch.setattr(reader, "tallies", read_then_merged)
+    assert people(reader, of_a) == 200
+    monkeypatch.undo()
+    assert people(reader, of_a) == 200
+    for store in (reader, a, b):
+        store.close()

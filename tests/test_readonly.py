@@ -344,7 +344,7 @@ def test_a_store_that_cannot_be_written_is_read(shelf: Path) -> None:
     with unwritable(shelf):
         with closing(open_store(shelf / "store.db", readonly=True)) as reader:
             assert people(reader) == PEOPLE
-        with pytest.raises(StoreError):
+        with pytest.raises(StoreError, match="in a folder that cannot be written to"):
             open_store(shelf / "store.db")
     assert state(shelf / "store.db") == before
     assert [path.name for path in shelf.iterdir()] == ["store.db"]

@@ -77,14 +77,9 @@ def write(
 
 def _kept(store: Store, served: Served) -> Iterator[tuple[Ids, Rows, int]]:
     """Yield ids and rows as of one moment, and how many rows were scrubbed."""
-    width = served.campaign.row_bytes
     with store.snapshot():
-        for ids, listed in store.reports(served.key):
-            kept = np.flatnonzero(np.fromiter(map(len, listed), dtype=np.int64, count=len(listed)))
-            data = np.frombuffer(b"".join(listed), dtype=np.uint8)
-            if len(data) != width * len(kept):
-                raise FormatError("the store has reports of a wrong length: it is damaged")
-            yield ids[kept], data.reshape(-1, width), len(ids) - len(kept)
+        for ids, rows, kept in store.kept_reports(served.key, served.campaign.row_bytes):
+            yield ids[kept], rows, len(ids) - len(kept)
 
 
 def _schema(pa: Any, served: Served) -> Any:

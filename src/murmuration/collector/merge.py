@@ -15,7 +15,7 @@ received twice, stays in its own books.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +26,7 @@ from murmuration.collector.publish import Served, served
 from murmuration.collector.store import Merged, Store
 from murmuration.collector.tallies import ABSORBED, CollectorTallies, absorbed, by_collector, total
 from murmuration.errors import FormatError, MismatchError
-from murmuration.exact.arrays import Ints, Rows
 from murmuration.mechanisms.tally import Tally
-from murmuration.wire.ids import Ids
 
 Advance = Callable[[int], None]
 
@@ -176,8 +174,10 @@ def _merge_reports(
     mechanisms = campaign.frame.cells
     left = other.tallies(campaign.digest, mechanisms)
     scrubbed_new = scrubbed_known = 0
-    for ids, rows, kept in _chunks(other, theirs, campaign):
-        left = _minus(left, campaign.tally(rows))
+    for ids, rows, kept in other.kept_reports(theirs, campaign.row_bytes):
+        if not campaign.valid(rows).all():
+            raise FormatError(f"{campaign.name}: the other store has reports that nobody can send")
+        left = _minus(left, campaign.frame.tally_valid(rows))
         stored = rows if campaign.terms.keep_reports else rows[:, :0]
         fresh = into.add_reports(ours, ids[kept], stored)
         into.add_tallies(ours, campaign.frame.tally_valid(rows[fresh]))
@@ -199,19 +199,6 @@ def _merge_reports(
         )
     if scrubbed_new:
         into.add_tallies(ours, left)
-
-
-def _chunks(other: Store, key: int, campaign: Campaign) -> Iterator[tuple[Ids, Rows, Ints]]:
-    """Yield ids, the rows of those that were kept, and the places of these."""
-    for ids, listed in other.reports(key):
-        kept = np.flatnonzero(np.fromiter(map(len, listed), dtype=np.int64, count=len(listed)))
-        data = np.frombuffer(b"".join(listed), dtype=np.uint8)
-        if len(data) != len(kept) * campaign.row_bytes:
-            raise FormatError(f"{campaign.name}: the other store has reports of a wrong length")
-        rows = data.reshape(len(kept), campaign.row_bytes)
-        if not campaign.valid(rows).all():
-            raise FormatError(f"{campaign.name}: the other store has reports that nobody can send")
-        yield ids, rows, kept
 
 
 def _minus(tallies: tuple[Tally, ...], counted: tuple[Tally, ...]) -> tuple[Tally, ...]:

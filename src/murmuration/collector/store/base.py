@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from murmuration.collector.store.migrations import MIGRATIONS, NEWEST
 from murmuration.errors import FormatError, MurmurationError
+from murmuration.exact.arrays import Ints
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.tally import Tally
 
@@ -327,6 +328,19 @@ class Store(ABC):
             ids = np.frombuffer(data, dtype=np.uint8).reshape(len(found), -1)
             yield ids, [bytes(row[1]) for row in found]
             last = bytes(found[-1][0])
+
+    def kept_reports(self, key: int, width: int) -> Iterator[tuple[Octets, Octets, Ints]]:
+        """Yield ids in chunks, the rows of those that were not scrubbed, and which ones these are.
+
+        `width` is the length of a row.
+        """
+        for ids, listed in self.reports(key):
+            lengths = np.fromiter(map(len, listed), dtype=np.int64, count=len(listed))
+            kept = np.flatnonzero(lengths)
+            if (lengths[kept] != width).any():
+                raise FormatError("the store has reports of a wrong length: it is damaged")
+            rows = np.frombuffer(b"".join(listed), dtype=np.uint8)
+            yield ids, rows.reshape(len(kept), width), kept
 
     # --- other collectors ------------------------------------------------------------------------
 

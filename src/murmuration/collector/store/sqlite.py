@@ -257,6 +257,8 @@ def _translated(problem: sqlite3.Error, path: Path) -> Exception:
         return FormatError(f"{path} is not a store of ours, or it is damaged")
     if code == "SQLITE_READONLY":
         return StoreError(ONLY_READ)
+    if code == "SQLITE_READONLY_DIRECTORY":
+        return StoreError(f"{path} is in a folder that cannot be written to")
     if code.startswith("SQLITE_CANTOPEN"):
         return StoreError(f"{path} cannot be opened")
     if code in ("SQLITE_BUSY", "SQLITE_LOCKED"):

@@ -19,6 +19,7 @@ from murmuration.analysis import figures
 from murmuration.analysis.figures import Estimates
 from murmuration.analysis.open import open_source
 from murmuration.campaign.question import Figure
+from murmuration.cli.extras import require
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Plot, Source, TokenOption
 from murmuration.cli.output import (
     checked_plot,
@@ -54,6 +55,8 @@ def estimate(
     if not 0 < level < 1:
         raise ParameterError(f"--level is between 0 and 1, such as 0.95; got {level:g}")
     checked_plot(plot)
+    if parquet is not None:
+        require("arrow")
     with (
         errors.status("reading"),
         closing(open_source(source, campaign, token, plain_http=plain_http)) as opened,

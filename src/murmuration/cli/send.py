@@ -59,11 +59,12 @@ def send(
     url = to or (str(address) if address else "")
     if not url:
         raise ParameterError("a campaign from a file needs --to, the collector's address")
+    table, columns = open_table(data), _wanted(campaign, level_column)
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
     sent, skipped, why = Sent(), 0, Counter[str]()
     with progress_bar() as bar:
         task = bar.add_task("sending", total=None)
-        for chunk in open_table(data).chunks(_wanted(campaign, level_column), limit):
+        for chunk in table.chunks(columns, limit):
             answers, levels, left_out = _answered(campaign, chunk, level_column, why)
             skipped += left_out
             if not (people := len(next(iter(answers.values())))):

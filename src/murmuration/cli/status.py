@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
+from time import sleep
 from typing import Annotated
 
 import msgspec
@@ -44,7 +44,7 @@ def status(
             try:
                 with Live(shown(now), console=console, auto_refresh=False) as live:
                     while True:
-                        time.sleep(WATCH_SECONDS)
+                        sleep(WATCH_SECONDS)
                         live.update(shown(opened.status()), refresh=True)
             except KeyboardInterrupt:
                 return

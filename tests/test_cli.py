@@ -92,15 +92,15 @@ def test_compare_on_a_file(tmp_path) -> None:
 
 
 def test_demo(tmp_path) -> None:
-    done = murmur("demo", "--people", "20000", "--port", "0", "--once", folder=tmp_path)
-    assert "received 20,000 = stored 20,000" in done.stdout
+    done = murmur("demo", "--people", "6000", "--port", "0", "--once", folder=tmp_path)
+    assert "received 6,000 = stored 6,000" in done.stdout
     assert (tmp_path / "out" / "demo" / "demo.db").exists()
 
 
 def test_demo_for_machines(tmp_path) -> None:
-    options = ["--people", "20000", "--port", "0", "--json", "--folder", str(tmp_path)]
+    options = ["--people", "6000", "--port", "0", "--json", "--folder", str(tmp_path)]
     found = json.loads(murmur("demo", *options).stdout)
-    assert found["people"] == found["sent"]["stored"] == 20_000
+    assert found["people"] == found["sent"]["stored"] == 6000
     for figure in found["estimates"]:
         truth = found["truth"][figure["attribute"]][figure["item"]]
         assert abs(figure["value"] - truth) < 6 * figure["stderr"]  # fresh noise on every run
@@ -316,7 +316,7 @@ def test_dct_can_be_compared_by_name() -> None:
 
 
 def test_compare_levels(tmp_path) -> None:
-    few = ("--epsilon", "2", "--people", "500", "--runs", "3")
+    few = ("--epsilon", "2", "--shift", "10", "--people", "500", "--runs", "3")
     picture = tmp_path / "levels.png"
     text = murmur("compare", "levels", *few, "--plot", str(picture)).stdout
     assert "OC" in text

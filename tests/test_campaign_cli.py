@@ -168,7 +168,7 @@ def test_init_from_parquet_and_mistakes(murmur, tmp_path) -> None:
     assert "needs --data" in murmur("init", "--yes", code=2)
     assert "no file" in murmur("init", "--data", "nobody.csv", "--yes", code=2)
     (tmp_path / "bad.parquet").write_bytes(b"nothing")
-    assert "no Parquet file" in murmur("init", "--data", "bad.parquet", "--yes", code=2)
+    assert "not a Parquet file" in murmur("init", "--data", "bad.parquet", "--yes", code=2)
     (tmp_path / "empty.csv").write_text("a,b\n")
     assert "no rows" in murmur("init", "--data", "empty.csv", "--yes", code=2)
     (tmp_path / "names.csv").write_text("a\n" + "".join(f"p{i}\n" for i in range(99)))

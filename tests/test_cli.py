@@ -177,7 +177,7 @@ def test_mistakes_get_one_clear_line(arguments, message) -> None:
         ("age\n", [], "empty"),
         ("age\n3\n3\n", [], "is empty; give"),
         ("age,size\n3,4\n", [], "--column must be one of age, size"),
-        ("age\n3\nnan\n", [], "are no numbers"),
+        ("age\n3\nnan\n", [], "are not numbers"),
     ],
 )
 def test_bad_files_get_one_clear_line(text, options, message, tmp_path) -> None:
@@ -190,7 +190,7 @@ def test_bad_files_get_one_clear_line(text, options, message, tmp_path) -> None:
 def test_a_file_that_cannot_be_read_is_no_failed_audit(tmp_path) -> None:
     path = tmp_path / "latin.csv"
     path.write_bytes("age\nf\xfcnf\n".encode("latin-1"))
-    assert "no text in UTF-8" in murmur("compare", "--data", path, code=2).problem
+    assert "not UTF-8 text" in murmur("compare", "--data", path, code=2).problem
     murmur("compare", "--data", "/proc/self/mem", code=3)  # the machine refuses
 
 

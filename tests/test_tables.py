@@ -65,10 +65,10 @@ def test_rows_of_a_csv_file_that_are_short_or_blank(tmp_path) -> None:
         ("a.csv", b"age\n1\n", "no column 'home', or two of that name; its columns are age"),
         ("a.csv", b"", "has no columns"),
         ("a.csv", b"age;home\n1;2\n", "put commas between columns"),
-        ("a.csv", b"home\n\xff\n", "is no text in UTF-8"),
-        ("a.csv", b"home\n" + b"x" * 200_000, "is no CSV file: field larger"),
-        ("a.parquet", b"home\n1\n", "is no Parquet file"),
-        ("a.parquet", b"", "is no Parquet file"),
+        ("a.csv", b"home\n\xff\n", "is not UTF-8 text"),
+        ("a.csv", b"home\n" + b"x" * 200_000, "is not a CSV file: field larger"),
+        ("a.parquet", b"home\n1\n", "is not a Parquet file"),
+        ("a.parquet", b"", "is not a Parquet file"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_in_one_line(tmp_path, name, content, message) -> None:
@@ -82,7 +82,7 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(tmp_path, name, content, 
 def test_a_damaged_parquet_file_is_named(tmp_path) -> None:
     path = write(tmp_path / "a.parquet", {"age": list(range(10_000))})
     path.write_bytes(path.read_bytes()[:-300] + b"PAR1")
-    with pytest.raises(ParameterError, match="is no Parquet file"):
+    with pytest.raises(ParameterError, match="is not a Parquet file"):
         open_table(path).columns()
 
 

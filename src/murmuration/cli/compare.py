@@ -110,7 +110,7 @@ def read_column(path: Path, column: str | None) -> Floats:
     bad = np.flatnonzero(np.isnan(numbers))
     if len(bad):
         raise ParameterError(
-            f"{len(bad)} of {len(numbers)} values in column {wanted} of {path} are no numbers, the "
+            f"{len(bad)} of {len(numbers)} values in column {wanted} of {path} are not numbers, the "
             f"first {table.place(int(bad[0]))}; leave those people out first"
         )
     if not len(numbers):

@@ -23,7 +23,7 @@ from murmuration.lab.fleet import Sent, send_all
 from murmuration.wire.report import MOST_REPORTS, new_ids
 
 SIMULATION = (
-    "This is a simulation: the file holds everybody's true values in one place. In a real "
+    "This is a simulation: the file holds everyone's true values in one place. In a real "
     "collection they never leave the devices; each device sends its own report."
 )
 

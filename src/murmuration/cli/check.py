@@ -234,9 +234,9 @@ def _revealed(reviewed: Review) -> str:
     sure = 1 / (1 + math.exp(-reviewed.loss))
     digits = max(1, math.ceil(reviewed.loss / math.log(10)) - 2)  # 100% is never reached
     return (
-        f"the exact loss of one report is {reviewed.loss:.7g}, promised {reviewed.campaign.epsilon:g}. "
-        f"Anyone who reads it and thought two answers equally likely can be "
-        f"{sure:.{digits}%} sure at most."
+        f"the exact loss of one report is {reviewed.loss:.7g}, promised "
+        f"{reviewed.campaign.epsilon:g}. Anyone who reads it and thought two answers equally "
+        f"likely can be {sure:.{digits}%} sure at most."
     )
 
 

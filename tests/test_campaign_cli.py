@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 import tomllib
 import urllib.request
@@ -18,11 +14,13 @@ import msgspec
 import numpy as np
 import pytest
 
+import command
+from command import process
 from murmuration.analysis import read
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.file.resolve import AttributeTable, CampaignTable, RepeatTable
-from murmuration.cli import main
+from murmuration.cli import status as status_command
 from murmuration.cli.init import nice_range
 from murmuration.collector import export, merge, publish, status, tallies
 from murmuration.collector.commit import Batch, commit
@@ -62,20 +60,12 @@ SPLIT = CAMPAIGN.replace("epsilon = 2.0", "epsilon = 2.0\nstrategy = 'split'") +
 
 
 @pytest.fixture
-def murmur(capsys, monkeypatch, tmp_path):
-    """Run the command in this process, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.delenv("MURMUR_TOKEN", raising=False)
+def murmur(tmp_path):
+    """Run the command in a folder of its own; a mistake returns what it said as one line, too."""
 
-    def run(*arguments: object, code: int = 0) -> str:
-        monkeypatch.setattr(sys, "argv", ["murmur", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        assert (ended.value.code or 0) == code, printed
-        assert "Traceback" not in printed.err
-        return printed.out if code == 0 else printed.out + " ".join(printed.err.split())
+    def run(*arguments: object, code: int = 0, **options) -> str:
+        done = command.murmur(*arguments, folder=tmp_path, code=code, columns=120, **options)
+        return done.stdout if code == 0 else done.stdout + done.problem
 
     return run
 
@@ -180,14 +170,16 @@ def test_init_from_parquet_and_mistakes(murmur, tmp_path) -> None:
     assert "needs --data" in murmur("init", "--yes", code=2)
     assert "no file" in murmur("init", "--data", "nobody.csv", "--yes", code=2)
     (tmp_path / "bad.parquet").write_bytes(b"nothing")
-    assert "no Parquet file" in murmur("init", "--data", "bad.parquet", "--yes", code=2)
+    assert "not a Parquet file" in murmur("init", "--data", "bad.parquet", "--yes", code=2)
     (tmp_path / "empty.csv").write_text("a,b\n")
     assert "no rows" in murmur("init", "--data", "empty.csv", "--yes", code=2)
     (tmp_path / "names.csv").write_text("a\n" + "".join(f"p{i}\n" for i in range(99)))
     assert "nothing to ask" in murmur("init", "--data", "names.csv", "--yes", code=2)
     assert not (tmp_path / "campaign.toml").exists()
     (tmp_path / "semicolons.csv").write_text("age;phone\n30;ios\n40;other\n")
-    assert "commas part columns" in murmur("init", "--data", "semicolons.csv", "--yes", code=2)
+    assert "put commas between columns" in murmur(
+        "init", "--data", "semicolons.csv", "--yes", code=2
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,24 +191,10 @@ def test_a_nice_range_is_outside_and_not_much_larger(low: float, high: float) ->
     assert top - bottom <= max(4 * (high - low), 2)
 
 
-def process(*arguments: str, folder: Path, **options):
-    script = "from murmuration.cli import main; main()"
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
-
-
-def test_init_asks(tmp_path) -> None:
+def test_init_asks(murmur, tmp_path) -> None:
     answers = ["Bad Name", "survey", "Why we ask", "0", "1.5", "many", "2,000"]
     answers += ["age", "", "18", "10", "98", "years", "age", "phone", "ios", "ios, android", ""]
-    running = process("init", "c.toml", folder=tmp_path, stdin=subprocess.PIPE)
-    out, err = running.communicate("\n".join(answers) + "\n")
-    assert running.returncode == 0, out + err
+    murmur("init", "c.toml", stdin="\n".join(answers) + "\n")
     found = campaign_file.load(tmp_path / "c.toml")
     assert (found.name, found.epsilon, found.terms.people) == ("survey", 1.5, 2000)
     assert found.questions[0].range == (18, 98)
@@ -375,7 +353,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def test_a_collector_by_its_address(murmur, tmp_path, monkeypatch) -> None:
+def test_a_collector_by_its_address(murmur, tmp_path) -> None:
     (tmp_path / "campaign.toml").write_text(CAMPAIGN)
     port = free_port()
     address = f"http://127.0.0.1:{port}"
@@ -384,18 +362,18 @@ def test_a_collector_by_its_address(murmur, tmp_path, monkeypatch) -> None:
         wait_for(f"{address}/ready")
         token = murmur("token", "add", "survey.db", "analyst").strip()
         assert "MURMUR_TOKEN" in murmur("status", address, code=2)
-        monkeypatch.setenv("MURMUR_TOKEN", token)
-        assert "500" in murmur("estimate", address, code=2)
+        known = {"environment": {"MURMUR_TOKEN": token}}
+        assert "500" in murmur("estimate", address, code=2, **known)
         send(address, *crowd(CAMPAIGN, 2000, 4))
-        by_address = json.loads(murmur("estimate", address, "--json", "--level", "0.8"))
+        by_address = json.loads(murmur("estimate", address, "--json", "--level", "0.8", **known))
         by_file = json.loads(murmur("estimate", "survey.db", "--json", "--level", "0.8"))
         assert by_address == by_file
         whole = f"{address}/v1/campaigns/survey"
-        assert json.loads(murmur("status", whole, "--json"))["people"] == 2000
-        assert "no campaign of that name" in murmur("status", address, "other", code=2)
-        watch(tmp_path, address)
-        monkeypatch.setenv("MURMUR_TOKEN", "murmur_wrong")
-        assert "token" in murmur("estimate", address, code=2)
+        assert json.loads(murmur("status", whole, "--json", **known))["people"] == 2000
+        assert "no campaign of that name" in murmur("status", address, "other", code=2, **known)
+        watch(murmur, address, **known)
+        wrong = {"MURMUR_TOKEN": "murmur_wrong"}
+        assert "token" in murmur("estimate", address, code=2, environment=wrong)
     finally:
         running.terminate()
         running.communicate(timeout=20)
@@ -420,13 +398,17 @@ def send(address: str, ids, rows) -> None:
         assert json.load(answer)["stored"] == len(ids)
 
 
-def watch(folder: Path, address: str) -> None:
-    watching = process("status", address, "--watch", folder=folder, env=dict(os.environ))
-    time.sleep(4)
-    watching.send_signal(signal.SIGINT)
-    out, err = watching.communicate(timeout=10)
-    assert watching.returncode == 0, err
-    assert "they add up" in out
+def watch(murmur, address: str, **known) -> None:
+    """Look until Ctrl-C, which comes while it waits for the third look."""
+    waits = iter([None, KeyboardInterrupt])
+
+    def wait(seconds: float) -> None:
+        if (problem := next(waits)) is not None:
+            raise problem
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(status_command, "sleep", wait)
+        assert "they add up" in murmur("status", address, "--watch", **known)
 
 
 # --- export --------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from command import murmur
 from murmuration import list_mechanisms, mechanism, seeded_rng
 from murmuration.cli.plan import draw
 from murmuration.cli.plan import plan as command
@@ -19,7 +20,6 @@ from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.number.optimal import limit
 from murmuration.mechanisms.registry import mechanisms_for
 from murmuration.planning.choose import Attribute, choose_frequency, choose_numeric, plan
-from test_cli import murmur
 
 FREQUENCY = [n for n, kind in list_mechanisms().items() if issubclass(kind, FrequencyMechanism)]
 MEAN = [name for name, kind in mechanisms_for(Number, kept=True).items() if kind.answers == "mean"]
@@ -235,7 +235,7 @@ def test_command_prints_a_table_for_80_columns_and_draws(tmp_path) -> None:
 
 
 def test_command_as_json() -> None:
-    options = ["--epsilon", "1", "--people", "100000", "--wanted", "0.02", "--no-plot", "--json"]
+    options = ["--epsilon", "1", "--people", "100000", "--wanted", "0.02", "--json"]
     data = json.loads(murmur("plan", *ASKED, *options).stdout)
     assert [one["name"] for one in data["attributes"]] == ["age", "colour", "city"]
     rows = plan(
@@ -262,12 +262,12 @@ def test_command_as_json() -> None:
         ({"numeric": ["a", "a"]}, "a comes twice"),
         ({"numeric": ["a"], "sampling": "luck"}, "cost or equal"),
         ({"numeric": ["a"], "wanted": -1.0}, "wanted standard error"),
-        ({"numeric": ["a"], "plot": Path("plan.xyz"), "no_plot": False}, ".png, .svg or .pdf"),
+        ({"numeric": ["a"], "plot": Path("plan.xyz")}, ".png, .svg or .pdf"),
     ],
 )
 def test_command_mistakes_are_named(options, message, capsys) -> None:
     with pytest.raises(ParameterError, match=message):
-        command(ALONE, 1.0, 10, **{"no_plot": True, **options})
+        command(ALONE, 1.0, 10, **options)
     assert capsys.readouterr().out == ""
 
 

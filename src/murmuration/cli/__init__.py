@@ -164,7 +164,7 @@ def main() -> None:
     # A shell lets its background jobs ignore SIGINT; anyone who sends it to one of ours means it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        app()
+        app(prog_name="murmur")
     except MurmurationError as problem:
         _end(problem, _code(problem))
     except (OSError, UnicodeError, ArithmeticError) as problem:

@@ -110,8 +110,8 @@ def read_column(path: Path, column: str | None) -> Floats:
     bad = np.flatnonzero(np.isnan(numbers))
     if len(bad):
         raise ParameterError(
-            f"{len(bad)} of {len(numbers)} values in column {wanted} of {path} are no numbers, the "
-            f"first {table.place(int(bad[0]))}; leave those people out first"
+            f"{len(bad)} of {len(numbers)} values in column {wanted} of {path} are not numbers, "
+            f"the first {table.place(int(bad[0]))}; leave those people out first"
         )
     if not len(numbers):
         raise ParameterError(f"column {wanted} of {path} is empty")

@@ -106,7 +106,7 @@ def _print(rows: list[Row], title: str) -> None:
     console.print(table)
     console.print(
         "loss: the largest between any two values; !: some pair of ranges exceeds its own budget. "
-        "predicted: by formula, in [-1, 1]. one budget: everybody has the smallest one.",
+        "predicted: by formula, in [-1, 1]. one budget: everyone has the smallest one.",
         style="dim",
     )
 

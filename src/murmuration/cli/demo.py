@@ -266,7 +266,7 @@ def _account(sent: Sent, status: Mapping[str, Any]) -> None:
 
 
 def _wait(running: Running, folder: Path) -> None:
-    """Leave the collector running until somebody ends it."""
+    """Leave the collector running until someone ends it."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the collector ends too
     try:
         say(

@@ -307,7 +307,7 @@ cohort = 1000
 # closes = 2027-02-01T00:00:00Z
 
 # Several attributes: "auto" asks each person one of them, with all of epsilon ("sample");
-# "split" and "split-optimal" ask everybody everything and share epsilon out; "block" (numbers),
+# "split" and "split-optimal" ask everyone everything and share epsilon out; "block" (numbers),
 # "harmony" and others answer all in one report.
 # strategy = "auto"
 # sample = 1  # how many attributes each person is asked, for "sample"

@@ -31,18 +31,14 @@ class Entry:
 
 
 class LazyGroup(TyperGroup):
-    """A group that knows its commands by a table."""
+    """A group that knows its commands by a table; stand-ins for them are enough for an overview."""
 
     entries: ClassVar[Mapping[str, Entry]] = {}
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        """Return the names in the order of the table."""
-        return list(self.entries)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """Return a stand-in with a name and a line of help: enough for an overview."""
-        entry = self.entries.get(cmd_name)
-        return None if entry is None else TyperCommand(cmd_name, help=entry.help)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, entry in self.entries.items():
+            self.add_command(TyperCommand(name, help=entry.help))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the command that was asked for, imported now."""

@@ -66,13 +66,13 @@ def learn(
         random_state=seed,
         verbose=errors.is_terminal,
     ).fit(x[train], y[train])
-    found = _compared(chosen, model, (x[train], y[train]), (x[test], y[test]))
+    compared = _compared(chosen, model, (x[train], y[train]), (x[test], y[test]))
     if as_json:
-        emit_json({**found, "coefficients": dict(zip(names, chosen.coef_.ravel(), strict=True))})
+        emit_json({**compared, "coefficients": dict(zip(names, chosen.coef_.ravel(), strict=True))})
     else:
-        _print(found, names, chosen)
+        _print(compared, names, chosen)
     if plot is not None:
-        save_plot(draw(chosen, model, x[test], y[test], found), plot)
+        save_plot(draw(chosen, model, x[test], y[test], compared), plot)
 
 
 # --- data --------------------------------------------------------------------------------------
@@ -186,16 +186,16 @@ def _error(model: str, predicted: Floats, y: Floats) -> float:
     return float(np.mean((predicted - y) ** 2 if model == "linear" else predicted != y))
 
 
-def _print(found: dict[str, Any], names: list[str], chosen: Any) -> None:
-    kind = "mean squared error" if found["model"] == "linear" else "share of wrong classes"
-    table = Table(title=f"{kind} of {found['held_out']:,} held-out people", show_header=False)
-    table.add_row("from randomised gradients", f"{found['error']:.5f}")
-    table.add_row("without privacy", f"{found['without_privacy']:.5f}")
-    table.add_row("without a model", f"{found['without_model']:.5f}")
-    rounds = f"{found['rounds']} rounds, {found['people']:,} people, each asked once at most"
-    table.add_row("asked", f"{found['mechanism']}, {rounds}")
-    verdict = "kept" if found["kept"] else "BROKEN"
-    table.add_row("exact loss", f"{found['loss']!r} of {found['promised']!r}: {verdict}")
+def _print(compared: dict[str, Any], names: list[str], chosen: Any) -> None:
+    kind = "mean squared error" if compared["model"] == "linear" else "share of wrong classes"
+    table = Table(title=f"{kind} of {compared['held_out']:,} held-out people", show_header=False)
+    table.add_row("from randomised gradients", f"{compared['error']:.5f}")
+    table.add_row("without privacy", f"{compared['without_privacy']:.5f}")
+    table.add_row("without a model", f"{compared['without_model']:.5f}")
+    rounds = f"{compared['rounds']} rounds, {compared['people']:,} people, each asked once at most"
+    table.add_row("asked", f"{compared['mechanism']}, {rounds}")
+    verdict = "kept" if compared["kept"] else "BROKEN"
+    table.add_row("exact loss", f"{compared['loss']!r} of {compared['promised']!r}: {verdict}")
     console.print(table)
     weights = chosen.coef_.ravel()
     largest = np.argsort(-np.abs(weights))[:8]
@@ -203,25 +203,25 @@ def _print(found: dict[str, Any], names: list[str], chosen: Any) -> None:
     console.print(f"largest weights: {shown}", highlight=False)
 
 
-def draw(chosen: Any, model: str, x: Floats, y: Floats, found: dict[str, Any]) -> Any:
+def draw(chosen: Any, model: str, x: Floats, y: Floats, compared: dict[str, Any]) -> Any:
     """Return a figure: the error of the weights after each round, against people asked so far."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7.5, 5))
     features = np.column_stack([x, np.ones(len(x))])
     scores = [features @ weights for weights in chosen.history_]
     told = [s if model == "linear" else np.where(s > 0, 1.0, -1.0) for s in scores]
-    first = found["people"] - sum(chosen.plan_.batches) if chosen.schedule.centre else 0
+    first = compared["people"] - sum(chosen.plan_.batches) if chosen.schedule.centre else 0
     asked = first + np.concatenate([[0], np.cumsum(chosen.plan_.batches)])[: len(told)]
     axes.plot(asked, [_error(model, t, y) for t in told], marker=".", label="after each round")
     for name, value, style in (
-        ("the model (averaged)", found["error"], "-"),
-        ("without privacy", found["without_privacy"], "--"),
-        ("without a model", found["without_model"], ":"),
+        ("the model (averaged)", compared["error"], "-"),
+        ("without privacy", compared["without_privacy"], "--"),
+        ("without a model", compared["without_model"], ":"),
     ):
         axes.axhline(value, color="black", ls=style, lw=1, label=name)
     kind = "mean squared error" if model == "linear" else "share of wrong classes"
     axes.set(xlabel="people asked so far", ylabel=f"{kind}, held out")
-    axes.set_title(f"{model}, {found['mechanism']}, exact loss {found['loss']:.4g}")
+    axes.set_title(f"{model}, {compared['mechanism']}, exact loss {compared['loss']:.4g}")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9)
     return figure

@@ -32,7 +32,7 @@ def graded(
         raise ParameterError("--low and --high go together")
     half = 1.0 if low is None or high is None else (high - low) / 2
     error = 0.01 if wanted is None else wanted / half
-    found = plan_graded(
+    planned = plan_graded(
         parse_epsilons(epsilon),
         parse_edges(edges, low, high),
         parse_value(semantics),
@@ -40,16 +40,16 @@ def graded(
         error,
     )
     if as_json:
-        emit_json({**_as_data(found, half), "half_domain": half})
+        emit_json({**_as_data(planned, half), "half_domain": half})
     else:
-        _print(found, people, error * half, half)
+        _print(planned, people, error * half, half)
 
 
-def _as_data(found: GradedPlan, half: float) -> dict[str, object]:
+def _as_data(planned: GradedPlan, half: float) -> dict[str, object]:
     return {
-        "advice": found.advice,
-        "gain": found.gain,
-        "limit": found.limit,
+        "advice": planned.advice,
+        "gain": planned.gain,
+        "limit": planned.limit,
         "options": [
             {
                 "mechanism": option.mechanism.name,
@@ -61,17 +61,17 @@ def _as_data(found: GradedPlan, half: float) -> dict[str, object]:
                 "bytes": option.mechanism.report_bytes,
                 "loss": option.mechanism.loss().epsilon,
             }
-            for option in found.options
+            for option in planned.options
         ],
     }
 
 
-def _print(found: GradedPlan, people: int, wanted: float, half: float) -> None:
+def _print(planned: GradedPlan, people: int, wanted: float, half: float) -> None:
     table = Table(title=f"what keeps every budget, {people:,} people")
     table.add_column("mechanism", no_wrap=True)
     for heading in ("n·Var", "std error", f"people for {wanted:g}", "bytes", "loss"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for option in found.options:
+    for option in planned.options:
         table.add_row(
             option.mechanism.name,
             f"{option.worst:.4g}",
@@ -81,7 +81,7 @@ def _print(found: GradedPlan, people: int, wanted: float, half: float) -> None:
             f"{option.mechanism.loss().epsilon:.6g}",
         )
     console.print(table)
-    console.print(found.advice, highlight=False, soft_wrap=True)
+    console.print(planned.advice, highlight=False, soft_wrap=True)
     units = "in [-1, 1]" if half == 1 else "in your units"
     console.print(
         f"n·Var in [-1, 1]; std error {units}, for the value that is hardest.", style="dim"

@@ -24,7 +24,7 @@ from murmuration.wire.ids import new_ids
 from murmuration.wire.report import MOST_REPORTS
 
 SIMULATION = (
-    "This is a simulation: the file holds everybody's true values in one place. In a real "
+    "This is a simulation: the file holds everyone's true values in one place. In a real "
     "collection they never leave the devices; each device sends its own report."
 )
 
@@ -60,11 +60,12 @@ def send(
     url = to or (str(address) if address else "")
     if not url:
         raise ParameterError("a campaign from a file needs --to, the collector's address")
+    table, columns = open_table(data), _wanted(campaign, level_column)
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
     sent, skipped, why, rng = Sent(), 0, Counter[str](), system_rng()
     with progress_bar() as bar:
         task = bar.add_task("sending", total=None)
-        for chunk in open_table(data).chunks(_wanted(campaign, level_column), limit):
+        for chunk in table.chunks(columns, limit):
             answers, levels, left_out = _answered(campaign, chunk, level_column, why)
             skipped += left_out
             if not (people := len(next(iter(answers.values())))):

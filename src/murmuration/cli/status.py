@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
+from time import sleep
 from typing import Annotated
 
 import msgspec
@@ -44,35 +44,35 @@ def status(
             try:
                 with Live(shown(now), console=console, auto_refresh=False) as live:
                     while True:
-                        time.sleep(WATCH_SECONDS)
+                        sleep(WATCH_SECONDS)
                         live.update(shown(opened.status()), refresh=True)
             except KeyboardInterrupt:
                 return
 
 
-def shown(found: Status) -> Table:
+def shown(now: Status) -> Table:
     """Return the status as a table."""
-    state = "open" if found.open else "closed"
-    title = f"{found.campaign}, version {found.version}, {state}"
+    state = "open" if now.open else "closed"
+    title = f"{now.campaign}, version {now.version}, {state}"
     table = Table(title=title, show_header=False)
     table.add_column(overflow="fold")
     table.add_column(justify="right", no_wrap=True)
-    table.add_row("[bold]received[/]", f"{found.received:,}", end_section=True)
-    outcomes = found.outcomes
+    table.add_row("[bold]received[/]", f"{now.received:,}", end_section=True)
+    outcomes = now.outcomes
     table.add_row("stored", f"{outcomes.get('stored', 0):,}")
     table.add_row("duplicates (counted once)", f"{outcomes.get('duplicate', 0):,}")
     for reason, n in outcomes.items():
         if reason not in ("stored", "duplicate"):
             table.add_row(f"refused, {reason}: {REASONS.get(reason, '')}", f"{n:,}")
-    books = "they add up" if found.balanced else "[bold red]THEY DO NOT ADD UP[/]"
+    books = "they add up" if now.balanced else "[bold red]THEY DO NOT ADD UP[/]"
     table.add_row("received = stored + duplicates + refused", books, end_section=True)
-    table.add_row("people", f"{found.people:,} of {found.people_expected:,}")
-    earlier = outcomes.get("stored", 0) - found.people
-    if earlier > 0 and not found.merged_collectors:
+    table.add_row("people", f"{now.people:,} of {now.people_expected:,}")
+    earlier = outcomes.get("stored", 0) - now.people
+    if earlier > 0 and not now.merged_collectors:
         table.add_row("stored for earlier questions, not in the estimates", f"{earlier:,}")
-    cohort = found.cohort
+    cohort = now.cohort
     table.add_row("shown from", f"{cohort:,} answers to an attribute on")
-    if found.merged_collectors:
-        table.add_row("collectors whose tallies were merged", f"{found.merged_collectors:,}")
-    table.add_row("digest", found.digest[:16])
+    if now.merged_collectors:
+        table.add_row("collectors whose tallies were merged", f"{now.merged_collectors:,}")
+    table.add_row("digest", now.digest[:16])
     return table

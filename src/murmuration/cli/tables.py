@@ -114,7 +114,7 @@ class _CsvTable(Table):
         with self._rows() as rows:
             next(rows)
             while part := list(islice(rows, CHUNK)):
-                full = [row for row in part if row]  # a blank line is nobody's
+                full = [row for row in part if row]  # a blank line is no row
                 yield {
                     name: [row[place] if place < len(row) else "" for row in full]
                     for name, place in places.items()
@@ -127,9 +127,9 @@ class _CsvTable(Table):
             try:
                 yield csv.reader(lines)
             except UnicodeDecodeError:
-                raise ParameterError(f"{self.path} is no text in UTF-8") from None
+                raise ParameterError(f"{self.path} is not UTF-8 text") from None
             except csv.Error as problem:
-                raise ParameterError(f"{self.path} is no CSV file: {problem}") from None
+                raise ParameterError(f"{self.path} is not a CSV file: {problem}") from None
 
 
 class _ParquetTable(Table):
@@ -152,4 +152,4 @@ class _ParquetTable(Table):
             with parquet.ParquetFile(self.path) as file:
                 yield file
         except arrow.ArrowException as problem:
-            raise ParameterError(f"{self.path} is no Parquet file: {problem}") from None
+            raise ParameterError(f"{self.path} is not a Parquet file: {problem}") from None

@@ -12,7 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/.run
 ALL := $(VENV)/.all
-# Files are compiled when they are first used: most never are.
+# Modules are compiled when they are first imported, and kept: most never are.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install -q --disable-pip-version-check --no-compile
 TESTS := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
@@ -20,7 +21,7 @@ setup: $(ALL)
 
 # What a run needs: the commands and the collector.
 $(RUN): pyproject.toml constraints.txt
-	@'$(PYTHON)' -c '$(NEW_ENOUGH)' || { echo "this needs Python 3.11 or later; name one with PYTHON=..." >&2; exit 1; }
+	@$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' || { echo "this needs Python 3.11 or later; name one with PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e '.[server]'
 	touch $@

@@ -31,8 +31,8 @@ from murmuration.campaign.model import Campaign
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
+from murmuration.collector.tokens import new_token
 from murmuration.exact.arrays import Rows
-from murmuration.server.access import new_token
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids
 

@@ -330,7 +330,7 @@ class Collector(Asking):
 
     def token(self, role: str, name: str = "", campaign: str = "", days: float = 1) -> str:
         """A new token."""
-        from murmuration.server.access import new_token
+        from murmuration.collector.tokens import new_token
 
         with closing(open_store(self.store)) as store:
             return new_token(store, role, name, campaign, days)

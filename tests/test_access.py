@@ -16,9 +16,10 @@ import pytest
 from accounts import campaign_of
 from collectors import JSON, Collector, one, running, uploads
 from murmuration.collector.store import Token, open_store
+from murmuration.collector.tokens import PREFIX, new_token
 from murmuration.errors import ParameterError
 from murmuration.server import workers
-from murmuration.server.access import PREFIX, REFRESH_SECONDS, Gate, new_token
+from murmuration.server.access import REFRESH_SECONDS, Gate
 from murmuration.server.problems import Problem
 from murmuration.server.routes import ROUTES, Route, routed
 from murmuration.server.run import Endpoint

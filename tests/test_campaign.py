@@ -32,7 +32,7 @@ def test_coverage(strategy: str) -> None:
     phones = crowd.choice(4, PEOPLE, p=(0.6, 0.3, 0.08, 0.02))
     ages = 18 + 80 * crowd.beta(1.6, 2.6, PEOPLE)
     labels = np.array(campaign.questions[1].labels)
-    columns = campaign.encode({"age": ages, "phone": labels[phones]})
+    columns = campaign.encode({"age": ages, "phone": labels[phones]}, seeded_rng(1))
     truth = {"mean": ages.mean(), **dict(zip(labels, np.bincount(phones) / PEOPLE, strict=True))}
     missed = np.zeros(5)
     for seed in range(RUNS):

@@ -19,7 +19,7 @@ from command import process
 from murmuration.analysis import read
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.file.resolve import AttributeTable, CampaignTable, RepeatTable
+from murmuration.campaign.file.schema import AttributeTable, CampaignTable, RepeatTable
 from murmuration.cli import status as status_command
 from murmuration.cli.init import nice_range
 from murmuration.collector import export, merge, publish, status, tallies

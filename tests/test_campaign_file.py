@@ -250,7 +250,9 @@ def test_a_broken_promise_is_refused_and_not_a_mistake() -> None:
     assert isinstance(wrong, PromiseError)
     assert wrong.line == 5
     accepted = parse(changed("epsilon = 1.0", f"epsilon = 1.0\naccept_loss = '{sentence}'", dct))
-    rows = accepted.privatize(accepted.encode({"age": [30], "phone": ["ios"]}), system_rng())
+    rows = accepted.privatize(
+        accepted.encode({"age": [30], "phone": ["ios"]}, system_rng()), system_rng()
+    )
     assert accepted.valid(rows).all()
     assert np.isinf(accepted.loss().epsilon)
 
@@ -491,11 +493,11 @@ def test_a_campaign_end_to_end(text: str) -> None:
 
 @pytest.mark.slow
 def test_more_attributes_than_a_byte_can_name() -> None:
-    assert campaign_of(HEAD + GOOD["many"]).index_bytes == 2
+    assert campaign_of(HEAD + GOOD["many"]).frame.index_bytes == 2
 
 
 def test_shapes() -> None:
-    assert len(campaign_of(HEAD + GOOD["sample two"]).widths) == 2
+    assert len(campaign_of(HEAD + GOOD["sample two"]).frame.widths) == 2
     assert campaign_of(HEAD + GOOD["repeat"]).limit == 6
     assert campaign_of(HEAD + GOOD["own epsilons"]).epsilon == 1.5
     assert campaign_of(HEAD + GOOD["graded matrix"]).epsilon == 2
@@ -506,7 +508,7 @@ def test_shapes() -> None:
 
 def shape_figures():
     campaign = campaign_of(HEAD + GOOD["levels of a distribution"])
-    columns = campaign.encode({"shape": np.linspace(-1, 1, 2000)})
+    columns = campaign.encode({"shape": np.linspace(-1, 1, 2000)}, seeded_rng(1))
     rows = campaign.privatize(columns, seeded_rng(1), ["low"] * 2000)  # nobody picks high
     return read.figures(campaign, campaign.tally(rows))
 
@@ -563,7 +565,7 @@ def test_repeated_intervals_allow_for_permanent_answers() -> None:
         missed += int((low > 1 / k).sum() + (high < 1 / k).sum())
     # 5% expected; without the allowance it would be every second one.
     assert missed <= 0.05 * 60 * k + 4 * math.sqrt(0.05 * 0.95 * 60 * k), missed
-    assert "up to 9 reports a person" in part.note
+    assert "up to 9 reports per person" in part.note
 
 
 def _entry(law, answers, rng):

@@ -215,10 +215,10 @@ def test_never_worse_than_the_plain_sum(name, k, epsilon, data, points) -> None:
 def expected_oc(setting, epsilon):
     """OC's expected NSE by Theorem 2 and the participants' sampling error, for equal levels."""
     survey, nse = Survey(epsilon, setting.sizes, mechanism="sue", how="optimal"), 0.0
-    for attribute, items in zip(survey.attributes, setting.columns(), strict=True):
-        precision = np.array([1 / float(m.variance(0.0)) for m in attribute.at_levels])
+    for laws, items in zip(survey.frame.groups, setting.columns(), strict=True):
+        precision = np.array([1 / float(m.variance(0.0)) for m in laws])
         weights, shares = precision / precision.sum(), np.bincount(items) / len(items)
-        nse += 3 * attribute.k / precision.sum()
+        nse += 3 * laws[0].k / precision.sum()
         nse += 3 * ((weights - 1 / 3) ** 2).sum() * (shares * (1 - shares)).sum()
     return nse
 
@@ -424,7 +424,7 @@ def test_oracle_never_raises_the_largest_error(seed) -> None:
     assert errors[-1] < errors[0]
     gap = np.abs(found.estimate.value - truth / truth.sum()).max()
     assert gap == pytest.approx(errors[-1])
-    assert isinstance(found, combine.Oracle)
+    assert isinstance(found, oracle.Oracle)
     assert "no collector has" in found.note
     assert np.isinf(found.estimate.stderr).all()
 

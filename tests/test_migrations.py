@@ -18,9 +18,9 @@ from murmuration.collector.publish import serve
 from murmuration.collector.store import Store, StoreError, base, open_store
 from murmuration.collector.store.migrations import MIGRATIONS, NEWEST
 from murmuration.collector.tallies import CollectorTallies, total
+from murmuration.collector.tokens import hashed
 from murmuration.device import Ledger
 from murmuration.errors import FormatError, MurmurationError, ParameterError
-from murmuration.server.access import hashed
 from murmuration.wire import report
 
 PEOPLE = 500

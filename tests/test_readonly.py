@@ -27,8 +27,8 @@ from murmuration.collector.status import status
 from murmuration.collector.store import Store, StoreError, open_store, postgres
 from murmuration.collector.store.migrations import NEWEST
 from murmuration.collector.tallies import total
+from murmuration.collector.tokens import new_token
 from murmuration.errors import FormatError, ParameterError
-from murmuration.server.access import new_token
 from murmuration.wire.report import BINARY, decode, to_binary
 
 CAMPAIGN = commute()

@@ -150,7 +150,7 @@ def _truths(values: Values) -> dict[str, dict[str, float]]:
 @contextmanager
 def _collector(folder: Path, port: int) -> Iterator[Running]:
     """Write the campaign file, start a collector on a new store, and end it."""
-    from murmuration.server.access import new_token
+    from murmuration.collector.tokens import new_token
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "campaign.toml").write_text(CAMPAIGN)

@@ -83,7 +83,7 @@ def _compare(store: Store, campaign: Campaign) -> None:
 
 def _hand_out(store: Store) -> None:
     """Print an admin's token, once, when the store has no token yet; never into a log."""
-    from murmuration.server.access import ADMIN, new_token
+    from murmuration.collector.tokens import ADMIN, new_token
 
     if store.tokens():
         return

@@ -11,10 +11,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from murmuration.cli.extras import require
 from murmuration.cli.options import Json, StoreArgument
 from murmuration.cli.output import console, emit_json, errors, say
-from murmuration.collector.store import Store, Token, open_store
+from murmuration.collector.store import Token, open_store
+from murmuration.collector.tokens import new_token
 from murmuration.errors import ParameterError
 
 HOUR = 3600
@@ -40,7 +40,7 @@ def add(
     with closing(open_store(store, create=False)) as opened:
         if campaign and campaign not in opened.campaigns():
             raise ParameterError(f"this store has no campaign {campaign!r}")
-        text = _new_token(opened, role, name, campaign, days)
+        text = new_token(opened, role, name, campaign, days)
     _hand_over(text, name or role, as_json)
 
 
@@ -61,7 +61,7 @@ def rotate(
             raise ParameterError(f"there {problem} called {name!r}: use add and end")
         opened.expire_tokens(name, int(now + overlap * HOUR))
         ((role, campaign),) = kinds
-        text = _new_token(opened, role, name, campaign, days)
+        text = new_token(opened, role, name, campaign, days)
     _hand_over(text, name, as_json)
 
 
@@ -90,13 +90,6 @@ def list_tokens(store: StoreArgument, as_json: Json = False) -> None:
         times = (_moment(when)[:16].replace("T", " ") for when in (one.created, one.expires))
         table.add_row(escape(one.name), one.role, escape(one.campaign) or "all", *times, state)
     console.print(table)
-
-
-def _new_token(store: Store, role: str, name: str, campaign: str, days: float) -> str:
-    require("server")
-    from murmuration.server.access import new_token
-
-    return new_token(store, role, name, campaign, days)
 
 
 def _hand_over(text: str, name: str, as_json: bool) -> None:

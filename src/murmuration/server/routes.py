@@ -22,8 +22,9 @@ from murmuration.campaign.document import Document
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
 from murmuration.collector.store import StoreError, StoreFullError
+from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE
 from murmuration.server import handlers
-from murmuration.server.access import ADMIN, ANALYST, DEVICE, PUBLIC
+from murmuration.server.access import PUBLIC
 from murmuration.server.answers import Alive, Described, Listing, Merging, Ready, Receipt
 from murmuration.server.handlers import OCTETS, TEXT, Call
 from murmuration.server.openapi import described

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -14,8 +15,6 @@ from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.graded.base import GradedMechanism, Matrix, edge_points, range_rows
 from murmuration.mechanisms.number.base import Design, unbiased
 from murmuration.mechanisms.stored import Solution, integer_weights, stored
-from murmuration.solve import graded as graded_program
-from murmuration.solve.linear import Report
 
 MOST_RANGES = 32
 """More take minutes to solve."""
@@ -84,8 +83,12 @@ def _solution(edges: tuple[float, ...], budgets: Matrix) -> Solution:
     )
 
 
-def _build(edges: tuple[float, ...], budgets: Matrix, progress: Report) -> Solution:
+def _build(
+    edges: tuple[float, ...], budgets: Matrix, progress: Callable[[float], None]
+) -> Solution:
     """Solve the program, round to integers and remove the bias that rounding leaves."""
+    from murmuration.solve import graded as graded_program  # here: a device never solves
+
     borders = edge_points(edges)
     grid = UnevenGrid.at(graded_program.grid_for(borders, budgets))
     found = graded_program.solve(borders, budgets, grid.points, progress=progress)

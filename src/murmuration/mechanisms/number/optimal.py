@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -17,7 +17,6 @@ from murmuration.exact.loss import Loss, table_loss
 from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, unbiased
 from murmuration.mechanisms.stored import MARGIN, Solution, integer_weights, stored
-from murmuration.solve import linear as linear_program
 
 MAX_EPSILON = 10.0
 """Beyond this the linear program is too steep to be solved in floating point."""
@@ -99,9 +98,11 @@ def file_name(epsilon: float, prior: tuple[float, ...] | None) -> str:
 def build(
     epsilon: float,
     prior: tuple[float, ...] | None = None,
-    progress: linear_program.Report | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Solution:
     """Solve the program, round to integers and remove the bias that rounding leaves."""
+    from murmuration.solve import linear as linear_program  # here: a device never solves
+
     cells = linear_program.cells_for(epsilon)
     on_grid = None if prior is None else prior_on_grid(prior, cells)
     channel = linear_program.solve(epsilon, cells, on_grid, progress, min(MARGIN, epsilon / 1000))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -30,7 +30,7 @@ from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, require_rng
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.domain import Box, Domain
-from murmuration.mechanisms.frame import Answer, Frame
+from murmuration.mechanisms.frame import Asked, Frame
 from murmuration.mechanisms.registry import to_document
 from murmuration.mechanisms.strategy import Strategy
 from murmuration.mechanisms.tally import Tally
@@ -268,12 +268,24 @@ class Campaign:
         columns: Sequence[NDArray[np.generic]],
         rng: Rng,
         levels: ArrayLike | None = None,
-        answer: Answer | None = None,
     ) -> Rows:
         """DEVICE. Turn encoded columns into reports, one row of bytes per person."""
-        rng, people = require_rng(rng), len(columns[0])
-        values = [list(columns)] if self.strategy.gathers else list(columns)
-        return self.frame.privatize(values, rng, self._picked(levels, people), answer)
+        picked = self._picked(levels, len(columns[0]))
+        return self.frame.privatize(self._grouped(columns), require_rng(rng), picked)
+
+    def asked(
+        self,
+        columns: Sequence[NDArray[np.generic]],
+        rng: Rng,
+        levels: ArrayLike | None = None,
+    ) -> Iterator[Asked]:
+        """DEVICE. Draw who answers what, for a device that answers some cells in its own way."""
+        picked = self._picked(levels, len(columns[0]))
+        return self.frame.asked(self._grouped(columns), require_rng(rng), picked)
+
+    def _grouped(self, columns: Sequence[NDArray[np.generic]]) -> list[Any]:
+        """Return the values of each group."""
+        return [list(columns)] if self.strategy.gathers else list(columns)
 
     def _picked(self, levels: ArrayLike | None, people: int) -> NDArray[np.int64] | None:
         """Return the level that each person picked for each attribute; None without levels."""

@@ -57,8 +57,9 @@ from murmuration.device.sending import (
 )
 from murmuration.errors import InputError, MismatchError, ParameterError, PromiseError, SendError
 from murmuration.exact.arrays import Rows
-from murmuration.exact.randomness import system_rng
+from murmuration.exact.randomness import Rng, system_rng
 from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.frame import Asked
 from murmuration.wire import report
 from murmuration.wire.address import Address
 from murmuration.wire.ids import ID_BYTES, new_ids
@@ -242,21 +243,26 @@ class Client:
         self, columns: list[NDArray[np.generic]], levels: list[list[str]] | None
     ) -> tuple[Rows, list[Memo]]:
         """Draw one report; where answers are permanent, on those that are kept."""
-        rng, memos = system_rng(), list[Memo]()
+        rng, frame = system_rng(), self.campaign.frame
+        memos: list[Memo] = []
+        answers = []
+        for asked in self.campaign.asked(columns, rng, levels):
+            law = frame.cells[asked.cell]
+            if law.asked_again:
+                answers.append((asked, self._repeated(asked, law, rng, memos)))
+            else:
+                answers.append((asked, asked.answered(law, rng)))
+        return frame.laid_out(answers), memos
 
-        def answer(cell: int, values: NDArray[np.generic]) -> Rows:
-            law = self.campaign.frame.cells[cell]
-            if not law.asked_again:
-                return law.to_rows(law.privatize(values, rng))
-            attribute = int(self.campaign.frame.group_of[cell])
-            name = f"{cell} {self.campaign.questions[attribute].name}"
-            value = b"%d" % int(values[0])
-            kept = self.ledger.recall(self.campaign.digest, name, value)
-            permanent = law.remember(values, rng) if kept is None else law.unpack(kept)
-            memos.append(Memo(name, value, law.pack(permanent), law.charge))
-            return law.to_rows(law.repeat(permanent, rng))
-
-        return self.campaign.privatize(columns, rng, levels, answer), memos
+    def _repeated(self, asked: Asked, law: Mechanism, rng: Rng, memos: list[Memo]) -> Rows:
+        """Answer with fresh noise on the permanent answer that is kept, or drawn now."""
+        attribute = int(self.campaign.frame.group_of[asked.cell])
+        name = f"{asked.cell} {self.campaign.questions[attribute].name}"
+        value = b"%d" % int(asked.values[0])
+        kept = self.ledger.recall(self.campaign.digest, name, value)
+        permanent = law.remember(asked.values, rng) if kept is None else law.unpack(kept)
+        memos.append(Memo(name, value, law.pack(permanent), law.charge))
+        return law.to_rows(law.repeat(permanent, rng))
 
     def _cost(self, rows: Rows) -> Cost:
         """Return what a report costs besides its permanent answers."""

@@ -11,7 +11,7 @@ Campaigns, levels and the mechanisms that sample attributes are all frames.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -31,8 +31,20 @@ from murmuration.mechanisms.tally import Tally
 
 MOST_CELLS = 1 << 16
 
-Answer = Callable[[int, Values], Rows]
-"""How the values of a cell's people become reports; a device keeps permanent answers this way."""
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Some of `people` who answer one entry by one cell, and the values that they answer with."""
+
+    people: int
+    entry: int
+    cell: int
+    who: Ints
+    values: Values
+
+    def answered(self, law: Mechanism, rng: Rng) -> Rows:
+        """Return their reports."""
+        return law.to_rows(law.privatize(self.values, rng))
 
 
 @dataclass(frozen=True)
@@ -113,30 +125,23 @@ class Frame:
             return np.full(len(part), slot.start, dtype=np.int64)
         return row_integers(part[:, : self.index_bytes]).astype(np.int64)
 
-    def write(self, entry: Rows, who: Ints, cell: int, sent: Rows) -> None:
-        """Write the reports of some people by one cell into an entry of all of them."""
-        start, width = self.index_bytes, self.cells[cell].report_bytes
-        entry[who, :start] = integer_rows(np.array([cell]), start)
-        entry[who, start : start + width] = sent
-
     # --- device ----------------------------------------------------------------------------------
 
-    def privatize(
-        self,
-        values: Sequence[Values],
-        rng: Rng,
-        levels: Ints | None = None,
-        answer: Answer | None = None,
-    ) -> Rows:
-        """DEVICE. Turn checked values, one column per group, into reports.
+    def privatize(self, values: Sequence[Values], rng: Rng, levels: Ints | None = None) -> Rows:
+        """DEVICE. Turn checked values, one column per group, into reports."""
+        asked = self.asked(values, rng, levels)
+        return self.laid_out([(one, one.answered(self.cells[one.cell], rng)) for one in asked])
+
+    def asked(
+        self, values: Sequence[Values], rng: Rng, levels: Ints | None = None
+    ) -> Iterator[Asked]:
+        """DEVICE. Draw who answers what, then yield the people and the values of each cell.
 
         `levels` says which cell of each group a person answers by: one row per person.
         """
         people = self.groups[0][0].domain.count(values[0])
-        answer = answer or (lambda cell, mine: self._answered(cell, mine, rng))
-        asked = self.strategy.asked(len(self.groups), people, rng)
-        rows = [np.zeros((people, width), dtype=np.uint8) for width in self.widths]
-        for entry, groups in zip(rows, asked.T, strict=True):
+        drawn = self.strategy.asked(len(self.groups), people, rng)
+        for entry, groups in enumerate(drawn.T):
             for group in np.unique(groups).tolist():
                 for level, cell in enumerate(self.cells_of[group]):
                     mine = groups == group
@@ -144,12 +149,18 @@ class Frame:
                         mine &= levels[:, group] == level
                     if len(who := np.flatnonzero(mine)):
                         own = self.cells[cell].domain.part(values[group], who)
-                        self.write(entry, who, cell, answer(cell, own))
-        return np.concatenate(rows, axis=1)
+                        yield Asked(people, entry, cell, who, own)
 
-    def _answered(self, cell: int, values: Values, rng: Rng) -> Rows:
-        law = self.cells[cell]
-        return law.to_rows(law.privatize(values, rng))
+    def laid_out(self, answers: Sequence[tuple[Asked, Rows]]) -> Rows:
+        """DEVICE. Write each cell's reports into the entries of those who sent them."""
+        people = answers[0][0].people if answers else 0
+        entries = [np.zeros((people, width), dtype=np.uint8) for width in self.widths]
+        start = self.index_bytes
+        for asked, sent in answers:
+            entry, width = entries[asked.entry], self.cells[asked.cell].report_bytes
+            entry[asked.who, :start] = integer_rows(np.array([asked.cell]), start)
+            entry[asked.who, start : start + width] = sent
+        return np.concatenate(entries, axis=1)
 
     # --- collector -------------------------------------------------------------------------------
 

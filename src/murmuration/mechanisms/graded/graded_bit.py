@@ -31,6 +31,11 @@ class GradedBit(GradedMechanism):
     over all pairs of ranges and the ends of both. Both as small as possible is the steepest line
     there is. The range never leaves the device. Var(x) = (rho + x) (sigma - x).
 
+    epsilon: one budget for each range, the lowest range first
+    edges: where ranges meet: the k-1 inner edges, or all k+1 with -1 and 1
+    semantics: what two values in different ranges may cost: "max" (the larger budget), "min" (the
+        smaller), or a symmetric matrix with epsilon on its diagonal
+
     >>> bit = GradedBit(epsilon=(0.5, 0.4, 0.3, 0.2, 0.1), edges=(-0.6, -0.2, 0.2, 0.6))
     >>> bit.loss().holds, round(bit.worst_variance(), 1)
     (True, 19.7)

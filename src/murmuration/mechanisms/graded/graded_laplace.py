@@ -32,6 +32,11 @@ class GradedLaplace(GradedMechanism):
     `laplace`: the noise of a public range cannot reach where that of a private one can.
     Inside a range the loss is eps_g times half its width.
 
+    epsilon: one budget for each range, the lowest range first
+    edges: where ranges meet: the k-1 inner edges, or all k+1 with -1 and 1
+    semantics: what two values in different ranges may cost: "max" (the larger budget), "min" (the
+        smaller), or a symmetric matrix with epsilon on its diagonal
+
     >>> graded = GradedLaplace(epsilon=(2.0, 1.0), edges=(0.0,))
     >>> graded.loss().pairwise.round(3).tolist()
     [[1.0, inf], [inf, 0.5]]

@@ -35,6 +35,11 @@ class GradedOptimal(GradedMechanism):
     folder (MURMUR_CACHE, else the user's) and audited whenever it is read. Where every range has
     a large budget (5 and more) it takes half a minute and is some percent above the limit.
 
+    epsilon: one budget for each range, the lowest range first
+    edges: where ranges meet: the k-1 inner edges, or all k+1 with -1 and 1
+    semantics: what two values in different ranges may cost: "max" (the larger budget), "min" (the
+        smaller), or a symmetric matrix with epsilon on its diagonal
+
     >>> graded = GradedOptimal(epsilon=(0.5, 0.4, 0.3, 0.2, 0.1), edges=(-0.6, -0.2, 0.2, 0.6))
     >>> graded.loss().holds, graded.worst_variance() < 18
     (True, True)

@@ -41,6 +41,12 @@ class Hiera(GradedMechanism):
     `factor` multiplies all budgets. "calibrated" is the largest one for which the pair keeps the
     promised matrix: what hiera costs when it keeps its word.
 
+    epsilon: one budget for each range, the lowest range first
+    edges: where ranges meet: the k-1 inner edges, or all k+1 with -1 and 1
+    semantics: what two values in different ranges may cost: "max" (the larger budget), "min" (the
+        smaller), or a symmetric matrix with epsilon on its diagonal
+    factor: multiplies all budgets, above 0 and up to 1; or "calibrated"
+
     >>> hiera = Hiera(epsilon=(0.5, 0.4, 0.3, 0.2, 0.1), edges=(-0.6, -0.2, 0.2, 0.6))
     >>> loss = hiera.loss()
     >>> loss.holds, loss.claimed, round(loss.epsilon, 3)

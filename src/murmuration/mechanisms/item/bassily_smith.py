@@ -34,6 +34,12 @@ class BassilySmith(OneBit):
     which is why Harmony replaces the matrix by an orthogonal one (`hadamard`). The matrix is
     public, made from `seed` by a 32-bit mixing function; unbiased over the choice of the seed.
 
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
+    people: how many are expected; more rows of the matrix are used for more
+    beta: the confidence is 1 - beta
+    seed: of the public matrix
+
     >>> BassilySmith(epsilon=1.0, k=16, people=10_000).rows
     16175
     """

@@ -25,6 +25,9 @@ class Grr(FrequencyMechanism, SymbolReports):
 
     n Var = (E+k-2)/(E-1)^2 for a rare item: better than oue when k < 3E+2, poor for many items.
 
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
+
     >>> grr = Grr(epsilon=1.0, k=4)
     >>> round(float(grr.p), 4), round(grr.total_variance(), 2)
     (0.4754, 7.56)

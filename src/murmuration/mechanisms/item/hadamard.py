@@ -54,6 +54,9 @@ class Hadamard(OneBit):
     row does not depend on the item: it may come from a public coin, and then one bit travels.
     Right for one-bit budgets and eps up to 1; above that it wastes epsilon.
 
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
+
     >>> round(Hadamard(epsilon=1.0, k=16).total_variance(), 1)
     73.9
     """

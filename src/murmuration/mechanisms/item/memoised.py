@@ -55,6 +55,10 @@ class Memoised(FrequencyMechanism, SymbolReports):
     average keeps the noise of the permanent answers, which no number of rounds takes away. A
     device keeps the answer for each value (`device.Ledger`); a new value costs `permanent` again.
 
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
+    permanent: what all reports about one value may cost together; twice epsilon if not given
+
     >>> memoised = Memoised(epsilon=1.0, k=2, permanent=2.0)
     >>> [round(memoised.loss_of(reports).epsilon, 4) for reports in (1, 2, 3, 100)]
     [1.0, 1.6417, 1.8992, 2.0]

@@ -34,6 +34,9 @@ class Olh(FrequencyMechanism):
     drawn without looking at the item; the loss is that of randomised response on g cells. Small
     reports for any k, but the collector's work is k hashes per report.
 
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
+
     >>> olh = Olh(epsilon=1.0, k=1000)
     >>> olh.report_bytes, olh.g, round(olh.total_variance() / 999)
     (5, 4, 4)

@@ -32,6 +32,9 @@ class Projective(FrequencyMechanism, SymbolReports):
     near E+1 the error is almost that of subset selection, and a report is one number: right for
     very many items. r and t are the prime field and the dimension of least error.
 
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
+
     >>> space = Projective(epsilon=1.0, k=1024)
     >>> space.report_bytes, round(space.total_variance() / 1024, 1)
     (2, 3.8)

@@ -33,6 +33,9 @@ class Subset(BitMechanism):
     p = wE/(wE+k-w), q = (p(w-1) + (1-p)w)/(k-1), w near k/(E+1). The least summed error
     of all mechanisms here. The set travels as k bits, so its members have no order that could tell.
 
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
+
     >>> subset = Subset(epsilon=1.0, k=16)
     >>> subset.w, round(subset.total_variance(), 1)
     (4, 51.0)

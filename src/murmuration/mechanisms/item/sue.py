@@ -65,6 +65,9 @@ class Sue(UnaryMechanism):
 
     n Var = s/(s-1)^2 for a rare item. Each of two bits that differ spends half of epsilon.
 
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
+
     >>> round(Sue(epsilon=1.0, k=16).total_variance(), 1)
     62.7
     """

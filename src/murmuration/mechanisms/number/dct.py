@@ -33,6 +33,9 @@ class Dct(NumericMechanism):
     for every two values and every epsilon. Var = d^2/3. There is no repair that keeps that error;
     what keeps the promise is `piecewise`, `dithered` or `optimal`.
 
+    epsilon: the budget of one report, 0.001 to 20
+    alpha: how much narrower than 1/epsilon the noise reaches; the paper takes 5
+
     >>> dct = Dct(epsilon=1.0)
     >>> dct.loss().epsilon, round(dct.worst_variance(), 4)
     (inf, 0.0133)

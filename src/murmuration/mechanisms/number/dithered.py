@@ -25,6 +25,10 @@ class Dithered(NumericMechanism):
     up to 0.5 nobody can do better by more than 0.02%. kappa = 1.5 gains a little when values are
     known to be near 0. The counts by threshold also show the distribution.
 
+    epsilon: the budget of one report, 0.001 to 20
+    thresholds: how many thresholds there are, a power of two
+    kappa: how much of the threshold is subtracted again, 0 to 2
+
     >>> dithered = Dithered(epsilon=0.5)
     >>> round(dithered.worst_variance(), 2), round(float(dithered.variance(0.3)), 2)
     (16.0, 16.0)

@@ -16,6 +16,8 @@ class Duchi(NumericMechanism):
     Variance B^2 - x^2. The one to take when people are piled up at the two ends, and it is the
     smallest report there is.
 
+    epsilon: the budget of one report, 0.001 to 20
+
     >>> duchi = Duchi(epsilon=1.0)
     >>> duchi.symbols, round(duchi.worst_variance(), 3)
     (2, 4.683)

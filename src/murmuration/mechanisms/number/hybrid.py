@@ -24,6 +24,8 @@ class Hybrid(NumericMechanism):
 
     The two variances bend in opposite ways: mixed like this the sum is the same for every x.
 
+    epsilon: the budget of one report, 0.001 to 20
+
     >>> hybrid = Hybrid(epsilon=2.0)
     >>> round(float(hybrid.variance(0.0)), 2), round(float(hybrid.variance(1.0)), 2)
     (1.04, 1.04)

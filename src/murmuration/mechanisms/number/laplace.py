@@ -29,6 +29,8 @@ class Laplace(NumericMechanism):
     sent it, so that mean is the end symbol's value and the estimate stays unbiased. Variance
     8/eps^2. Never the best choice on a bounded range; here to be compared with.
 
+    epsilon: the budget of one report, 0.001 to 20
+
     >>> round(Laplace(epsilon=1.0).worst_variance(), 2)
     8.0
     """

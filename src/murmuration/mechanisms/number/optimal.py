@@ -36,6 +36,10 @@ class Optimal(NumericMechanism):
     Tables for common epsilons are shipped; others take seconds to a minute and are kept in a
     cache folder (MURMUR_CACHE, else the user's). Every table is audited when it is read.
 
+    epsilon: the budget of one report, 0.001 to 20
+    prior: the shares of people in equal bins from -1 to 1, to lower the average error; None: the
+        worst case counts
+
     >>> optimal = Optimal(epsilon=2.0)
     >>> round(optimal.worst_variance(), 3)
     0.866

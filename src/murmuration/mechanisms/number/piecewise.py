@@ -28,6 +28,9 @@ class Piecewise(NumericMechanism):
 
     Best of the closed forms when people are near the middle and epsilon is 2 or more.
 
+    epsilon: the budget of one report, 0.001 to 20
+    t: how narrow the plateau is: "pm", "sub", "optimal", or a number
+
     >>> round(Piecewise(epsilon=2.0).worst_variance(), 2)
     1.23
     >>> round(Piecewise(epsilon=2.0, t="optimal").worst_variance(), 2)

@@ -22,6 +22,8 @@ class ThreeOutput(NumericMechanism):
     C = 1/(P(C|1) - P(-C|1)) with P(C|1) = e^eps P(-C|1). P0 is chosen for the least worst-case
     variance; it is 0 (two outputs, Duchi) for epsilon below ln 2.
 
+    epsilon: the budget of one report, 0.001 to 20
+
     >>> round(ThreeOutput(epsilon=2.0).worst_variance(), 3)
     1.0
     """

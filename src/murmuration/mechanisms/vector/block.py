@@ -44,6 +44,12 @@ class Block(TupleMechanism, RowReports):
     to be near 0. Size and agreements are those of least h/size: 1 (dithered on one coordinate)
     up to epsilon 1, then larger.
 
+    epsilon: the budget of one report, 0.001 to 20
+    d: how many numbers a person has, each in [-1, 1]
+    domains: the same as zeros, one per number; items are not taken
+    size: how many coordinates a block has; that of least error if not given
+    kappa: how much of the threshold is subtracted again, 0 to 2; size/d if not given
+
     >>> block = Block(epsilon=4.0, d=10)
     >>> block.size, round(block.worst_variance(), 2)
     (4, 3.35)

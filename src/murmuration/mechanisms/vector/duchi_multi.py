@@ -36,6 +36,10 @@ class DuchiMulti(TupleMechanism, BitReports):
     published law is another one, which leaks and is biased (`duchi-multi-published`).
     Var = B_d^2 - x^2 with B_d = 1/E[share agreeing - share disagreeing].
 
+    epsilon: the budget of one report, 0.001 to 20
+    d: how many numbers a person has, each in [-1, 1]
+    domains: the same as zeros, one per number; items are not taken
+
     >>> round(DuchiMulti(epsilon=1.0, d=10).worst_variance(), 2)
     60.73
     """

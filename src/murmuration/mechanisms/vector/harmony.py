@@ -29,6 +29,10 @@ class Harmony(SampledTuple):
     values. Drawn from a public coin (`coins`: any generator that the collector can repeat, such
     as one seeded with the report's number) they need not be sent: one bit a person travels.
 
+    epsilon: the budget of one report, 0.001 to 20
+    d: how many numbers a person has, each in [-1, 1]
+    domains: in place of d, one entry per attribute: 0 for a number, k for one of k items
+
     >>> from murmuration import seeded_rng, system_rng
     >>> harmony = Harmony(epsilon=1.0, domains=(0, 0, 12))
     >>> columns = [np.array([0.1, -0.2]), np.array([1.0, 0.3]), np.array([4, 11])]

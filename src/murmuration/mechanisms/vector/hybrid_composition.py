@@ -29,6 +29,11 @@ class HybridComposition(FramedMechanism):
 
     What one would do without Harmony; here to be compared with it.
 
+    epsilon: the budget of one report, 0.001 to 20
+    d: how many numbers a person has, each in [-1, 1]
+    domains: in place of d, one entry per attribute: 0 for a number, k for one of k items
+    people: how many are expected, for the items' matrix
+
     >>> [part.name for part in HybridComposition(epsilon=1.0, domains=(0, 0, 5)).parts]
     ['duchi-multi', 'bassily-smith']
     """

@@ -81,6 +81,12 @@ class PrivUnit(TupleMechanism, RowReports):
     K is the one of least variance. At d = 90 the summed n Var is 2275, 574, 148 and 41.2 for
     epsilon 0.5, 1, 2 and 4; PrivUnit with every direction as a candidate has 2254, 567, 145, 39.5.
 
+    epsilon: the budget of one report, 0.001 to 20
+    d: how many numbers a person has, each in [-1, 1]
+    domains: the same as zeros, one per number; items are not taken
+    candidates: M, how many public vectors there are, a power of two up to 256; 128 if not given
+    keep: K, how many of them count as near; the number of least variance if not given
+
     >>> from murmuration import system_rng
     >>> unit = PrivUnit(epsilon=1.0, d=90)
     >>> unit.candidates, unit.keep, unit.report_bytes, round(unit.total_variance())

@@ -23,6 +23,15 @@ class Sampled(SampledTuple):
     n Var = (d/sample)(second moment at epsilon/sample) - x^2. One attribute is right for epsilon
     up to about 3; a second one pays from there on.
 
+    epsilon: the budget of one report, 0.001 to 20
+    d: how many numbers a person has, each in [-1, 1]
+    domains: in place of d, one entry per attribute: 0 for a number, k for one of k items
+    sample: how many attributes each person answers
+    numeric: the name of the mechanism for numbers
+    categorical: the name of the mechanism for items
+    shares: how often each attribute is asked, where one is; all alike if not given (see
+        `planning.allocate.sampling`)
+
     >>> Sampled(epsilon=1.0, d=4, numeric="piecewise").inner[0]
     Piecewise(epsilon=1.0, t='pm')
     """
@@ -35,7 +44,6 @@ class Sampled(SampledTuple):
     numeric: str = "optimal"
     categorical: str = "subset"
     shares: tuple[float, ...] | None = None
-    """How often each attribute is asked; see `allocate.sampling`. All alike when not given."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,118 +13,85 @@ from murmuration.errors import MurmurationError, RefusedError
 
 PLANS = {
     "graded": Entry(
-        "plan_graded",
-        "graded",
+        "plan_graded:graded",
         "List what keeps the budgets of graded ranges, and say whether grading buys anything.",
     ),
 }
 COMPARISONS = {
     "graded": Entry(
-        "compare_graded",
-        "graded",
+        "compare_graded:graded",
         "Simulate collections on graded ranges: error of the mean, exact loss, budget kept or not.",
     ),
     "levels": Entry(
-        "compare_levels",
-        "levels",
+        "compare_levels:levels",
         "Simulate collections in which people choose their privacy level, and compare the errors.",
     ),
 }
 TOKENS = {
-    "add": Entry("token", "add", "Make a token and print it: this is the only time it is shown."),
+    "add": Entry("token:add", "Make a token and print it: this is the only time it is shown."),
     "list": Entry(
-        "token", "list_tokens", "List names, roles and times; the tokens themselves are not kept."
+        "token:list_tokens", "List names, roles and times; the tokens themselves are not kept."
     ),
     "rotate": Entry(
-        "token",
-        "rotate",
+        "token:rotate",
         "Make a new token of the same name and role; the old ones end after the overlap.",
     ),
-    "end": Entry("token", "end", "End all tokens of a name now (collectors notice in seconds)."),
+    "end": Entry("token:end", "End all tokens of a name now (collectors notice in seconds)."),
 }
 COMMANDS = {
     "demo": Entry(
-        "demo",
-        "demo",
-        "Collect from simulated devices over HTTP; show truth, estimate and interval.",
+        "demo", "Collect from simulated devices over HTTP; show truth, estimate and interval."
     ),
     "mechanisms": Entry(
-        "mechanisms",
-        "mechanisms",
-        "List the mechanisms with report size, worst-case error and exact loss.",
+        "mechanisms", "List the mechanisms with report size, worst-case error and exact loss."
     ),
     "audit": Entry(
-        "audit",
-        "audit",
-        "Verify a mechanism exactly; exit code 1 when its loss exceeds its budget.",
+        "audit", "Verify a mechanism exactly; exit code 1 when its loss exceeds its budget."
     ),
     "plan": Entry(
-        "plan",
-        "plan",
-        "Choose a mechanism for each attribute and predict error, cost and privacy.",
-        PLANS,
+        "plan", "Choose a mechanism for each attribute and predict error, cost and privacy.", PLANS
     ),
     "compare": Entry(
-        "compare",
         "compare",
         "Simulate collections with every numeric mechanism and compare error, theory and limit.",
         COMPARISONS,
     ),
     "tuples": Entry(
-        "tuples",
-        "tuples",
-        "Collect mixed tuples from simulated people with every mechanism that takes them.",
+        "tuples", "Collect mixed tuples from simulated people with every mechanism that takes them."
     ),
     "learn": Entry(
-        "learn",
         "learn",
         "Train a linear, logistic or SVM model from noisy gradients; compare on held-out people.",
     ),
     "init": Entry(
         "init",
-        "init",
         "Write a campaign file with a comment on every key. It passes `murmur check` as it is.",
     ),
     "check": Entry(
         "check",
-        "check",
         "Check a campaign file, audit its laws, and say in plain words what each person reveals.",
     ),
     "serve": Entry(
-        "serve",
-        "serve",
-        "Collect reports over HTTP: answered when they are on the disk, counted once.",
+        "serve", "Collect reports over HTTP: answered when they are on the disk, counted once."
     ),
-    "token": Entry(
-        "token", "token", "Make, list, rotate and end the tokens of a collector.", TOKENS
-    ),
+    "token": Entry("token", "Make, list, rotate and end the tokens of a collector.", TOKENS),
     "send": Entry(
-        "send",
         "send",
         "Play many devices: each row of a file is randomised and sent as one device's report.",
     ),
     "ledger": Entry(
-        "ledger",
-        "ledger",
-        "Show what was spent and sent: every report, what it cost, and what became of it.",
+        "ledger", "Show what was spent and sent: every report, what it cost, and what became of it."
     ),
     "status": Entry(
-        "status",
-        "status",
-        "Print what a campaign has received: stored, duplicates, and refused by reason.",
+        "status", "Print what a campaign has received: stored, duplicates, and refused by reason."
     ),
     "estimate": Entry(
-        "estimate",
-        "estimate",
-        "Print means and shares with their intervals, once enough people have answered.",
+        "estimate", "Print means and shares with their intervals, once enough people have answered."
     ),
     "export": Entry(
-        "export",
-        "export",
-        "Write a campaign's randomised reports to a Parquet file, one row per report.",
+        "export", "Write a campaign's randomised reports to a Parquet file, one row per report."
     ),
     "merge": Entry(
-        "merge",
         "merge",
         "Merge the reports of other stores into the first, by id: merging again changes nothing.",
     ),

@@ -17,17 +17,20 @@ from typer.main import get_command
 
 @dataclass(frozen=True)
 class Entry:
-    """A command that is not imported yet: where its function is, and its line in the overview."""
+    """A command that is not imported yet: where its function is, and its line in the overview.
 
-    module: str
-    function: str
+    `where` is module:function in this package, or just the name that both have.
+    """
+
+    where: str
     help: str
     parts: Mapping[str, Entry] = field(default_factory=dict)
     """The commands below it, if it is a group."""
 
     def load(self) -> Any:
         """Import the function."""
-        return getattr(import_module(f"murmuration.cli.{self.module}"), self.function)
+        module, _, function = self.where.partition(":")
+        return getattr(import_module(f"murmuration.cli.{module}"), function or module)
 
 
 class LazyGroup(TyperGroup):

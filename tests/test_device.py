@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import os
+import re
 import signal
 import textwrap
 import traceback
@@ -53,12 +54,16 @@ cohort = 100
 name = "phone"
 kind = "category"
 labels = {json.dumps(LABELS)}
+mechanism = "oue"
 
 [[attributes]]
 name = "age"
 low = 18
 high = 98
+mechanism = "piecewise"
 """
+PLANNED = re.sub("mechanism = .*", "", PHONES)
+"""The same, where the planner chooses, which takes a moment."""
 DAILY = """
 name = "daily"
 purpose = "How people feel, every day."
@@ -89,12 +94,14 @@ low = 1.0
 name = "age"
 low = 18
 high = 98
+mechanism = "duchi"
 
 [[attributes]]
 name = "height"
 low = 100
 high = 220
 outside = "refuse"
+mechanism = "duchi"
 """
 ANSWERS = {"phone": "model-3", "age": 44}
 CANARY, NUMBER, TOKEN = "canary-in-a-coal-mine", 61.618033988, "murmur_" + "t0ken" * 6
@@ -381,7 +388,7 @@ def test_another_version_of_a_campaign_has_no_budget_of_its_own(
 def test_a_budget_of_exactly_one_report_is_enough(
     tmp_path: Path, epsilon: float, strategy: str
 ) -> None:
-    text = PHONES.replace("epsilon = 1.0", f'epsilon = {epsilon}\nstrategy = "{strategy}"')
+    text = PLANNED.replace("epsilon = 1.0", f'epsilon = {epsilon}\nstrategy = "{strategy}"')
     client = Client(published(tmp_path, text), tmp_path / "l.db", lifetime=epsilon)
     assert Fraction(0) < client.most <= Fraction(str(epsilon))
     charged = client._charged(client._encoded(ANSWERS), None, "")

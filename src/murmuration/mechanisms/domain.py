@@ -230,11 +230,6 @@ class Box(Domain):
         """Each attribute's own domain."""
         return [Items(k) if k else Number() for k in self.sizes]
 
-    @property
-    def numbers_only(self) -> bool:
-        """Whether no attribute is an item."""
-        return not any(self.sizes)
-
     def checked(self, values: Any) -> list[NDArray[np.generic]]:
         """Return one array per attribute, all of one length.
 

@@ -18,7 +18,6 @@ from murmuration.errors import FormatError, MurmurationError, ParameterError
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.domain import Domain
 from murmuration.mechanisms.graded.base import GradedMechanism
-from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.number.base import NumericMechanism
 from murmuration.mechanisms.vector.base import TupleMechanism
 
@@ -133,14 +132,6 @@ def graded_mechanism(name: str, **parameters: Any) -> GradedMechanism:
     chosen = mechanism(name, **parameters)
     if not isinstance(chosen, GradedMechanism):
         raise ParameterError(f"{name} has no budgets for ranges")
-    return chosen
-
-
-def item_mechanism(name: str, **parameters: Any) -> FrequencyMechanism:
-    """Return the mechanism for items of that name, or say that it is not one."""
-    chosen = mechanism(name, **parameters)
-    if not isinstance(chosen, FrequencyMechanism):
-        raise ParameterError(f"{name} does not take items")
     return chosen
 
 

@@ -14,7 +14,6 @@ from murmuration.exact.exponential import exp_below
 from murmuration.exact.grid import UnevenGrid
 from murmuration.exact.loss import pairwise_loss
 from murmuration.exact.randomness import HALF, WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.graded.base import GradedMechanism
 from murmuration.mechanisms.number.base import Design, unbiased
 
@@ -42,7 +41,6 @@ class GradedBit(GradedMechanism):
     """
 
     name: ClassVar[str] = "graded-bit"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "built for this project, in place of HierA"
     summary: ClassVar[str] = "one bit, as steep as the budgets between ranges allow"
 

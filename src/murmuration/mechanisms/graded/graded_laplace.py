@@ -13,7 +13,6 @@ from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
 from murmuration.exact.grid import UnevenGrid, fixed_point
 from murmuration.exact.randomness import WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.graded.base import GradedMechanism
 from murmuration.mechanisms.number.base import Design, unbiased
 from murmuration.mechanisms.number.laplace import REACH, cells_for, shifted_noise
@@ -43,7 +42,6 @@ class GradedLaplace(GradedMechanism):
     """
 
     name: ClassVar[str] = "graded-laplace"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "the baseline of Hao, Wu, Wan 2023 (as published)"
     summary: ClassVar[str] = "Laplace noise of each range's own scale"
     keeps_promise: ClassVar[bool] = False

@@ -11,7 +11,6 @@ from typing import ClassVar
 from murmuration.errors import ParameterError
 from murmuration.exact.grid import UnevenGrid
 from murmuration.exact.loss import Loss, pairwise_loss
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.graded.base import GradedMechanism, Matrix, edge_points, range_rows
 from murmuration.mechanisms.number.base import Design, unbiased
 from murmuration.mechanisms.stored import Solution, integer_weights, stored
@@ -46,7 +45,6 @@ class GradedOptimal(GradedMechanism):
     """
 
     name: ClassVar[str] = "graded-optimal"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "linear program under pairwise budgets (built for this project)"
     summary: ClassVar[str] = "the table of least worst-case error that the budgets allow"
 

@@ -16,7 +16,6 @@ from murmuration.exact.arrays import Floats
 from murmuration.exact.exponential import exp_below
 from murmuration.exact.grid import UnevenGrid
 from murmuration.exact.randomness import HALF, WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.graded.base import GradedMechanism
 from murmuration.mechanisms.number.base import Design, unbiased
 from murmuration.mechanisms.tally import Tally
@@ -54,7 +53,6 @@ class Hiera(GradedMechanism):
     """
 
     name: ClassVar[str] = "hiera"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Hao, Wu, Wan 2023 (as published)"
     summary: ClassVar[str] = "a perturbed grade, then one bit with that grade's budget"
     keeps_promise: ClassVar[bool] = False

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from murmuration.errors import InputError, MismatchError, ParameterError
 from murmuration.exact.arrays import Floats, Ints, Reports
 from murmuration.mechanisms.base import Mechanism, Task
-from murmuration.mechanisms.domain import MAX_ITEMS, Domain, Items, checked_values
+from murmuration.mechanisms.domain import MAX_ITEMS, Domain, Items
 from murmuration.mechanisms.packing import BitReports
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
@@ -224,18 +224,6 @@ class Labels:
         low, high = estimate.interval(level)
         columns = (estimate.value.tolist(), low.tolist(), high.tolist())
         return dict(zip(self.names, zip(*columns, strict=True), strict=True))
-
-
-def to_bins(values: ArrayLike, bins: int) -> Ints:
-    """Ask a number as a histogram: return which of the equal bins of [-1, 1] each value is in.
-
-    >>> to_bins([-1.0, -0.1, 0.0, 1.0], 4).tolist()
-    [0, 1, 2, 3]
-    """
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:
-        raise ParameterError(f"bins must be 2 or more; got {bins!r}")
-    places = np.floor((checked_values(values) + 1) / 2 * bins).astype(np.int64)
-    return np.minimum(places, bins - 1)
 
 
 class BitMechanism(FrequencyMechanism, BitReports):

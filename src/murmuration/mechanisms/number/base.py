@@ -30,6 +30,7 @@ from murmuration.exact.grid import AnyGrid, Grid, UnevenGrid
 from murmuration.exact.loss import Loss, table_loss
 from murmuration.exact.randomness import WHOLE, Rng, Words
 from murmuration.exact.table import Table
+from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.domain import Domain, Number, checked_values
 from murmuration.mechanisms.number.boundary import boundary_trials, random_trial
 from murmuration.mechanisms.packing import SymbolReports
@@ -112,6 +113,7 @@ class Design:
 class NumericMechanism(SymbolReports):
     """A mechanism for one number in [-1, 1], given by its design."""
 
+    answers: ClassVar[Task] = Task.MEAN
     takes: ClassVar[type[Domain]] = Number
     even: ClassVar[bool] = True
     """Whether its grid is even: not where the law depends on the value's range."""

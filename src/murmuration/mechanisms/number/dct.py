@@ -11,7 +11,6 @@ import numpy as np
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
 from murmuration.exact.randomness import WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism
 
 FINEST = 1024
@@ -42,7 +41,6 @@ class Dct(NumericMechanism):
     """
 
     name: ClassVar[str] = "dct"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Zhu, Wang, Sun 2022 (as published)"
     summary: ClassVar[str] = "uniform noise of half-width 1/(alpha epsilon)"
     keeps_promise: ClassVar[bool] = False

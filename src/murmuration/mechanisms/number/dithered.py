@@ -11,7 +11,6 @@ import numpy as np
 from murmuration.errors import ParameterError
 from murmuration.exact.exponential import exp_below
 from murmuration.exact.randomness import WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism
 
 
@@ -35,7 +34,6 @@ class Dithered(NumericMechanism):
     """
 
     name: ClassVar[str] = "dithered"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "subtractive dither on randomised response (derived for this project)"
     summary: ClassVar[str] = "one bit against a random threshold, which is subtracted again"
 

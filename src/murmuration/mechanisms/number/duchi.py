@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, ramp
 
 
@@ -24,7 +23,6 @@ class Duchi(NumericMechanism):
     """
 
     name: ClassVar[str] = "duchi"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Duchi, Jordan, Wainwright 2018; Harmony (Nguyen et al. 2016)"
     summary: ClassVar[str] = "one bit, odds linear in the value"
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from murmuration.exact.exponential import exp_below
 from murmuration.exact.randomness import WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, ramp, window
 from murmuration.mechanisms.number.piecewise import cells_for, plateau_ratio
 
@@ -32,7 +31,6 @@ class Hybrid(NumericMechanism):
     """
 
     name: ClassVar[str] = "hybrid"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Wang et al. 2019 (HM)"
     summary: ClassVar[str] = "a coin picks the piecewise mechanism or Duchi's bit"
 

@@ -13,7 +13,6 @@ import numpy as np
 from murmuration.exact.arrays import Ints
 from murmuration.exact.exponential import exp_below
 from murmuration.exact.randomness import WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, unbiased
 
 REACH = 12
@@ -36,7 +35,6 @@ class Laplace(NumericMechanism):
     """
 
     name: ClassVar[str] = "laplace"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Dwork et al. 2006; discrete: Ghosh, Roughgarden, Sundararajan 2009"
     summary: ClassVar[str] = "two-sided geometric noise on a grid, tails gathered at the ends"
 

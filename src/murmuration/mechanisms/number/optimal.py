@@ -14,7 +14,6 @@ import numpy as np
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.exact.loss import Loss, table_loss
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, unbiased
 from murmuration.mechanisms.stored import MARGIN, Solution, integer_weights, stored
 
@@ -46,7 +45,6 @@ class Optimal(NumericMechanism):
     """
 
     name: ClassVar[str] = "optimal"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "linear program over all unbiased tables (built for this project)"
     summary: ClassVar[str] = "the table of least worst-case error"
 

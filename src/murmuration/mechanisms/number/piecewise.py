@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from murmuration.errors import ParameterError
 from murmuration.exact.exponential import exp_below
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, window
 
 NAMED = ("pm", "sub", "optimal")
@@ -38,7 +37,6 @@ class Piecewise(NumericMechanism):
     """
 
     name: ClassVar[str] = "piecewise"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Wang et al. 2019 (PM); Zhao et al. 2020 (PM-SUB)"
     summary: ClassVar[str] = "a plateau around the value, a floor elsewhere"
     variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({}, {"t": "sub"}, {"t": "optimal"})

@@ -11,7 +11,6 @@ import numpy as np
 
 from murmuration.exact.exponential import exp_below
 from murmuration.exact.randomness import WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, ramp
 
 
@@ -29,7 +28,6 @@ class ThreeOutput(NumericMechanism):
     """
 
     name: ClassVar[str] = "three-output"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Zhao et al. 2020"
     summary: ClassVar[str] = "minus, nothing or plus"
 

@@ -4,7 +4,7 @@ Each person picks a level (high, medium, low) and answers with that level's epsi
 n_t reports, an unbiased estimate f_t and the noise V_t of one report. A combination is a weighted
 average of the f_t with weights that add up to 1:
 
-    total         the plain sum of all reports, w_t = n_t/n: right whoever picks which level
+    total         the plain sum of all reports, w_t = n_t/n: right whatever level people pick
     optimal       OC of the MPLDP paper, w_t ~ n_t/V_t: the least noise
     generalised   w_t ~ n_t/(V_t + S), the least error, and guarded: it looks whether the levels
                   agree, and goes back to the plain sum if they do not

@@ -26,7 +26,7 @@ from murmuration.cli.tables import open_table
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.exact.randomness import seeded_rng
-from murmuration.lab.compare import CROWDS, Row, contestants, crowd
+from murmuration.lab.compare import CROWDS, Comparison, contestants, crowd
 from murmuration.lab.compare import compare as run_compare
 
 Data = Annotated[str, typer.Option(help=f"A CSV or Parquet file, or one of: {', '.join(CROWDS)}.")]
@@ -59,7 +59,7 @@ def compare(
     epsilons = parse_epsilons(epsilon)
     values = private_values(data, column, low, high, people, seed)
     jobs = len(epsilons) * len(contestants(mechanism))
-    rows: list[Row] = []
+    rows: list[Comparison] = []
     with progress_bar() as bar:
         task = bar.add_task("comparing", total=jobs)
         for row in run_compare(values, epsilons, runs, seeded_rng(seed), mechanism):
@@ -127,7 +127,7 @@ def _finite(value: Any) -> float:
     return number if math.isfinite(number) else math.nan
 
 
-def _print(rows: list[Row], title: str) -> None:
+def _print(rows: list[Comparison], title: str) -> None:
     table = Table(title=f"n·MSE of the mean: {title}")
     table.add_column("epsilon", no_wrap=True)
     table.add_column("mechanism", no_wrap=True)
@@ -153,7 +153,7 @@ def _print(rows: list[Row], title: str) -> None:
     )
 
 
-def draw(rows: list[Row], title: str) -> Any:
+def draw(rows: list[Comparison], title: str) -> Any:
     """Return a figure, in units of the limit: error on this crowd (left), worst case (right)."""
     plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5), sharex=True)

@@ -33,7 +33,7 @@ from murmuration.cli.output import (
 from murmuration.cli.parse import parse_edges, parse_epsilons, parse_numbers, parse_value
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import seeded_rng
-from murmuration.lab.graded import Layout, Row, contests
+from murmuration.lab.graded import GradedComparison, Layout, contests
 from murmuration.lab.graded import compare as run_compare
 
 
@@ -63,7 +63,7 @@ def graded(
     layout.at("graded-bit", 1.0)  # refuses a layout that makes no sense, before the work
     epsilons = parse_epsilons(epsilon)
     values = private_values(data, column, low, high, people, seed)
-    rows: list[Row] = []
+    rows: list[GradedComparison] = []
     with progress_bar() as bar:
         task = bar.add_task("comparing", total=sum(len(contests(layout, e)) for e in epsilons))
         rng = seeded_rng(seed)
@@ -85,7 +85,7 @@ def _left_out(reason: str) -> None:
     remark(f"left out: {reason}")
 
 
-def _print(rows: list[Row], title: str) -> None:
+def _print(rows: list[GradedComparison], title: str) -> None:
     table = Table(title=f"mean absolute error of the mean x 10,000: {title}")
     table.add_column("eps", no_wrap=True)
     table.add_column("mechanism", no_wrap=True)
@@ -111,7 +111,7 @@ def _print(rows: list[Row], title: str) -> None:
     )
 
 
-def draw(rows: list[Row], title: str) -> Any:
+def draw(rows: list[GradedComparison], title: str) -> Any:
     """Return a figure: error against epsilon (left), against how often hiera uses a bit (right)."""
     plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(14, 6))

@@ -21,7 +21,7 @@ from murmuration.cli.output import (
 from murmuration.cli.parse import parse_epsilons
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import seeded_rng
-from murmuration.lab.levels import COLLECTIONS, CROWDS, Row, Setting, compare_levels
+from murmuration.lab.levels import COLLECTIONS, CROWDS, LevelComparison, Setting, compare_levels
 
 
 def levels(
@@ -77,11 +77,11 @@ def parse_shifts(text: str) -> list[float]:
 
 def _simulate(
     setting: Setting, epsilons: list[float], shifts: list[float], runs: int, oracle: bool
-) -> list[Row]:
+) -> list[LevelComparison]:
     """Run all epsilons without a shift, then the other shifts at the last epsilon."""
     parts = [(epsilons, shifts[:1]), (epsilons[-1:], shifts[1:])]
     lines = sum(len(collection.readers) for collection in COLLECTIONS) + oracle
-    rows: list[Row] = []
+    rows: list[LevelComparison] = []
     with progress_bar() as bar:
         jobs = lines * sum(len(some) * len(moved) for some, moved in parts)
         task = bar.add_task("comparing", total=jobs)
@@ -93,7 +93,7 @@ def _simulate(
     return rows
 
 
-def _print(rows: list[Row], title: str) -> None:
+def _print(rows: list[LevelComparison], title: str) -> None:
     table = Table(title=f"NSE of all histograms: {title}")
     for heading in ("epsilon", "shift", "method"):
         table.add_column(heading, no_wrap=True)
@@ -129,7 +129,7 @@ def _plain(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def draw(rows: list[Row], title: str) -> Any:
+def draw(rows: list[LevelComparison], title: str) -> Any:
     """Return a figure: error against epsilon (left) and against the shift (right)."""
     plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5))
@@ -157,7 +157,7 @@ def draw(rows: list[Row], title: str) -> Any:
     return figure
 
 
-def _curve(axes: Any, x: list[float], rows: list[Row], **style: Any) -> None:
+def _curve(axes: Any, x: list[float], rows: list[LevelComparison], **style: Any) -> None:
     """Draw means with their standard errors."""
     bars = [row.stderr for row in rows]
     axes.errorbar(x, [row.nse for row in rows], yerr=bars, **style)

@@ -12,7 +12,7 @@ from rich.table import Table
 from murmuration.cli.options import Json, Plot
 from murmuration.cli.output import checked_plot, console, emit_json, pyplot, save_plot
 from murmuration.errors import ParameterError
-from murmuration.planning.choose import SAMPLINGS, Attribute, Plan, Row
+from murmuration.planning.choose import SAMPLINGS, Attribute, Plan, Planned
 from murmuration.planning.choose import plan as work_out
 
 
@@ -85,7 +85,7 @@ def as_data(planned: Plan) -> dict[str, Any]:
     }
 
 
-def _row_data(row: Row) -> dict[str, Any]:
+def _row_data(row: Planned) -> dict[str, Any]:
     chosen = row.choice.mechanism
     return {
         "name": row.attribute.name,
@@ -173,9 +173,9 @@ def _notes(planned: Plan) -> list[str]:
     ]
 
 
-def _curves(planned: Plan) -> list[tuple[str, Row]]:
+def _curves(planned: Plan) -> list[tuple[str, Planned]]:
     """Return a label and a row for each line of the plot; equal errors share one."""
-    groups: dict[tuple[str, float], list[Row]] = {}
+    groups: dict[tuple[str, float], list[Planned]] = {}
     for row in planned.rows:
         groups.setdefault((row.choice.mechanism.name, row.stderr), []).append(row)
     curves = []

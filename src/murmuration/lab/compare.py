@@ -34,7 +34,7 @@ CROWDS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class Comparison:
     """One mechanism at one epsilon, all errors as n * MSE."""
 
     mechanism: str
@@ -85,7 +85,7 @@ def compare(
     runs: int,
     rng: Rng,
     names: Sequence[str] | None = None,
-) -> Iterator[Row]:
+) -> Iterator[Comparison]:
     """Yield a row for each epsilon and mechanism, from `runs` collections of all the values.
 
     >>> from murmuration import seeded_rng
@@ -101,7 +101,9 @@ def compare(
             yield measure(label, contestant, values, runs, rng)
 
 
-def measure(label: str, contestant: NumericMechanism, values: Floats, runs: int, rng: Rng) -> Row:
+def measure(
+    label: str, contestant: NumericMechanism, values: Floats, runs: int, rng: Rng
+) -> Comparison:
     """Collect from all the values `runs` times and compare the mean squared error with theory."""
     errors = np.empty(runs)
     truth = float(values.mean())
@@ -109,7 +111,7 @@ def measure(label: str, contestant: NumericMechanism, values: Floats, runs: int,
         tally = contestant.tally(contestant.privatize(values, rng))
         errors[run] = contestant.estimate(tally).value - truth
     squares = len(values) * errors**2
-    return Row(
+    return Comparison(
         label,
         contestant.epsilon,
         float(squares.mean()),

@@ -47,7 +47,7 @@ UNGRADED = ("duchi", "optimal")
 
 
 @dataclass(frozen=True)
-class Row:
+class GradedComparison:
     """One way to the mean at one epsilon: its error on the data, and the promise's state."""
 
     label: str
@@ -159,7 +159,7 @@ def compare(
     runs: int,
     rng: Rng,
     left_out: Callable[[str], None] = lambda _: None,
-) -> Iterator[list[Row]]:
+) -> Iterator[list[GradedComparison]]:
     """Yield the rows of each mechanism at each epsilon, from `runs` collections of the values.
 
     >>> from murmuration import seeded_rng
@@ -180,7 +180,7 @@ def _measured(
     epsilon: float,
     runs: int,
     rng: Rng,
-) -> list[Row]:
+) -> list[GradedComparison]:
     """Collect from all the values `runs` times; read each tally in every way."""
     errors = np.empty((len(readings), runs))
     truth = float(values.mean())
@@ -189,7 +189,7 @@ def _measured(
         errors[:, run] = [abs(reading.read(tally, run) - truth) for reading in readings]
     loss, worst = chosen.loss(), chosen.worst_variance()
     return [
-        Row(
+        GradedComparison(
             reading.label,
             epsilon,
             float(error.mean()),

@@ -108,7 +108,7 @@ ORACLE = Collection("sue", "optimal", {"OP (oracle)": _oracle})
 
 
 @dataclass(frozen=True)
-class Row:
+class LevelComparison:
     """One method at one epsilon and one shift: the mean NSE of all runs."""
 
     method: str
@@ -183,7 +183,7 @@ def compare_levels(
     rng: Rng,
     shifts: Sequence[float] = (0.0,),
     with_oracle: bool = False,
-) -> Iterator[Row]:
+) -> Iterator[LevelComparison]:
     """Yield a row for each epsilon, shift and method, from `runs` collections.
 
     >>> from murmuration import seeded_rng
@@ -199,7 +199,7 @@ def compare_levels(
 
 def measure(
     setting: Setting, collection: Collection, epsilon: float, shift: float, runs: int, rng: Rng
-) -> list[Row]:
+) -> list[LevelComparison]:
     """Collect `runs` times and return the mean error of each reader."""
     survey = Survey(
         epsilon, setting.sizes, setting.levels, collection.mechanism, how=collection.how
@@ -211,7 +211,7 @@ def measure(
     )
     means, spreads = errors.mean(axis=0), errors.std(axis=0) / math.sqrt(runs)
     triples = zip(collection.readers, means.tolist(), spreads.tolist(), strict=True)
-    return [Row(name, epsilon, shift, mean, spread) for name, mean, spread in triples]
+    return [LevelComparison(name, epsilon, shift, mean, spread) for name, mean, spread in triples]
 
 
 def _run(

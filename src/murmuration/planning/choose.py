@@ -86,7 +86,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Row:
+class Planned:
     """What one attribute's reports will cost and give."""
 
     attribute: Attribute
@@ -120,7 +120,7 @@ class Plan:
     wanted: float
     delta: float
     malicious: float
-    rows: tuple[Row, ...]
+    rows: tuple[Planned, ...]
     advice: str
     """Whether to split epsilon or to sample, where all attributes are categorical."""
 
@@ -292,11 +292,11 @@ def _shares(
     return [float(share) for share in allocate.sampling(costs)]
 
 
-def _row(campaign: Plan, attribute: Attribute, share: float) -> Row:
+def _row(campaign: Plan, attribute: Attribute, share: float) -> Planned:
     choice = _choose(attribute, campaign.epsilon, share, campaign.people)
     asked = max(1, math.floor(share * campaign.people))
     variance = choice.n_mse / attribute.items
-    return Row(
+    return Planned(
         attribute=attribute,
         choice=choice,
         share=share,

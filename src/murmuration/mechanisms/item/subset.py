@@ -101,7 +101,7 @@ class Subset(BitMechanism):
         return rows
 
     def _too_few(self, items: Ints, rng: Rng) -> Rows:
-        """Start from independent bits; whoever has more than wanted draws all of them again.
+        """Start from independent bits; anyone with more than wanted draws all again.
 
         The own item counts as a member all along, so that it is never drawn.
         """
@@ -142,7 +142,7 @@ class Subset(BitMechanism):
     def _fill(self, rows: Rows, missing: Ints, rng: Rng) -> None:
         """Draw as many items as are missing and add them; repeat for those that were there.
 
-        Whoever misses most comes first: then those who take a j-th item are the first so many.
+        Who misses most comes first: then those who take a j-th item are the first so many.
         """
         todo = np.flatnonzero(missing)
         while len(todo):

@@ -149,7 +149,7 @@ class NumericMechanism(SymbolReports):
         return shape + weights.astype("<i8").tobytes() + read_as.tobytes() + self._places()
 
     def law(self) -> dict[str, Any]:
-        """Return the weights, a row a grid point, and the values that symbols are read as.
+        """Return the weights, one row per grid point, and the values that symbols are read as.
 
         For an uneven grid also its `places` and `jumps` in fixed point, (x+1) 2^51.
         """

@@ -33,7 +33,7 @@ def perturbed(tallies: Sequence[Tally], truth: ArrayLike, iterations: int = 10) 
     """Return OP of the MPLDP paper (Theorem 3): an ORACLE, for experiments only.
 
     Its weights are the least-squares fit of the levels' estimates F (a row each) to the TRUE
-    histogram h, W = h F^T (F F^T)^-1. No collector can run it: anyone who knows h need not ask. Then
+    histogram h, W = h F^T (F F^T)^-1. No collector can run it: who knows h need not ask. Then
     it perturbs: of the item i with the largest error d_i, the target h_i is moved by delta,
     which moves the estimate of item j by delta G_ij, G = F^T (F F^T)^-1 F. Any
 

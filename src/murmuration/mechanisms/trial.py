@@ -51,6 +51,19 @@ class ChanceTrial:
 Trial = WordTrial | ChanceTrial
 
 
+MOST_STEPS = 1 << 26
+"""About how many numbers one trial may look at."""
+
+
+def people_for(steps: int) -> int:
+    """Return how many people to try, where each takes so many steps: the more, the sharper.
+
+    >>> people_for(10), people_for(1 << 20)
+    (20000, 200)
+    """
+    return min(20_000, max(200, MOST_STEPS // steps))
+
+
 def spread_over(size: int, most: int = 8) -> list[int]:
     """Return up to `most` of the numbers below `size`, the first and the last among them.
 

@@ -29,13 +29,11 @@ from murmuration.mechanisms.base import Mechanism, Task
 from murmuration.mechanisms.domain import MAX_ITEMS, Domain, Items
 from murmuration.mechanisms.packing import BitReports
 from murmuration.mechanisms.tally import Tally
-from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
+from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for, spread_over
 from murmuration.results.estimate import ENOUGH, FrequencyEstimate
 
 MOST_ENUMERATED = 1 << 16
 """Entries of a channel up to which the auditor tries every report."""
-MOST_BITS = 1 << 28
-"""Items times reports that one trial of the auditor may look at."""
 MAX_CHANNEL = 4_000_000
 """The most entries of a channel that is written out: 32 MB, read twice by each step of `bayes`."""
 
@@ -154,7 +152,7 @@ class FrequencyMechanism(Mechanism):
         """Every counter of a small alphabet, else the support of every item, for some items."""
         small = self.counters * self.k <= MOST_ENUMERATED
         channel = self.channel() if small else None
-        for item in spread_over(self.k):
+        for item in spread_over(self.k, 8 if small else 3):
             if channel is not None:
                 people = max(20_000, 20 * self.counters)
                 yield ChanceTrial(
@@ -164,7 +162,7 @@ class FrequencyMechanism(Mechanism):
                 yield ChanceTrial(
                     *(self, item, self._supported, self._rates(item), "the support of each item"),
                     exclusive=False,
-                    people=max(1000, min(20_000, MOST_BITS // max(self.k, 8 * self.report_bytes))),
+                    people=people_for(max(self.k, self.counters, 8 * self.report_bytes)),
                 )
 
     def _supported(self, reports: Reports) -> Ints:

@@ -18,6 +18,9 @@ from murmuration.mechanisms.item.base import FrequencyMechanism, require_small_c
 from murmuration.mechanisms.packing import SymbolReports
 from murmuration.mechanisms.trial import Trial, WordTrial, boundaries, spread_over
 
+MOST_WORDS = 1 << 12
+"""Items up to which the auditor tries the words of eight of them."""
+
 
 @dataclass(frozen=True)
 class Grr(FrequencyMechanism, SymbolReports):
@@ -77,7 +80,7 @@ class Grr(FrequencyMechanism, SymbolReports):
 
     def trials(self) -> Iterator[Trial]:
         """The words where the answer changes, then every report."""
-        for item in spread_over(self.k):
+        for item in spread_over(self.k, 8 if self.k <= MOST_WORDS else 2):
             words, expected = own_or_other_words(item, self.k, self.lie)
             yield WordTrial(self, np.full(len(words), item), words, expected)
         yield from super().trials()

@@ -22,6 +22,7 @@ from murmuration.mechanisms.base import MAX_EPSILON, checked_epsilon
 from murmuration.mechanisms.domain import checked_items
 from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.item.grr import (
+    MOST_WORDS,
     Grr,
     own_or_other,
     own_or_other_words,
@@ -201,7 +202,7 @@ class Memoised(FrequencyMechanism, SymbolReports):
 
     def trials(self) -> Iterator[Trial]:
         """The words where the permanent answer or the noise on it changes, then every report."""
-        for item in spread_over(self.k):
+        for item in spread_over(self.k, 8 if self.k <= MOST_WORDS else 1):
             first, answers = own_or_other_words(item, self.k, self.memory.lie)
             pairs = [own_or_other_words(int(answer), self.k, self.swap) for answer in answers[:8]]
             for word, (second, expected) in zip(first.tolist(), pairs, strict=False):

@@ -30,7 +30,7 @@ from murmuration.mechanisms.number.base import NumericMechanism
 from murmuration.mechanisms.packing import RowReports
 from murmuration.mechanisms.strategy import Sample
 from murmuration.mechanisms.tally import Tally
-from murmuration.mechanisms.trial import ChanceTrial, Trial
+from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for
 from murmuration.results.estimate import Estimate, FrequencyEstimate, TupleEstimate
 
 PEOPLE_PER_PASS = 1 << 16
@@ -252,6 +252,7 @@ class SampledTuple(FramedMechanism):
             yield ChanceTrial(
                 *(self, answer, self._asked, chances, "which attribute is asked"),
                 exclusive=self.sample == 1,
+                people=people_for(8 * len(self.inner)),
             )
         yield from super().trials()
 

@@ -21,7 +21,7 @@ from murmuration.exact.randomness import WHOLE, Rng, drawn, uniform
 from murmuration.mechanisms.domain import Values, checked_values
 from murmuration.mechanisms.packing import RowReports, integer_rows, row_integers
 from murmuration.mechanisms.tally import Tally
-from murmuration.mechanisms.trial import ChanceTrial, Trial
+from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for
 from murmuration.mechanisms.vector.base import TupleMechanism
 from murmuration.results.estimate import ENOUGH, About, Estimate, TupleEstimate
 
@@ -252,8 +252,9 @@ class Block(TupleMechanism, RowReports):
             near = agreeing >= self.agreements
             chances = np.where(near, inside / self.likely, (1 - inside) / others)
             read = partial(self._answers, flip)
-            yield ChanceTrial(self, answer, read, chances, "every answer")
-            yield ChanceTrial(self, answer, self._starts, np.full(d, 1 / d), "where blocks start")
+            people, even = people_for(8 * d), np.full(d, 1 / d)
+            yield ChanceTrial(self, answer, read, chances, "every answer", people=people)
+            yield ChanceTrial(self, answer, self._starts, even, "where blocks start", people=people)
 
     def _answers(self, flip: int, reports: Reports) -> Ints:
         """Count the answers, as if all signs were set."""

@@ -20,7 +20,7 @@ from murmuration.exact.randomness import WHOLE, Rng, drawn
 from murmuration.mechanisms.domain import Values, checked_values
 from murmuration.mechanisms.packing import BitReports, pack_bits, unpack_bits
 from murmuration.mechanisms.tally import Tally
-from murmuration.mechanisms.trial import ChanceTrial, Trial
+from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for
 from murmuration.mechanisms.vector.base import TupleMechanism
 from murmuration.results.estimate import ENOUGH, About, Estimate, TupleEstimate
 
@@ -125,7 +125,8 @@ class DuchiMulti(TupleMechanism, BitReports):
         chances = np.array([float(math.comb(d, a) * sides[2 * a > d]) for a in range(d + 1)])
         for answer, sign in zip(self.domain.extremes(), (False, True), strict=True):
             read = partial(self._agreeing, sign)
-            yield ChanceTrial(self, answer, read, chances, "how many signs agree")
+            people = people_for(16 * d)
+            yield ChanceTrial(self, answer, read, chances, "how many signs agree", people=people)
 
     def _agreeing(self, sign: bool, reports: Reports) -> Ints:
         bits = unpack_bits(self.to_rows(reports), self.bits)

@@ -24,6 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from murmuration.wire import report
+from murmuration.wire.ids import ID_BYTES
 
 
 class Appender:
@@ -78,7 +79,7 @@ def _reports(body: bytes, kind: str) -> list[tuple[bytes, bytes]]:
         listed = found if isinstance(found, list) else [found]
         return [(bytes.fromhex(one.id), bytes(one.entries[0])) for one in listed]
     count = int.from_bytes(body[42:46], "little")
-    at, width = report.HEAD.size, report.ID_BYTES
+    at, width = report.HEAD.size, ID_BYTES
     first = at + width * count
     size = (len(body) - first) // count
     return [

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import uvloop
 
-from murmuration.campaign.model import Campaign, Rows
-from murmuration.exact.arrays import Ints
+from murmuration.campaign.model import Campaign
+from murmuration.exact.arrays import Ints, Rows
 from murmuration.wire import report
+from murmuration.wire.ids import ID_BYTES, new_ids
 
 TIME_HEX = 8
 TIME_BYTES = 4
@@ -43,7 +44,7 @@ def requests(
     campaign: Campaign, rows: Rows, batch: int, kind: str, token: str, path: str
 ) -> list[Request]:
     """Return uploads of `batch` reports each, with fresh ids."""
-    ids = report.new_ids(len(rows))
+    ids = new_ids(len(rows))
     made = []
     for start in range(0, len(rows) - batch + 1, batch):
         part = slice(start, start + batch)
@@ -57,7 +58,7 @@ def requests(
             found = [len(head) + at + 6 for at in _all(body, b'"id":"')]
         else:
             first = len(head) + report.HEAD.size
-            found = list(range(first, first + report.ID_BYTES * batch, report.ID_BYTES))
+            found = list(range(first, first + ID_BYTES * batch, ID_BYTES))
         made.append(Request(bytearray(head + body), np.array(found), kind == report.JSON))
     return made
 

@@ -19,15 +19,18 @@ from rich.table import Table
 
 import murmuration
 import run_frequency
-from murmuration.mechanisms.number.base import CHUNK, WORDS_PER_PERSON, NumericMechanism
+from murmuration.mechanisms.domain import Number
+from murmuration.mechanisms.number.base import WORDS_PER_PERSON, NumericMechanism
 from murmuration.mechanisms.packing import COUNT_CHUNK
-from murmuration.mechanisms.registry import numeric_names
+from murmuration.mechanisms.registry import mechanisms_for
 from peers import PEERS, rate
 from timing import fastest
 
 PEOPLE = 1 << 22
 ROUNDS = 7
 EPSILON = 1.0
+CHUNK = 1 << 17
+"""People per pass, as in `Mechanism.people_per_pass`."""
 OUT = Path("out/bench.json")
 
 
@@ -68,7 +71,7 @@ def measure(name: str, values: Any) -> dict[str, Any]:
 def main() -> None:
     """Measure everything, print the tables, save JSON."""
     values = np.random.default_rng(1).uniform(-1, 1, PEOPLE)
-    rows = [measure(name, values) for name in numeric_names()]
+    rows = [measure(name, values) for name in mechanisms_for(Number, kept=True)]
     peers = [{"peer": peer.name, "secure": peer.secure, "device": rate(peer)} for peer in PEERS]
     frequency = run_frequency.results()
     console = Console(width=110)  # wide tables, whatever the terminal

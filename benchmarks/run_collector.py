@@ -27,11 +27,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import load
 from murmuration import system_rng
 from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign, Rows
-from murmuration.collector import commit as collect
+from murmuration.campaign.model import Campaign
+from murmuration.collector.commit import Batch, commit
+from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
-from murmuration.server.access import new_token
+from murmuration.collector.tokens import new_token
+from murmuration.exact.arrays import Rows
 from murmuration.wire import report
+from murmuration.wire.ids import new_ids
 
 CAMPAIGN = """
 name = "bench"
@@ -56,19 +59,20 @@ def reports(campaign: Campaign, n: int) -> Rows:
     crowd = np.random.default_rng(1)
     labels = np.array(campaign.questions[1].labels)
     answers = {"age": crowd.uniform(18, 98, n), "phone": labels[crowd.integers(0, 4, n)]}
-    return campaign.privatize(campaign.encode(answers), system_rng())
+    rng = system_rng()
+    return campaign.privatize(campaign.encode(answers, rng), rng)
 
 
 def prefill(campaign: Campaign, path: Path, n: int) -> str:
     """Fill a store with n reports of earlier hours; return a device's token."""
     store = open_store(path)
-    served = collect.serve(store, campaign)
+    served = serve(store, campaign)
     rows = reports(campaign, PREFILL_CHUNK)
     start = time.time() - 1e5
     for done in range(0, n, PREFILL_CHUNK):
-        ids = report.new_ids(PREFILL_CHUNK, now=start + done / PREFILL_CHUNK)
+        ids = new_ids(PREFILL_CHUNK, now=start + done / PREFILL_CHUNK)
         columns = report.Upload(ids, rows.copy(), np.zeros(len(ids), dtype=np.uint8))
-        collect.commit(store, [collect.Batch(served, report.Incoming([], [], columns))])
+        commit(store, [Batch(served, report.Incoming([], [], columns))])
     token = new_token(store, "device")
     store.close()
     return token

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from murmuration.collector.store import sqlite
-from murmuration.wire import report
+from murmuration.wire.ids import new_ids
 
 RATE = 180_000  # reports a second that the times of the ids stand for
 GROUP = 6_400
@@ -26,7 +26,7 @@ def milliseconds(folder: Path, step: int, page: int) -> float:
     rows, now, took = np.zeros((GROUP, 3), dtype=np.uint8), 1.7e9, []
     end = time.perf_counter() + SECONDS
     while time.perf_counter() < end:
-        ids = report.new_ids(GROUP, now=now // step * step)
+        ids = new_ids(GROUP, now=now // step * step)
         ids = ids[np.argsort(np.ascontiguousarray(ids[:, :8]).view(">u8")[:, 0])]
         start = time.perf_counter()
         with store.transaction():

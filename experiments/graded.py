@@ -15,7 +15,7 @@ import numpy as np
 
 from murmuration import seeded_rng
 from murmuration.exact.arrays import Floats
-from murmuration.lab.graded import Layout, Row, compare
+from murmuration.lab.graded import GradedComparison, Layout, compare
 from murmuration.mechanisms.graded.hiera import Hiera
 
 PEOPLE, RUNS = 100_000, 400
@@ -23,7 +23,7 @@ EPSILONS = (0.1, 0.5, 1.0)
 LAYOUT = Layout((5.0, 4.0, 3.0, 2.0, 1.0), (-0.6, -0.2, 0.2, 0.6))
 
 
-def _compared(values: Floats, seed: int) -> Iterator[list[Row]]:
+def _compared(values: Floats, seed: int) -> Iterator[list[GradedComparison]]:
     return compare(values, LAYOUT, EPSILONS, RUNS, seeded_rng(seed))
 
 

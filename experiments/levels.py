@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 
 from murmuration import seeded_rng
-from murmuration.lab.levels import Row, Setting, compare_levels
+from murmuration.lab.levels import LevelComparison, Setting, compare_levels
 
 EPSILONS = (1.0, 3.0, 6.0)
 SHIFTS = (0.0, 2.0, 5.0, 10.0, 20.0)
@@ -35,7 +35,7 @@ def paper_table(runs: int, data: str) -> None:
     settings = [Setting(people=people, data=data) for people in (1_000, 10_000)]
     for epsilon in EPSILONS:
         found = [
-            list(compare_levels(setting, [epsilon], runs, seeded_rng(1), oracle=True))
+            list(compare_levels(setting, [epsilon], runs, seeded_rng(1), with_oracle=True))
             for setting in settings
         ]
         cells = (" | ".join(_cell(rows, method) for rows in found) for method in METHODS)
@@ -56,7 +56,7 @@ def dependence_study(runs: int, data: str) -> None:
     print()
 
 
-def _cell(rows: list[Row], method: str) -> str:
+def _cell(rows: list[LevelComparison], method: str) -> str:
     row = next(row for row in rows if row.method == method)
     return f"{row.nse:.4g} ({row.stderr:.2g})"
 

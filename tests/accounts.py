@@ -13,13 +13,14 @@ from functools import cache
 import numpy as np
 
 from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign, Rows
-from murmuration.collector import commit as collect
+from murmuration.campaign.model import Campaign
+from murmuration.collector.commit import OUTCOMES
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store.sqlite import SqliteStore
+from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
-from murmuration.wire import report
+from murmuration.wire.ids import Ids, new_ids
 
 COMMUTE = """
 name = "commute"
@@ -69,7 +70,7 @@ def audited(store: Store, *versions: Campaign) -> Accounts:
             found += mine
     assert len({each for each, _ in found}) == len(found)
     rest = {outcome: n for outcome, n in counts.items() if outcome != "received"}
-    assert set(rest) <= set(collect.OUTCOMES)
+    assert set(rest) <= set(OUTCOMES)
     assert counts.get("received", 0) == sum(rest.values())
     assert counts.get("stored", 0) == len(found)
     return Accounts(dict(found), counts, tallies)
@@ -89,7 +90,7 @@ def _reports(store: Store, campaign: Campaign) -> list[tuple[bytes, bytes]]:
 
 def _tallies(store: Store, campaign: Campaign, kept: Sequence[bytes]) -> tuple[Tally, ...]:
     """The stored tallies, after comparing them with those of the stored reports."""
-    tallies = store.tallies(campaign.digest, [cell.mechanism for cell in campaign.cells])
+    tallies = store.tallies(campaign.digest, campaign.frame.cells)
     if campaign.terms.keep_reports:
         assert tallies == campaign.tally(as_rows(campaign, kept))
     else:
@@ -103,7 +104,7 @@ def as_rows(campaign: Campaign, kept: Sequence[bytes]) -> Rows:
     return np.frombuffer(b"".join(kept), dtype=np.uint8).reshape(-1, campaign.row_bytes)
 
 
-def made(campaign: Campaign, n: int, seed: int = 0) -> tuple[report.Ids, Rows]:
+def made(campaign: Campaign, n: int, seed: int = 0) -> tuple[Ids, Rows]:
     """Ids and reports of n people, the same ones for the same seed."""
     rng = seeded_rng(seed)
     people = np.random.default_rng(seed)
@@ -113,8 +114,8 @@ def made(campaign: Campaign, n: int, seed: int = 0) -> tuple[report.Ids, Rows]:
         else people.uniform(question.low, question.high, n)
         for question in campaign.questions
     }
-    rows = campaign.privatize(campaign.encode(answers), rng)
-    return report.new_ids(n, rng, now=1.7e9), rows
+    rows = campaign.privatize(campaign.encode(answers, rng), rng)
+    return new_ids(n, rng, now=1.7e9), rows
 
 
 def outcomes_of(answer: dict[str, object], size: int) -> list[str]:

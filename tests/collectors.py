@@ -34,9 +34,11 @@ from between import HOST, free_port
 from murmuration.campaign.document import publish, read
 from murmuration.campaign.model import Campaign
 from murmuration.collector.store import StoreError, StoreFullError, open_store
+from murmuration.collector.tokens import new_token
 from murmuration.errors import FormatError
-from murmuration.server.access import new_token
+from murmuration.exact.arrays import Rows
 from murmuration.wire import report
+from murmuration.wire.ids import Ids, new_ids
 
 JSON, BINARY = report.JSON, report.BINARY
 PROBLEM = "application/problem+json"
@@ -93,9 +95,9 @@ def one(name: str, rest: str = "", epsilon: float = 1) -> str:
     return ONE.format(name=name, rest=rest, epsilon=epsilon)
 
 
-def reports(campaign: Campaign, n: int, seed: int = 1) -> tuple[report.Ids, report.Rows]:
+def reports(campaign: Campaign, n: int, seed: int = 1) -> tuple[Ids, Rows]:
     """Reports of n people, the same ones for the same seed, with ids that are always new."""
-    return report.new_ids(n), made(campaign, n, seed)[1]
+    return new_ids(n), made(campaign, n, seed)[1]
 
 
 def uploads(campaign: Campaign, n: int, seed: int = 1) -> list[dict[str, Any]]:
@@ -104,7 +106,7 @@ def uploads(campaign: Campaign, n: int, seed: int = 1) -> list[dict[str, Any]]:
     return found if isinstance(found, list) else [found]
 
 
-def encoded(campaign: Campaign, ids: report.Ids, rows: report.Rows, kind: str) -> bytes:
+def encoded(campaign: Campaign, ids: Ids, rows: Rows, kind: str) -> bytes:
     """Reports in one form or the other."""
     write = report.to_binary if kind == BINARY else report.to_json
     return write(campaign, ids, rows)
@@ -450,7 +452,7 @@ def _shown(value: Any) -> str:
 def serve(settings: str) -> None:
     """Be the collector."""
     from murmuration.server.limits import Limits
-    from murmuration.server.run import Address
+    from murmuration.server.run import Endpoint
     from murmuration.server.workers import run
 
     given = json.loads(Path(settings).read_text(encoding="utf-8"))
@@ -462,7 +464,7 @@ def serve(settings: str) -> None:
         _make_breakable(Path(given["fault"]))
     files = [Path(given[name]) if given[name] else None for name in ("certificate", "key")]
     campaigns = [read(document.encode()) for document in given["documents"]]
-    address, limits = Address(HOST, given["port"], *files), Limits(**given["limits"])
+    address, limits = Endpoint(HOST, given["port"], *files), Limits(**given["limits"])
     run(campaigns, given["store"], address, given["workers"], limits)
 
 

@@ -16,12 +16,13 @@ import pytest
 from accounts import campaign_of
 from collectors import JSON, Collector, one, running, uploads
 from murmuration.collector.store import Token, open_store
+from murmuration.collector.tokens import PREFIX, new_token
 from murmuration.errors import ParameterError
 from murmuration.server import workers
-from murmuration.server.access import PREFIX, REFRESH_SECONDS, Gate, new_token
-from murmuration.server.app import ROUTES, Route, routed
+from murmuration.server.access import REFRESH_SECONDS, Gate
 from murmuration.server.problems import Problem
-from murmuration.server.run import Address
+from murmuration.server.routes import ROUTES, Route, routed
+from murmuration.server.run import Endpoint
 from tools import require_tool
 
 REFRESHED = {"murmuration.server.access.REFRESH_SECONDS": 0.3}
@@ -248,24 +249,24 @@ def test_the_first_requests_all_wait_for_the_tokens() -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", "", "127.1"])  # noqa: S104
 def test_plain_http_beyond_this_machine_is_refused(host: str, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="plain HTTP"):
-        Address(host).check()
+        Endpoint(host).check()
     with pytest.raises(ParameterError, match="plain HTTP"):
-        workers.run([], str(tmp_path / "x.db"), Address(host))
+        workers.run([], str(tmp_path / "x.db"), Endpoint(host))
     assert list(tmp_path.iterdir()) == []
-    Address(host, plain_http=True).check()
-    Address(host, certificate=Path("c"), key=Path("k")).check()
+    Endpoint(host, plain_http=True).check()
+    Endpoint(host, certificate=Path("c"), key=Path("k")).check()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.9.1"])
 def test_this_machine_needs_no_tls(host: str) -> None:
-    Address(host).check()
-    assert Address().host == "127.0.0.1"
+    Endpoint(host).check()
+    assert Endpoint().host == "127.0.0.1"
 
 
 def test_a_certificate_needs_its_key() -> None:
-    for address in (Address(certificate=Path("c")), Address(key=Path("k"), plain_http=True)):
+    for endpoint in (Endpoint(certificate=Path("c")), Endpoint(key=Path("k"), plain_http=True)):
         with pytest.raises(ParameterError, match="both"):
-            address.check()
+            endpoint.check()
 
 
 def test_tls(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from murmuration.analysis import read
 from murmuration.campaign.file.load import parse
 from murmuration.exact.randomness import seeded_rng
 
@@ -31,12 +32,12 @@ def test_coverage(strategy: str) -> None:
     phones = crowd.choice(4, PEOPLE, p=(0.6, 0.3, 0.08, 0.02))
     ages = 18 + 80 * crowd.beta(1.6, 2.6, PEOPLE)
     labels = np.array(campaign.questions[1].labels)
-    columns = campaign.encode({"age": ages, "phone": labels[phones]})
+    columns = campaign.encode({"age": ages, "phone": labels[phones]}, seeded_rng(1))
     truth = {"mean": ages.mean(), **dict(zip(labels, np.bincount(phones) / PEOPLE, strict=True))}
     missed = np.zeros(5)
     for seed in range(RUNS):
         tallies = campaign.tally(campaign.privatize(columns, seeded_rng(seed)))
-        figures = campaign.read(tallies)
+        figures = read.figures(campaign, tallies)
         missed += [not f.low <= truth[f.item] <= f.high for f in figures]
     # Each figure by itself; wider than it says is no fault here.
     assert (missed / RUNS < 0.05 + 4 * math.sqrt(0.05 * 0.95 / RUNS)).all(), missed / RUNS

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 import tomllib
 import urllib.request
@@ -18,19 +14,23 @@ import msgspec
 import numpy as np
 import pytest
 
+import command
+from command import process
+from murmuration.analysis import read
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.file.resolve import AttributeTable, CampaignTable, RepeatTable
-from murmuration.cli import main
+from murmuration.campaign.file.schema import AttributeTable, CampaignTable, RepeatTable
+from murmuration.cli import status as status_command
 from murmuration.cli.init import nice_range
-from murmuration.collector import commit as collect
-from murmuration.collector import export
-from murmuration.collector.commit import Batch, commit, serve
+from murmuration.collector import export, merge, publish, status, tallies
+from murmuration.collector.commit import Batch, commit
+from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
-from murmuration.collector.tallies import Sources
+from murmuration.errors import MismatchError
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire import report
+from murmuration.wire.ids import new_ids
 from murmuration.wire.report import Incoming, Upload
 
 CAMPAIGN = """\
@@ -60,20 +60,12 @@ SPLIT = CAMPAIGN.replace("epsilon = 2.0", "epsilon = 2.0\nstrategy = 'split'") +
 
 
 @pytest.fixture
-def murmur(capsys, monkeypatch, tmp_path):
-    """Run the command in this process, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.delenv("MURMUR_TOKEN", raising=False)
+def murmur(tmp_path):
+    """Run the command in a folder of its own; a mistake returns what it said as one line, too."""
 
-    def run(*arguments: object, code: int = 0) -> str:
-        monkeypatch.setattr(sys, "argv", ["murmur", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        assert (ended.value.code or 0) == code, printed
-        assert "Traceback" not in printed.err
-        return printed.out if code == 0 else printed.out + " ".join(printed.err.split())
+    def run(*arguments: object, code: int = 0, **options) -> str:
+        done = command.murmur(*arguments, folder=tmp_path, code=code, columns=120, **options)
+        return done.stdout if code == 0 else done.stdout + done.problem
 
     return run
 
@@ -88,8 +80,8 @@ def reports_of(campaign, people: int, seed: int):
             answers[question.name] = rng.uniform(low, (low + high) / 2, people)
         else:
             answers[question.name] = rng.choice(question.labels, people)
-    rows = campaign.privatize(campaign.encode(answers), seeded_rng(seed))
-    return report.new_ids(people, seeded_rng(seed + 1000)), rows
+    rows = campaign.privatize(campaign.encode(answers, seeded_rng(seed)), seeded_rng(seed))
+    return new_ids(people, seeded_rng(seed + 1000)), rows
 
 
 def fill(path: Path, text: str, *batches) -> None:
@@ -108,7 +100,7 @@ def crowd(text: str, people: int, seed: int):
 
 def tallies_of(path: Path, name: str = "survey") -> list[bytes]:
     store = open_store(path)
-    found = collect.total(store, collect.served(store, name).campaign)
+    found = tallies.total(store, publish.served(store, name).campaign)
     store.close()
     return [tally.to_bytes() for tally in found]
 
@@ -178,14 +170,16 @@ def test_init_from_parquet_and_mistakes(murmur, tmp_path) -> None:
     assert "needs --data" in murmur("init", "--yes", code=2)
     assert "no file" in murmur("init", "--data", "nobody.csv", "--yes", code=2)
     (tmp_path / "bad.parquet").write_bytes(b"nothing")
-    assert "no Parquet file" in murmur("init", "--data", "bad.parquet", "--yes", code=2)
+    assert "not a Parquet file" in murmur("init", "--data", "bad.parquet", "--yes", code=2)
     (tmp_path / "empty.csv").write_text("a,b\n")
     assert "no rows" in murmur("init", "--data", "empty.csv", "--yes", code=2)
     (tmp_path / "names.csv").write_text("a\n" + "".join(f"p{i}\n" for i in range(99)))
     assert "nothing to ask" in murmur("init", "--data", "names.csv", "--yes", code=2)
     assert not (tmp_path / "campaign.toml").exists()
     (tmp_path / "semicolons.csv").write_text("age;phone\n30;ios\n40;other\n")
-    assert "commas part columns" in murmur("init", "--data", "semicolons.csv", "--yes", code=2)
+    assert "put commas between columns" in murmur(
+        "init", "--data", "semicolons.csv", "--yes", code=2
+    )
 
 
 @pytest.mark.parametrize(
@@ -197,24 +191,10 @@ def test_a_nice_range_is_outside_and_not_much_larger(low: float, high: float) ->
     assert top - bottom <= max(4 * (high - low), 2)
 
 
-def process(*arguments: str, folder: Path, **options):
-    script = "from murmuration.cli import main; main()"
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
-
-
-def test_init_asks(tmp_path) -> None:
+def test_init_asks(murmur, tmp_path) -> None:
     answers = ["Bad Name", "survey", "Why we ask", "0", "1.5", "many", "2,000"]
     answers += ["age", "", "18", "10", "98", "years", "age", "phone", "ios", "ios, android", ""]
-    running = process("init", "c.toml", folder=tmp_path, stdin=subprocess.PIPE)
-    out, err = running.communicate("\n".join(answers) + "\n")
-    assert running.returncode == 0, out + err
+    murmur("init", "c.toml", stdin="\n".join(answers) + "\n")
     found = campaign_file.load(tmp_path / "c.toml")
     assert (found.name, found.epsilon, found.terms.people) == ("survey", 1.5, 2000)
     assert found.questions[0].range == (18, 98)
@@ -246,7 +226,7 @@ def test_expected_errors_are_those_that_come_out(murmur, tmp_path) -> None:
     (tmp_path / "campaign.toml").write_text(SPLIT)
     expected = json.loads(murmur("check", "--json"))["attributes"]
     campaign = campaign_file.parse(SPLIT)
-    figures = campaign.read(campaign.tally(reports_of(campaign, 5000, 3)[1]))
+    figures = read.figures(campaign, campaign.tally(reports_of(campaign, 5000, 3)[1]))
     for one in expected:
         errors = [f.stderr for f in figures if f.attribute == one["name"] and f.stderr]
         measured = float(np.sqrt(np.mean(np.square(errors))))
@@ -373,7 +353,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def test_a_collector_by_its_address(murmur, tmp_path, monkeypatch) -> None:
+def test_a_collector_by_its_address(murmur, tmp_path) -> None:
     (tmp_path / "campaign.toml").write_text(CAMPAIGN)
     port = free_port()
     address = f"http://127.0.0.1:{port}"
@@ -382,18 +362,18 @@ def test_a_collector_by_its_address(murmur, tmp_path, monkeypatch) -> None:
         wait_for(f"{address}/ready")
         token = murmur("token", "add", "survey.db", "analyst").strip()
         assert "MURMUR_TOKEN" in murmur("status", address, code=2)
-        monkeypatch.setenv("MURMUR_TOKEN", token)
-        assert "500" in murmur("estimate", address, code=2)
+        known = {"environment": {"MURMUR_TOKEN": token}}
+        assert "500" in murmur("estimate", address, code=2, **known)
         send(address, *crowd(CAMPAIGN, 2000, 4))
-        by_address = json.loads(murmur("estimate", address, "--json", "--level", "0.8"))
+        by_address = json.loads(murmur("estimate", address, "--json", "--level", "0.8", **known))
         by_file = json.loads(murmur("estimate", "survey.db", "--json", "--level", "0.8"))
         assert by_address == by_file
         whole = f"{address}/v1/campaigns/survey"
-        assert json.loads(murmur("status", whole, "--json"))["people"] == 2000
-        assert "no campaign of that name" in murmur("status", address, "other", code=2)
-        watch(tmp_path, address)
-        monkeypatch.setenv("MURMUR_TOKEN", "murmur_wrong")
-        assert "token" in murmur("estimate", address, code=2)
+        assert json.loads(murmur("status", whole, "--json", **known))["people"] == 2000
+        assert "no campaign of that name" in murmur("status", address, "other", code=2, **known)
+        watch(murmur, address, **known)
+        wrong = {"MURMUR_TOKEN": "murmur_wrong"}
+        assert "token" in murmur("estimate", address, code=2, environment=wrong)
     finally:
         running.terminate()
         running.communicate(timeout=20)
@@ -418,13 +398,17 @@ def send(address: str, ids, rows) -> None:
         assert json.load(answer)["stored"] == len(ids)
 
 
-def watch(folder: Path, address: str) -> None:
-    watching = process("status", address, "--watch", folder=folder, env=dict(os.environ))
-    time.sleep(4)
-    watching.send_signal(signal.SIGINT)
-    out, err = watching.communicate(timeout=10)
-    assert watching.returncode == 0, err
-    assert "they add up" in out
+def watch(murmur, address: str, **known) -> None:
+    """Look until Ctrl-C, which comes while it waits for the third look."""
+    waits = iter([None, KeyboardInterrupt])
+
+    def wait(seconds: float) -> None:
+        if (problem := next(waits)) is not None:
+            raise problem
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(status_command, "sleep", wait)
+        assert "they add up" in murmur("status", address, "--watch", **known)
 
 
 # --- export --------------------------------------------------------------------------------------
@@ -480,7 +464,7 @@ def test_exports_that_cannot_be(murmur, tmp_path) -> None:
 
 def books(path: Path) -> dict[str, object]:
     store = open_store(path)
-    found = collect.status(store, collect.served(store, "survey"))
+    found = status.status(store, publish.served(store, "survey"))
     store.close()
     assert found.balanced
     return msgspec.to_builtins(found)
@@ -571,7 +555,7 @@ def test_tallies_that_were_sent_and_reports_are_not_counted_twice(murmur, tmp_pa
         murmur("merge", "a.db", "b.db")
         found = books(tmp_path / "a.db")
         assert (found["people"], found["merged_collectors"], found["received"]) == (700, 1, 300)
-    with pytest.raises(collect.MismatchError, match="one by one"):
+    with pytest.raises(MismatchError, match="one by one"):
         send_tally(tmp_path / "b.db", tmp_path / "a.db", only_own=True)
     murmur("merge", "a.db", "c.db")  # now c's reports too: its tally no longer counts
     found = books(tmp_path / "a.db")
@@ -586,13 +570,13 @@ def test_tallies_that_were_sent_and_reports_are_not_counted_twice(murmur, tmp_pa
 
 def send_tally(one: Path, other: Path, only_own: bool = False) -> None:
     source, target = open_store(one), open_store(other)
-    served = collect.served(target, "survey")
-    found = collect.sources(source, served.campaign)
+    served = publish.served(target, "survey")
+    found = tallies.by_collector(source, served.campaign)
     if only_own:
         name = source.collector_name()
-        found = Sources(found.campaign, {name: found.parts[name]})
+        found = tallies.CollectorTallies(found.campaign, {name: found.parts[name]})
     try:
-        collect.merge_sources(target, served, found)
+        merge.merge_tallies(target, served, found)
     finally:
         source.close()
         target.close()
@@ -606,7 +590,7 @@ def test_merging_into_postgres(murmur, tmp_path, postgres_url) -> None:
     fill(tmp_path / "b.db", SPLIT, one, two)
     for _ in range(2):
         murmur("merge", postgres_url, "a.db", "b.db")
-        found = collect.total(store, collect.served(store, "survey").campaign)
+        found = tallies.total(store, publish.served(store, "survey").campaign)
         assert [tally.to_bytes() for tally in found] == tallies_of(tmp_path / "b.db")
     assert "500 reports" in murmur("export", postgres_url, "out.parquet")
     assert "into itself" in murmur("merge", postgres_url, postgres_url, code=2)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accounts import campaign_of
+from murmuration.analysis import read
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.file.lines import Lines
 from murmuration.campaign.file.load import load, parse
@@ -249,7 +250,9 @@ def test_a_broken_promise_is_refused_and_not_a_mistake() -> None:
     assert isinstance(wrong, PromiseError)
     assert wrong.line == 5
     accepted = parse(changed("epsilon = 1.0", f"epsilon = 1.0\naccept_loss = '{sentence}'", dct))
-    rows = accepted.privatize(accepted.encode({"age": [30], "phone": ["ios"]}), system_rng())
+    rows = accepted.privatize(
+        accepted.encode({"age": [30], "phone": ["ios"]}, system_rng()), system_rng()
+    )
     assert accepted.valid(rows).all()
     assert np.isinf(accepted.loss().epsilon)
 
@@ -473,12 +476,12 @@ def test_a_campaign_end_to_end(text: str) -> None:
     assert dataclasses.asdict(again.terms) == dataclasses.asdict(campaign.terms)
     answers = answers_of(campaign, PEOPLE)
     levels = np.random.default_rng(6).choice(["high", "low"], PEOPLE) if campaign.levels else None
-    rows = again.privatize(again.encode(answers), seeded_rng(7), levels)
+    rows = again.privatize(again.encode(answers, seeded_rng(7)), seeded_rng(7), levels)
     assert rows.shape == (PEOPLE, campaign.row_bytes)
     assert campaign.valid(rows).all()
     tallies = campaign.tally(rows)
-    assert campaign.reports(tallies) == PEOPLE
-    figures = campaign.read(tallies, cohort=1)
+    assert campaign.frame.reports(tallies) == PEOPLE
+    figures = read.figures(campaign, tallies, cohort=1)
     for figure in figures:
         if figure.stderr is not None:
             values = np.asarray(answers[figure.attribute])
@@ -490,11 +493,11 @@ def test_a_campaign_end_to_end(text: str) -> None:
 
 @pytest.mark.slow
 def test_more_attributes_than_a_byte_can_name() -> None:
-    assert campaign_of(HEAD + GOOD["many"]).index_bytes == 2
+    assert campaign_of(HEAD + GOOD["many"]).frame.index_bytes == 2
 
 
 def test_shapes() -> None:
-    assert len(campaign_of(HEAD + GOOD["sample two"]).widths) == 2
+    assert len(campaign_of(HEAD + GOOD["sample two"]).frame.widths) == 2
     assert campaign_of(HEAD + GOOD["repeat"]).limit == 6
     assert campaign_of(HEAD + GOOD["own epsilons"]).epsilon == 1.5
     assert campaign_of(HEAD + GOOD["graded matrix"]).epsilon == 2
@@ -505,9 +508,9 @@ def test_shapes() -> None:
 
 def shape_figures():
     campaign = campaign_of(HEAD + GOOD["levels of a distribution"])
-    columns = campaign.encode({"shape": np.linspace(-1, 1, 2000)})
+    columns = campaign.encode({"shape": np.linspace(-1, 1, 2000)}, seeded_rng(1))
     rows = campaign.privatize(columns, seeded_rng(1), ["low"] * 2000)  # nobody picks high
-    return campaign.read(campaign.tally(rows))
+    return read.figures(campaign, campaign.tally(rows))
 
 
 CHANGES = {
@@ -551,18 +554,18 @@ def test_what_people_are_told_does_not(text: str) -> None:
 def test_repeated_intervals_allow_for_permanent_answers() -> None:
     """Everybody reports 9 times: errors of the pooled estimate are those that it states."""
     campaign = campaign_of(HEAD + GOOD["repeat"])
-    law = campaign.cells[0].mechanism
+    law = campaign.frame.cells[0]
     k, people, missed, rng = law.k, 2000, 0, seeded_rng(5)
     items = np.arange(people) % k
     for _ in range(60):
         answers = law.remember(items, rng)
         rows = np.concatenate([_entry(law, answers, rng) for _ in range(campaign.rounds)])
-        part = campaign.parts(campaign.tally(rows))[0]
+        part = read.parts(campaign, campaign.tally(rows))[0]
         low, high = part.interval(0.95)
         missed += int((low > 1 / k).sum() + (high < 1 / k).sum())
     # 5% expected; without the allowance it would be every second one.
     assert missed <= 0.05 * 60 * k + 4 * math.sqrt(0.05 * 0.95 * 60 * k), missed
-    assert "up to 9 reports a person" in part.note
+    assert "up to 9 reports per person" in part.note
 
 
 def _entry(law, answers, rng):

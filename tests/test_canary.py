@@ -31,7 +31,7 @@ from collectors import (
     running,
     uploads,
 )
-from murmuration.collector.tallies import HEAD, MAGIC, Sources
+from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies
 from murmuration.mechanisms.tally import Tally
 from murmuration.server.problems import PROBLEMS
 from murmuration.wire import report
@@ -172,7 +172,7 @@ def _tallies(server: Collector, heard: Heard) -> None:
     """Tallies of somebody else, whose names are canaries."""
     send = partial(_send, server, heard, "POST", TALLY, Authorization=f"Bearer {server.admin}")
     other = campaign_of(OPEN.replace('"open"', f'"{WORD}"').replace("ios", WORD))
-    send(Sources(other, {HEX[:16]: other.empty()}).to_bytes(), Content_Type=OCTETS)
+    send(CollectorTallies(other, {HEX[:16]: other.frame.empty()}).to_bytes(), Content_Type=OCTETS)
     few, none = (_counted(n) for n in (9, 3))
     send(few, Content_Type=OCTETS, Authorization=f"Bearer {heard.tokens[1]}")
     word = WORD.encode()
@@ -183,7 +183,9 @@ def _tallies(server: Collector, heard: Heard) -> None:
 
 def _counted(n: int) -> bytes:
     mechanism = CAMPAIGN.cells[0].mechanism
-    return Sources(CAMPAIGN, {HEX[:16]: (Tally(mechanism, np.array([n, 0, 0]), n),)}).to_bytes()
+    return CollectorTallies(
+        CAMPAIGN, {HEX[:16]: (Tally(mechanism, np.array([n, 0, 0]), n),)}
+    ).to_bytes()
 
 
 def _strange() -> bytes:

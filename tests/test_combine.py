@@ -14,6 +14,7 @@ from murmuration.analysis import combine
 from murmuration.analysis.postprocess import base_cut
 from murmuration.campaign.levels import Survey
 from murmuration.errors import EmptyError, MismatchError, ParameterError
+from murmuration.lab import oracle
 from murmuration.lab.levels import COLLECTIONS, Setting, measure
 from murmuration.mechanisms.tally import Tally
 
@@ -104,7 +105,7 @@ def test_generalised_weights_are_optimal_for_noise_and_sampling() -> None:
         at_levels("grr", 6.0, k=4), crowd("flat", 4, 6000), 0, np.random.default_rng(2)
     )
     pure = combine.generalised(tallies, guard=False)
-    levels = combine._Levels.read(tallies)
+    levels = combine.LevelReadings.of(tallies)
     s, n = levels.spread.mean(), levels.people
     v = n * levels.noise_if_alike.mean(axis=1)
 
@@ -214,10 +215,10 @@ def test_never_worse_than_the_plain_sum(name, k, epsilon, data, points) -> None:
 def expected_oc(setting, epsilon):
     """OC's expected NSE by Theorem 2 and the participants' sampling error, for equal levels."""
     survey, nse = Survey(epsilon, setting.sizes, mechanism="sue", how="optimal"), 0.0
-    for attribute, items in zip(survey.attributes, setting.columns(), strict=True):
-        precision = np.array([1 / float(m.variance(0.0)) for m in attribute.at_levels])
+    for laws, items in zip(survey.frame.groups, setting.columns(), strict=True):
+        precision = np.array([1 / float(m.variance(0.0)) for m in laws])
         weights, shares = precision / precision.sum(), np.bincount(items) / len(items)
-        nse += 3 * attribute.k / precision.sum()
+        nse += 3 * laws[0].k / precision.sum()
         nse += 3 * ((weights - 1 / 3) ** 2).sum() * (shares * (1 - shares)).sum()
     return nse
 
@@ -416,14 +417,14 @@ def test_oracle_never_raises_the_largest_error(seed) -> None:
     items, draw = crowd("flat", 10, 2000), np.random.default_rng(seed)
     tallies = collect(at_levels("sue", 1.0, k=10), items, 0, draw)
     truth = np.bincount(items, minlength=10)
-    found = combine.perturbed(tallies, truth, iterations=30)
+    found = oracle.perturbed(tallies, truth, iterations=30)
     errors = np.array(found.errors)
     assert len(errors) == 31
     assert (np.diff(errors) <= 1e-12).all()
     assert errors[-1] < errors[0]
     gap = np.abs(found.estimate.value - truth / truth.sum()).max()
     assert gap == pytest.approx(errors[-1])
-    assert isinstance(found, combine.Oracle)
+    assert isinstance(found, oracle.Oracle)
     assert "no collector has" in found.note
     assert np.isinf(found.estimate.stderr).all()
 
@@ -435,7 +436,7 @@ def test_oracle_starts_from_least_squares_which_is_not_oc() -> None:
     truth = np.bincount(items, minlength=10) / len(items)
     found = np.array([tally.mechanism.estimate(tally).value for tally in tallies])
     fitted, *_ = np.linalg.lstsq(found.T, truth, rcond=None)
-    first = combine.perturbed(tallies, truth, iterations=0)
+    first = oracle.perturbed(tallies, truth, iterations=0)
     assert_allclose(first.weights, fitted)
     assert sum(first.weights) < 0.9
     oc = combine.optimal(tallies)
@@ -445,16 +446,16 @@ def test_oracle_starts_from_least_squares_which_is_not_oc() -> None:
 
 def test_oracle_takes_the_largest_step_that_is_safe() -> None:
     off = np.array([0.4, 1.0, 0.1])
-    assert combine._largest_step(off, 1, np.array([0.01, 0.5, 0.01])) == 2.0  # to no error at all
-    assert combine._largest_step(off, 1, np.array([-0.6, 0.5, 0.9])) == pytest.approx(1.0)
-    assert combine._largest_step(off, 1, np.array([0.3, 0.0, 0.3])) == 0.0
+    assert oracle._largest_step(off, 1, np.array([0.01, 0.5, 0.01])) == 2.0  # to no error at all
+    assert oracle._largest_step(off, 1, np.array([-0.6, 0.5, 0.9])) == pytest.approx(1.0)
+    assert oracle._largest_step(off, 1, np.array([0.3, 0.0, 0.3])) == 0.0
 
 
 def test_oracle_with_more_levels_than_directions() -> None:
     """Equal levels and levels that answer the same leave the fit without a unique solution."""
     m = mechanism("grr", epsilon=1.0, k=3)
     one = m.tally(m.privatize(crowd("zipf", 3, 500), seeded_rng(1)))
-    found = combine.perturbed([one, one, m.empty()], [5, 3, 2])
+    found = oracle.perturbed([one, one, m.empty()], [5, 3, 2])
     assert found.weights[0] == pytest.approx(found.weights[1])
     assert found.weights[2] == 0
     assert np.isfinite(found.errors).all()
@@ -493,9 +494,9 @@ def test_mistakes_are_named() -> None:
             combine.generalised([some], alpha=level)
     for truth in ([1, 2], [[1, 2, 3]], [-1, 1, 1], [0, 0, 0], [math.nan, 1, 1]):
         with pytest.raises(ParameterError, match="true histogram"):
-            combine.perturbed([some], truth)
+            oracle.perturbed([some], truth)
     for iterations in (-1, 1.5, True):
         with pytest.raises(ParameterError, match="iterations"):
-            combine.perturbed([some], [1, 1, 1], iterations)
+            oracle.perturbed([some], [1, 1, 1], iterations)
     with pytest.raises(ParameterError, match="no meaning for a number"):
-        combine.perturbed([duchi.tally([0, 1])], [1])
+        oracle.perturbed([duchi.tally([0, 1])], [1])

@@ -1,63 +1,138 @@
-"""Every mechanism keeps the contract, at small and large epsilon."""
+"""Every mechanism keeps the contract: numbers, graded ranges, items, tuples and vectors."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import numpy as np
 import pytest
 
 import murmuration
-from cases import CASES, KEPT, PUBLISHED, SUMMED, TUPLES, Case
-from checks import MECHANISM_CHECKS, check_coverage
+from cases import (
+    BROKEN,
+    CASES,
+    ITEMS,
+    NUMBERS,
+    PAPER,
+    VECTORS,
+    Case,
+    Parameters,
+    fives,
+    named,
+)
+from checks import (
+    MECHANISM_CHECKS,
+    check_coverage,
+    check_document,
+    check_unbiased,
+    collected,
+    ends,
+    truth,
+)
 from murmuration import seeded_rng
+from murmuration.learn.hiera import HieraGradient
 
-EPSILONS = [0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0]
+RUNS = [
+    pytest.param(case, parameters, id=f"{case}-{named(parameters)}")
+    for case in CASES
+    for parameters in case.tried
+]
 
 
 def test_every_mechanism_has_a_row() -> None:
-    named = {case.name for case in [*CASES, *KEPT]} | {*SUMMED, *TUPLES, *PUBLISHED}
-    assert named == set(murmuration.list_mechanisms())
+    kinds = murmuration.list_mechanisms()
+    assert {case.name for case in CASES} == set(kinds)
+    assert {name for name, kind in kinds.items() if not kind.keeps_promise} == BROKEN
+
+
+def test_every_parameter_is_documented() -> None:
+    """`help()` and editors show what each is for: a line `name: ...` in the class's docstring."""
+    for name, kind in murmuration.list_mechanisms().items():
+        lines = [line.strip() for line in (kind.__doc__ or "").splitlines()]
+        for field in dataclasses.fields(kind):
+            documented = [line for line in lines if line.startswith(f"{field.name}: ")]
+            assert len(documented) == 1, (name, field.name)
 
 
 @pytest.mark.parametrize("check", MECHANISM_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_contract(case: Case, epsilon: float, check) -> None:
-    check(case.at(epsilon))
+@pytest.mark.parametrize(("case", "parameters"), RUNS)
+def test_contract(case: Case, parameters: Parameters, check) -> None:
+    if case.name == "duchi-multi-published" and check.__name__ == "check_unbiased":
+        pytest.skip("biased as published: tests/test_tuples.py shows by how much")
+    check(case.at(parameters))
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.7, 1.7, 10.0])
+@pytest.mark.parametrize(
+    "check",
+    [check for check in MECHANISM_CHECKS if check not in (check_document, check_unbiased)],
+    ids=lambda check: check.__name__,
+)
+def test_contract_of_gradients_graded_by_an_attribute(check) -> None:
+    """It has no name of its own, and estimates all its columns but the first: see test_learn."""
+    check(HieraGradient(epsilon=2.5, d=301, budgets=fives(0.5), edges=PAPER))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "parameters"), RUNS)
+def test_coverage(case: Case, parameters: Parameters) -> None:
+    if case.name == "duchi-multi-published":
+        pytest.skip("biased as published")
+    small = case in NUMBERS or "d" in parameters
+    runs = 1000 if case in NUMBERS else 400 if small and parameters.get("d", 4) < 20 else 100
+    check_coverage(case.at(parameters), tight=case.tight(parameters), runs=runs)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_loss_at_unusual_epsilon(case: Case, epsilon: float) -> None:
-    loss = case.at(epsilon).loss()
+def test_the_error_is_the_published_one(case: Case) -> None:
+    for parameters, error in case.errors:
+        assert case.at(parameters).cost() == pytest.approx(error, rel=case.tolerance), parameters
+
+
+def _unusual() -> list:
+    """Epsilons and sizes that nothing else is tried at."""
+    numbers = [
+        (case, {**case.tried[0], "epsilon": epsilon})
+        for case in NUMBERS
+        if case.kept
+        for epsilon in (0.01, 0.1, 0.7, 1.7, 10.0)
+    ]
+    items = [
+        (case, {**case.tried[0], "epsilon": epsilon, "k": k})
+        for case in ITEMS
+        for epsilon in (0.05, 0.3, 1.7, 4.0, 8.0)
+        for k in (2, 3, 17, 1000)
+    ]
+    vectors = [
+        (case, {"epsilon": epsilon, "d": d})
+        for case in VECTORS
+        if case.kept
+        for epsilon in (0.1, 1.0, 3.3, 6.0)
+        for d in (1, 2, 5, 8, 30)
+    ]
+    return [
+        pytest.param(*one, id=f"{one[0]}-{named(one[1])}") for one in [*numbers, *items, *vectors]
+    ]
+
+
+@pytest.mark.parametrize(("case", "parameters"), _unusual())
+def test_the_loss_is_just_within_epsilon_at_any_size(case: Case, parameters: Parameters) -> None:
+    loss = case.at(parameters).loss()
     assert loss.holds
-    assert epsilon - 1e-5 < loss.epsilon <= epsilon
+    assert parameters["epsilon"] - 1e-5 < loss.epsilon <= parameters["epsilon"]
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_worst_variance_is_the_published_one(case: Case, epsilon: float) -> None:
-    expected = case.worst(epsilon) if callable(case.worst) else case.worst.get(epsilon)
-    if expected is not None:
-        assert case.at(epsilon).worst_variance() == pytest.approx(expected, rel=case.tolerance)
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_coverage(case: Case, epsilon: float) -> None:
-    # With three grid points nobody can tell how people spread between them: a bound is used.
-    check_coverage(case.at(epsilon), tight=not (case.name == "three-output" and epsilon > 1))
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [50, 2000])
 @pytest.mark.parametrize("epsilon", [1.0, 5.0, 8.0])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", NUMBERS, ids=str)
 def test_coverage_when_everybody_is_at_one_end(case: Case, epsilon: float, n: int) -> None:
     """Reports that nearly all agree must not make the error vanish."""
-    mechanism, rng, runs = case.at(epsilon), seeded_rng(31), 200
+    mechanism = case.at({**case.tried[0], "epsilon": epsilon})
+    values, rng, runs = np.ones(n), seeded_rng(31), 200
+    one = truth(mechanism.domain, values)
     for about in ("participants", "population"):
         hits = 0
         for _ in range(runs):
-            tally = mechanism.tally(mechanism.privatize(np.ones(n), rng))
-            low, high = mechanism.estimate(tally, about=about).interval(0.95)
-            hits += low <= 1.0 <= high
+            low, high = ends(collected(mechanism, values, rng, about), 0.95)
+            hits += int(((low <= one) & (one <= high)).all())
         assert hits / runs > 0.95 - 4 * (0.95 * 0.05 / runs) ** 0.5

@@ -26,7 +26,7 @@ from collectors import Collection, Collector, running
 from murmuration import system_rng
 from murmuration.campaign import document as campaign_document
 from murmuration.device import Client, Ledger, Patience, Receipt
-from murmuration.device.sending import Address, Answer, Link, outcomes
+from murmuration.device.sending import Answer, Link, connect, outcomes
 from murmuration.errors import (
     BudgetError,
     FormatError,
@@ -40,6 +40,8 @@ from murmuration.errors import (
 from murmuration.lab.fleet import Sent, send_all
 from murmuration.mechanisms.item.memoised import Memoised
 from murmuration.wire import report
+from murmuration.wire.address import Address
+from murmuration.wire.ids import new_ids
 
 LABELS = [f"model-{number}" for number in range(40)]
 PHONES = f"""
@@ -574,7 +576,7 @@ def test_addresses() -> None:
     assert str(Address.parse("https://host/v1/campaigns/x/")) == "https://host/v1/campaigns/x"
     assert str(Address.parse("http://[::1]:8750/x")) == "http://[::1]:8750/x"
     assert Address.parse("http://10.0.0.1/x", allow_plain_http=True).port == 80
-    assert Address.parse("https://host/x").connect(1.0).port == 443
+    assert connect(Address.parse("https://host/x"), 1.0).port == 443
 
 
 @pytest.mark.parametrize(
@@ -798,9 +800,10 @@ def crowd(people: int) -> tuple:
     campaign = campaign_of(PHONES)
     draw = np.random.default_rng(1)
     columns = campaign.encode(
-        {"phone": draw.choice(LABELS, people).tolist(), "age": draw.uniform(18, 98, people)}
+        {"phone": draw.choice(LABELS, people).tolist(), "age": draw.uniform(18, 98, people)},
+        system_rng(),
     )
-    return campaign, report.new_ids(people), campaign.privatize(columns, system_rng())
+    return campaign, new_ids(people), campaign.privatize(columns, system_rng())
 
 
 @pytest.mark.parametrize("form", ["binary", "json"])

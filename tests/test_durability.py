@@ -22,8 +22,9 @@ import pytest
 from accounts import COMMUTE, as_rows, audited_at, commute, made, outcomes_of
 from collectors import SECONDS, Answer, Collector, encoded, running
 from file_trace import TCP, Ack, Sync, Unlink, traced
+from murmuration.analysis import read
 from murmuration.collector.store import StoreFullError, open_store
-from murmuration.collector.tallies import Sources
+from murmuration.collector.tallies import CollectorTallies
 from murmuration.wire import report
 from power_loss import cut_points, power_cuts, read_log, write_files
 from tools import small_disk
@@ -336,7 +337,7 @@ def test_both_stores_and_the_library_agree_bit_for_bit(tmp_path: Path, postgres_
                 mine = slice(start, start + 350)  # 50 of them are sent twice
                 body = encoded(campaign, ids[mine], rows[mine], kind)
                 assert collector.send("commute", body, kind).status == 200
-            found = Sources.from_bytes(collector.about("commute", "tally").body, campaign)
+            found = CollectorTallies.from_bytes(collector.about("commute", "tally").body, campaign)
             tallies += [[tally.to_bytes() for tally in part] for part in found.parts.values()]
             asked = [f"estimates?level={level}&about={about}" for level, about in ASKED]
             estimates.append([collector.about("commute", one).body for one in asked])
@@ -347,7 +348,7 @@ def test_both_stores_and_the_library_agree_bit_for_bit(tmp_path: Path, postgres_
     assert tallies == [[tally.to_bytes() for tally in library]] * 2
     assert estimates[0] == estimates[1]
     for data, (level, about) in zip(estimates[0], ASKED, strict=True):
-        figures = campaign.read(library, about, level)
+        figures = read.figures(campaign, library, about, level)
         assert json.loads(data)["estimates"] == [asdict(figure) for figure in figures]
 
 

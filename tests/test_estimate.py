@@ -130,11 +130,6 @@ def test_numbers_of_other_kinds_are_accepted() -> None:
             duchi.privatize(values, seeded_rng(1))
 
 
-def test_public_names_are_sorted_and_there() -> None:
-    assert murmuration.__all__ == sorted(murmuration.__all__)
-    assert all(hasattr(murmuration, name) for name in murmuration.__all__)
-
-
 def test_too_few_symbols_show_no_distribution() -> None:
     duchi = mechanism("duchi", 1.0)
     with pytest.raises(ParameterError, match="square-wave"):

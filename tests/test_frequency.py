@@ -7,33 +7,29 @@ mechanism's own. The exact loss, p and q must follow from it, and the device mus
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from cases import SUMMED
+from cases import ITEMS
 from murmuration import Tally, mechanism, seeded_rng, system_rng
-from murmuration.audit.empirical import attack, wire
 from murmuration.errors import (
-    EmptyError,
     FormatError,
     InputError,
     MismatchError,
     ParameterError,
     ReportError,
 )
-from murmuration.exact.randomness import WHOLE, Rng, ScriptedRng
+from murmuration.exact.randomness import WHOLE, Rng
 from murmuration.mechanisms.item import bassily_smith, olh
 from murmuration.mechanisms.item.base import Labels, walsh_hadamard
 from murmuration.mechanisms.item.oue import Oue
 from murmuration.mechanisms.item.subset import Subset
 
-NAMES = sorted(SUMMED)
+NAMES = sorted(case.name for case in ITEMS)
 
 
 def make(name: str, epsilon: float, k: int):
@@ -210,21 +206,6 @@ def test_the_device_draws_from_the_law(name: str, epsilon: float) -> None:
     check_device_draws_from_the_law(make(name, epsilon, 5))
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.7, 4.0, 8.0])
-@pytest.mark.parametrize("k", [2, 3, 17, 1000])
-@pytest.mark.parametrize("name", NAMES)
-def test_loss_at_other_sizes(name: str, k: int, epsilon: float) -> None:
-    loss = make(name, epsilon, k).loss()
-    assert loss.holds
-    assert epsilon - 1e-5 < loss.epsilon <= epsilon
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_error_is_the_published_one(name: str) -> None:
-    for (epsilon, k), published in SUMMED[name].items():
-        assert make(name, epsilon, k).total_variance() == pytest.approx(published, rel=0.01)
-
-
 # --- estimates -------------------------------------------------------------------------------
 
 CROWD = np.minimum(np.random.default_rng(5).geometric(0.3, 20_000) - 1, 11)
@@ -272,26 +253,6 @@ def test_population_intervals_are_wider(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tallies_merge_and_travel(name: str) -> None:
-    m = make(name, 1.0, 24)
-    reports = m.privatize(CROWD, seeded_rng(2))
-    data = m.pack(reports)
-    assert len(data) == m.report_bytes * len(CROWD)
-    assert (m.unpack(data) == reports).all()
-    whole = m.tally(reports)
-    parts = [m.tally(reports[i::3]) for i in range(3)]
-    assert Tally.merge(parts[::-1]).to_bytes() == whole.to_bytes()
-    assert Tally.from_bytes(whole.to_bytes(), m) == whole
-    other = make(name, 1.1, 24)
-    with pytest.raises(MismatchError):
-        other.estimate(whole)
-    with pytest.raises(EmptyError):
-        m.estimate(m.empty())
-    with pytest.raises(FormatError):
-        Tally(m, whole.counts + len(CROWD), whole.n)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_bad_items_and_reports_are_refused(name: str) -> None:
     m = make(name, 1.0, 21)
     for bad in ([21], [-1], [0.5], [[1]], ["a"], [True]):
@@ -312,14 +273,6 @@ def test_bad_items_and_reports_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_wire_tells_no_more_than_epsilon(name: str) -> None:
-    m = make(name, 1.0, 20)
-    send = wire(m, seeded_rng(9))
-    found = attack(send, 2, 11, n=30_000)
-    assert found.epsilon <= 1.0
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_many_items(name: str) -> None:
     """100,000 items where it scales: the hash and the matrix are slow there, the bits are wide."""
     k = {"olh": 2000, "bassily-smith": 2000, "sue": 20_000, "oue": 20_000, "subset": 20_000}.get(
@@ -331,16 +284,6 @@ def test_many_items(name: str) -> None:
     estimate = m.estimate(m.tally(m.privatize(items, seeded_rng(3))))
     error = estimate.value[-1] - (items == k - 1).mean()
     assert abs(error) < 4.5 * estimate.stderr[-1]
-
-
-def test_counting_changes_nothing_in_the_reports() -> None:
-    for name in NAMES:
-        m = make(name, 1.0, 50)
-        one = np.asarray(m.privatize([7], seeded_rng(1)))
-        kept = one.copy()
-        one.setflags(write=False)
-        assert m.tally(one) == m.tally(one)
-        assert (one == kept).all()
 
 
 def test_sets_of_another_size_are_no_tally_of_subset() -> None:
@@ -472,47 +415,6 @@ def test_a_planted_law_is_caught(bug) -> None:
     assert not (loss.holds and loss.epsilon > 1 - 1e-5)
 
 
-# --- golden vectors: one person at a time, because some draws repeat until they fit ------------
-
-GOLDEN = Path(__file__).parent / "golden"
-
-
-def golden(name: str) -> list[dict]:
-    vectors = []
-    for epsilon, k in ((1.0, 5), (3.0, 100)):
-        m = mechanism(name, epsilon=epsilon, k=k)
-        items = [0, k - 1, *(7 * i % k for i in range(10))]
-        words = seeded_rng(2026).words(4096)
-        reports = [m.privatize([v], ScriptedRng(words[64 * i :])) for i, v in enumerate(items)]
-        together = np.concatenate(reports)
-        vectors.append(
-            {
-                "mechanism": name,
-                "parameters": m.parameters,
-                "fingerprint": m.fingerprint,
-                "words": [str(word) for word in words[:1024].tolist()],
-                "words_of_person_i_start_at": 64,
-                "inputs": items,
-                "bytes": [m.pack(report).hex() for report in reports],
-                "tally": m.tally(together).counts.tolist() if k < 10 else None,
-                "support": m.support(m.tally(together)).tolist(),
-            }
-        )
-    return json.loads(json.dumps(vectors))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_reports_are_what_they_always_were(name: str) -> None:
-    assert golden(name) == json.loads((GOLDEN / f"{name}.json").read_text())
-
-
 def test_the_transform_is_its_own_inverse() -> None:
     vector = np.arange(16)
     assert (walsh_hadamard(walsh_hadamard(vector)) == 16 * vector).all()
-
-
-if __name__ == "__main__":
-    for missing in NAMES:
-        path = GOLDEN / f"{missing}.json"
-        if not path.exists():
-            path.write_text(json.dumps(golden(missing), indent=1) + "\n")

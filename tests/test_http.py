@@ -29,8 +29,9 @@ from collectors import (
     running,
     uploads,
 )
+from murmuration.analysis.read import figures as figures_of
 from murmuration.campaign.model import Campaign
-from murmuration.collector.tallies import HEAD, MAGIC, Sources
+from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies
 from murmuration.wire import report
 
 MOST_BYTES = 16 << 20
@@ -587,7 +588,7 @@ def test_estimates_are_the_librarys(
     server: Collector, exact: tuple[Campaign, Any], level: float, about: str
 ) -> None:
     campaign, rows = exact
-    expected = [asdict(f) for f in campaign.read(campaign.tally(rows), about, level)]
+    expected = [asdict(f) for f in figures_of(campaign, campaign.tally(rows), about, level)]
     path = f"/v1/campaigns/exact/estimates?level={level}&about={about}"
     answer = server.get(path).json
     assert answer.pop("estimates") == expected
@@ -695,7 +696,7 @@ def test_merging(server: Collector, other: Collector) -> None:
     assert merge(server, own).json == {"merged": 0, "collectors": 2}
     status = server.status("merging")
     assert (status["people"], status["merged_collectors"], status["received"]) == (900, 1, 300)
-    expected = [asdict(figure) for figure in campaign.read(campaign.tally(rows))]
+    expected = [asdict(figure) for figure in figures_of(campaign, campaign.tally(rows))]
     assert server.get("/v1/campaigns/merging/estimates").json["estimates"] == expected
     assert merge(other, own).json == {"merged": 1, "collectors": 2}
     assert other.get("/v1/campaigns/merging/estimates").json["estimates"] == expected
@@ -741,9 +742,9 @@ def test_a_tally_of_too_many_people_is_refused(server: Collector) -> None:
 
     campaign = CAMPAIGNS["merging"]
     server.send("merging", uploads(campaign, 100, 8))
-    mechanism = campaign.cells[0].mechanism
+    mechanism = campaign.frame.cells[0]
     counts = np.array([MAX_PEOPLE, 0, 0])
-    forged = Sources(campaign, {"0" * 16: (Tally(mechanism, counts, MAX_PEOPLE),)})
+    forged = CollectorTallies(campaign, {"0" * 16: (Tally(mechanism, counts, MAX_PEOPLE),)})
     before = server.get(TALLY).body
     assert merge(server, forged.to_bytes()).status in (400, 409)
     assert server.get(TALLY).body == before

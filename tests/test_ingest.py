@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from accounts import commute, made
-from murmuration.collector import commit as collect
 from murmuration.collector.commit import Batch
+from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.server.ingest import Ingest
 from murmuration.server.problems import Problem
@@ -16,7 +16,7 @@ from murmuration.wire.report import Incoming
 
 def test_a_bug_in_one_upload_stops_that_one_only(tmp_path) -> None:
     store = open_store(tmp_path / "store.db")
-    served = collect.serve(store, commute())
+    served = serve(store, commute())
     ids, rows = made(served.campaign, 30)
     uploads = [
         report.decode(

@@ -14,10 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from accounts import COMMUTE, as_rows, audited, campaign_of, commute, made
 from murmuration.campaign.model import Campaign
-from murmuration.collector import commit as collect
-from murmuration.collector.commit import OUTCOMES, Batch
+from murmuration.collector.commit import OUTCOMES, Batch, commit
+from murmuration.collector.merge import merge_tallies
+from murmuration.collector.publish import serve
 from murmuration.collector.store import StoreError, open_store
-from murmuration.collector.tallies import Sources
+from murmuration.collector.tallies import CollectorTallies, total
 from murmuration.errors import MismatchError
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire import report
@@ -88,7 +89,7 @@ class Ingest(RuleBasedStateMachine):
     @rule(which=st.integers(0, len(CAMPAIGNS) - 1))
     def publish(self, which: int) -> None:
         campaign, published = CAMPAIGNS[which], self.model.published
-        self.served = collect.serve(self.store, campaign)
+        self.served = serve(self.store, campaign)
         if published[-1:] != [(campaign.digest, campaign.terms.cohort)]:
             published.append((campaign.digest, campaign.terms.cohort))
         assert self.served.version == len(published)
@@ -107,9 +108,9 @@ class Ingest(RuleBasedStateMachine):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(self.store, "add_counts", _fail)
                 with pytest.raises(StoreError, match="a test"):
-                    collect.commit(self.store, batches)
+                    commit(self.store, batches)
             self.as_the_model_says()
-        collect.commit(self.store, batches)
+        commit(self.store, batches)
         self._account(made)
 
     @rule(source=st.sampled_from(SOURCES), people=st.integers(0, 50), again=st.booleans())
@@ -120,11 +121,13 @@ class Ingest(RuleBasedStateMachine):
         parts = {source: tallies, mine: campaign.tally(POOL[campaign.digest][1])}
         if known is not None and people < known:
             with pytest.raises(MismatchError, match="a later tally"):
-                collect.merge_sources(self.store, self.served, Sources(campaign, parts))
+                merge_tallies(self.store, self.served, CollectorTallies(campaign, parts))
             return
         for news in (people != known, False) if again else (people != known,):
-            sent = Sources.from_bytes(Sources(campaign, parts).to_bytes(), campaign)
-            assert collect.merge_sources(self.store, self.served, sent) == news
+            sent = CollectorTallies.from_bytes(
+                CollectorTallies(campaign, parts).to_bytes(), campaign
+            )
+            assert merge_tallies(self.store, self.served, sent) == news
         self.model.merged[campaign.digest, source] = people
 
     # --- uploads ---------------------------------------------------------------------------------
@@ -225,7 +228,7 @@ class Ingest(RuleBasedStateMachine):
                 if digest == campaign.digest
             ]
             expected = tuple(Tally.merge(cell) for cell in zip(*parts, strict=True))
-            assert collect.total(self.store, campaign) == expected
+            assert total(self.store, campaign) == expected
         assert found.rows == {
             i: row for mine in self.model.rows.values() for i, row in mine.items()
         }

@@ -9,15 +9,18 @@ from pathlib import Path
 import pytest
 
 from accounts import audited, commute, made
+from murmuration.analysis import read
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.model import Campaign
-from murmuration.collector import commit as collect
+from murmuration.collector.commit import Batch, commit
+from murmuration.collector.merge import merge_tallies
+from murmuration.collector.publish import serve
 from murmuration.collector.store import Store, StoreError, base, open_store
 from murmuration.collector.store.migrations import MIGRATIONS, NEWEST
-from murmuration.collector.tallies import Sources
+from murmuration.collector.tallies import CollectorTallies, total
+from murmuration.collector.tokens import hashed
 from murmuration.device import Ledger
 from murmuration.errors import FormatError, MurmurationError, ParameterError
-from murmuration.server.access import hashed
 from murmuration.wire import report
 
 PEOPLE = 500
@@ -73,13 +76,13 @@ def test_an_old_store_is_brought_up_to_date_with_all_it_holds(old: str) -> None:
         assert store.schema_version() == NEWEST > 1
         assert store.collector_name() == NAME
         assert store.tokens()[0].hash == hashed("murmur_old")
-        served = collect.serve(store, campaign)
+        served = serve(store, campaign)
         assert (served.version, served.key, served.older) == (1, 1, frozenset())
         found = audited(store, campaign)
         assert found.rows == {i.tobytes(): r.tobytes() for i, r in zip(ids, rows, strict=True)}
         assert found.counts == {"received": 510, "stored": PEOPLE, "bad-id": 10}
         library = campaign.tally(rows)
-        assert campaign.read(collect.total(store, campaign)) == campaign.read(library)
+        assert read.figures(campaign, total(store, campaign)) == read.figures(campaign, library)
 
 
 def test_an_old_store_goes_on(old: str) -> None:
@@ -87,18 +90,18 @@ def test_an_old_store_goes_on(old: str) -> None:
     campaign = commute()
     ids, rows = made(campaign, PEOPLE)
     others, their_rows = made(campaign, 100, seed=1)
-    theirs = Sources(campaign, {"0123456789abcdef": campaign.tally(their_rows)})
+    theirs = CollectorTallies(campaign, {"0123456789abcdef": campaign.tally(their_rows)})
     with closing(open_store(old)) as store:
-        served = collect.serve(store, campaign)
+        served = serve(store, campaign)
         for these, reports in ((ids, rows), (others, their_rows)):
             body = report.to_binary(campaign, these, reports)
-            batch = collect.Batch(served, report.decode(campaign, body, report.BINARY))
-            collect.commit(store, [batch])
-        assert collect.merge_sources(store, served, theirs) == 1
+            batch = Batch(served, report.decode(campaign, body, report.BINARY))
+            commit(store, [batch])
+        assert merge_tallies(store, served, theirs) == 1
         assert audited(store, campaign).counts["duplicate"] == PEOPLE
-        assert campaign.people(collect.total(store, campaign)) == PEOPLE + 200
+        assert campaign.people(total(store, campaign)) == PEOPLE + 200
     with closing(open_store(old)) as store:  # once more: there is nothing left to do
-        assert campaign.people(collect.total(store, campaign)) == PEOPLE + 200
+        assert campaign.people(total(store, campaign)) == PEOPLE + 200
 
 
 def test_a_migration_that_fails_changes_nothing(old: str, monkeypatch: pytest.MonkeyPatch) -> None:

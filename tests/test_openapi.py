@@ -15,9 +15,9 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31
 
 from accounts import campaign_of
 from collectors import PETS, Collector, one, running, uploads
-from murmuration.server.app import ROUTES
 from murmuration.server.openapi import described
 from murmuration.server.problems import PROBLEMS
+from murmuration.server.routes import ROUTES
 from murmuration.wire import report
 
 CAMPAIGN = campaign_of(PETS)

@@ -10,18 +10,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from command import murmur
 from murmuration import list_mechanisms, mechanism, seeded_rng
 from murmuration.cli.plan import draw
 from murmuration.cli.plan import plan as command
 from murmuration.errors import ParameterError
+from murmuration.mechanisms.domain import Number
 from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.number.optimal import limit
-from murmuration.mechanisms.registry import numeric_names
-from murmuration.planning.choose import Attribute, choose_frequency, choose_numeric, influence, plan
-from test_cli import murmur
+from murmuration.mechanisms.registry import mechanisms_for
+from murmuration.planning.choose import Attribute, choose_frequency, choose_numeric, plan
 
 FREQUENCY = [n for n, kind in list_mechanisms().items() if issubclass(kind, FrequencyMechanism)]
-MEAN = [name for name in numeric_names() if list_mechanisms()[name].answers == "mean"]
+MEAN = [name for name, kind in mechanisms_for(Number, kept=True).items() if kind.answers == "mean"]
 ALONE = SimpleNamespace(invoked_subcommand=None)
 EPSILONS = [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0]
 SIZES = [2, 3, 4, 5, 7, 8, 10, 16, 24, 32, 62, 100, 128, 500, 1024, 2048, 4096]
@@ -156,7 +157,7 @@ def test_enough_people_are_enough() -> None:
 def test_influence_is_the_published_one(name, k, w) -> None:
     for epsilon in (0.5, 2.0):
         m = mechanism(name, epsilon=epsilon, **({} if k is None else {"k": k}))
-        assert influence(m) == pytest.approx(w(math.exp(epsilon)), rel=0.02)
+        assert m.influence() == pytest.approx(w(math.exp(epsilon)), rel=0.02)
 
 
 def test_liars_move_the_estimate_as_far_as_predicted() -> None:
@@ -234,7 +235,7 @@ def test_command_prints_a_table_for_80_columns_and_draws(tmp_path) -> None:
 
 
 def test_command_as_json() -> None:
-    options = ["--epsilon", "1", "--people", "100000", "--wanted", "0.02", "--no-plot", "--json"]
+    options = ["--epsilon", "1", "--people", "100000", "--wanted", "0.02", "--json"]
     data = json.loads(murmur("plan", *ASKED, *options).stdout)
     assert [one["name"] for one in data["attributes"]] == ["age", "colour", "city"]
     rows = plan(
@@ -261,12 +262,12 @@ def test_command_as_json() -> None:
         ({"numeric": ["a", "a"]}, "a comes twice"),
         ({"numeric": ["a"], "sampling": "luck"}, "cost or equal"),
         ({"numeric": ["a"], "wanted": -1.0}, "wanted standard error"),
-        ({"numeric": ["a"], "plot": Path("plan.xyz"), "no_plot": False}, ".png, .svg or .pdf"),
+        ({"numeric": ["a"], "plot": Path("plan.xyz")}, ".png, .svg or .pdf"),
     ],
 )
 def test_command_mistakes_are_named(options, message, capsys) -> None:
     with pytest.raises(ParameterError, match=message):
-        command(ALONE, 1.0, 10, **{"no_plot": True, **options})
+        command(ALONE, 1.0, 10, **options)
     assert capsys.readouterr().out == ""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import checks
-from murmuration import tour as protocol
+from murmuration import tour
 from murmuration.audit.empirical import attack, wire
 from murmuration.errors import MismatchError, PromiseError
 from murmuration.exact.randomness import WHOLE, Rng, SeededRng, SystemRng, seeded_rng
@@ -22,8 +22,8 @@ from murmuration.mechanisms.tally import Tally
 
 @dataclass(frozen=True)
 class EightBitCoin(Dithered):
-    def respond(self, values, words):
-        return super().respond(values, words & np.uint64(0xFF << 56))
+    def decide(self, values, words):
+        return super().decide(values, words & np.uint64(0xFF << 56))
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Seeded(Piecewise):
 
 @dataclass(frozen=True)
 class OneWordForTwoDraws(Dithered):
-    def respond(self, values, words):
-        return super().respond(values, words[:, [1, 1]])
+    def decide(self, values, words):
+        return super().decide(values, words[:, [1, 1]])
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def test_a_device_refuses_a_law_that_breaks_its_promise(bug) -> None:
     with pytest.raises(PromiseError, match="nothing was sent"):
         bug(epsilon=1.0).privatize([0.5], SystemRng())
     with pytest.raises(PromiseError):
-        protocol.run(bug(epsilon=1.0), [0.5], SystemRng())
+        tour.run(bug(epsilon=1.0), [0.5], SystemRng())
 
 
 def test_the_attack_claims_nothing_where_there_is_nothing() -> None:
@@ -220,6 +220,6 @@ def test_lengths_are_seen_person_by_person() -> None:
 
 
 def test_another_law_is_refused_by_the_collector() -> None:
-    upload = protocol.device(Duchi(epsilon=1.0), [0.5], SystemRng())
+    upload = tour.device(Duchi(epsilon=1.0), [0.5], SystemRng())
     with pytest.raises(MismatchError, match="another law"):
-        protocol.collector(Duchi(epsilon=1.1), [upload])
+        tour.collector(Duchi(epsilon=1.1), [upload])

@@ -15,7 +15,8 @@ from murmuration import Tally, mechanism, seeded_rng, system_rng
 from murmuration.errors import FormatError, InputError, PromiseError, ReportError
 from murmuration.exact.randomness import WHOLE, Rng, ScriptedRng
 from murmuration.exact.table import Table
-from murmuration.mechanisms.vector.privunit import COORDINATES, HADAMARD, SCALE, PrivUnit
+from murmuration.mechanisms.vector.directions import COORDINATES, HADAMARD, SCALE
+from murmuration.mechanisms.vector.privunit import PrivUnit
 
 TINY = PrivUnit(epsilon=1.0, d=2, candidates=4, keep=1)
 MASK = (1 << 64) - 1
@@ -237,7 +238,7 @@ def test_the_pull_is_the_same_in_all_directions(epsilon: float) -> None:
     m, seeds = PrivUnit(epsilon, d=D), np.arange(30_000, dtype=np.uint64) * np.uint64(99_991)
     shares = m.ranks.probabilities[0]
     weights = (shares - shares[::-1])[: m.size // 2]
-    vectors = m.expand(seeds, np.arange(m.size // 2)[None, :]).astype(np.float32)
+    vectors = m.directions.expand(seeds, np.arange(m.size // 2)[None, :]).astype(np.float32)
     for shape in ("axis", "diagonal", "pair", "random", "near an axis"):
         u = SHAPES.get(shape, np.array([1, 0.02, 0, 0, 0, 0])) / 1
         u = u / np.linalg.norm(u)
@@ -247,7 +248,7 @@ def test_the_pull_is_the_same_in_all_directions(epsilon: float) -> None:
         np.put_along_axis(lean, place, np.float32(weights)[None, :], axis=1)
         lean *= np.sign(products[:, :, 0])
         mean = (lean[:, None, :] @ vectors)[:, 0].reshape(-1, 16) @ HADAMARD
-        found = mean.reshape(len(seeds), -1)[:, :D] * m.signs(seeds)[:, :D] / m.pull
+        found = mean.reshape(len(seeds), -1)[:, :D] * m.directions.signs(seeds)[:, :D] / m.pull
         slack = 4.5 * found.std(axis=0) / math.sqrt(len(seeds))
         assert (np.abs(found.mean(axis=0) - u) < 0.001 + slack).all()
 
@@ -382,10 +383,10 @@ class MoreThanE(PrivUnit):
 
 @dataclass(frozen=True)
 class OneMoreIsNear(PrivUnit):
-    def _respond(self, rows, lengths, rng):
+    def respond(self, rows, rng):
         other = PrivUnit(self.epsilon, self.d, None, self.size, self.near + 1)
         device = other if rows[0, 0] > 0.5 else super()
-        return device._respond(rows, lengths, rng)
+        return device.respond(rows, rng)
 
 
 class EightBits(Rng):
@@ -404,8 +405,8 @@ class EightBits(Rng):
 
 @dataclass(frozen=True)
 class EightBitSign(PrivUnit):
-    def _respond(self, rows, lengths, rng):
-        return super()._respond(rows, lengths, EightBits(rng))
+    def respond(self, rows, rng):
+        return super().respond(rows, EightBits(rng))
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accounts import audited, commute, made
-from murmuration.collector import commit as collect
-from murmuration.collector.commit import OUTCOMES, Batch, Served
+from murmuration.collector.commit import DUPLICATE, OUTCOMES, Batch, commit
+from murmuration.collector.publish import Served, serve
 from murmuration.collector.store import (
     Store,
     StoreError,
@@ -25,22 +25,27 @@ from murmuration.collector.store import (
     open_store,
 )
 from murmuration.collector.store.postgres import _translated as postgres_said
+from murmuration.exact.arrays import Rows
 from murmuration.wire import report
+from murmuration.wire.ids import Ids, in_order
 
 CAMPAIGN = commute()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
-        url = str(tmp_path / "store.db")
-    else:
-        url = str(request.getfixturevalue("postgres_url"))
+        return str(tmp_path / "store.db")
+    return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
     with closing(open_store(url)) as opened:
         yield opened
 
 
-def columns(served: Served, ids: report.Ids, rows: report.Rows) -> Batch:
+def columns(served: Served, ids: Ids, rows: Rows) -> Batch:
     body = report.to_binary(served.campaign, ids, rows)
     return Batch(served, report.decode(served.campaign, body, report.BINARY))
 
@@ -51,10 +56,10 @@ def outcomes(batch: Batch) -> set[str]:
 
 def test_scrubbed_reports_count_once_too(store: Store) -> None:
     campaign = replace(CAMPAIGN, terms=replace(CAMPAIGN.terms, keep_reports=False))
-    served, (ids, rows) = collect.serve(store, campaign), made(campaign, 300)
+    served, (ids, rows) = serve(store, campaign), made(campaign, 300)
     for expected in ("stored", "duplicate", "duplicate"):
         batch = columns(served, ids, rows)
-        collect.commit(store, [batch])
+        commit(store, [batch])
         assert outcomes(batch) == {expected}
     found = audited(store, campaign)
     assert found.counts == {"received": 900, "stored": 300, "duplicate": 600}
@@ -67,10 +72,10 @@ def test_ids_are_known_after_the_campaign_begins_to_scrub(store: Store) -> None:
     scrubbing = replace(CAMPAIGN, terms=replace(CAMPAIGN.terms, keep_reports=False))
     versions = []
     for campaign, expected in ((CAMPAIGN, "stored"), (scrubbing, "duplicate")):
-        served = collect.serve(store, campaign)
+        served = serve(store, campaign)
         versions.append(served.version)
         batch = columns(served, ids, rows)
-        collect.commit(store, [batch])
+        commit(store, [batch])
         assert outcomes(batch) == {expected}
     assert versions == [1, 2]
 
@@ -79,7 +84,7 @@ def test_a_group_that_fails_can_be_tried_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All or nothing, and a failure makes no report a duplicate."""
-    served, (ids, rows) = collect.serve(store, CAMPAIGN), made(CAMPAIGN, 20)
+    served, (ids, rows) = serve(store, CAMPAIGN), made(CAMPAIGN, 20)
     batch = columns(served, ids, rows)
 
     def fail(*given: object) -> None:
@@ -89,9 +94,9 @@ def test_a_group_that_fails_can_be_tried_again(
         with monkeypatch.context() as patch:
             patch.setattr(store, name, fail)
             with pytest.raises(StoreError, match="a test"):
-                collect.commit(store, [batch])
+                commit(store, [batch])
         assert audited(store, CAMPAIGN).counts == {}
-    collect.commit(store, [batch])
+    commit(store, [batch])
     assert outcomes(batch) == {"stored"}
     assert audited(store, CAMPAIGN).counts == {"received": 20, "stored": 20}
 
@@ -101,32 +106,32 @@ def test_large_groups_with_some_known(store: Store, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(
             "murmuration.collector.store.sqlite.MOST_ROWS", 1000
         )  # several statements
-    served, (ids, rows) = collect.serve(store, CAMPAIGN), made(CAMPAIGN, 5000)
-    collect.commit(store, [columns(served, ids[::3], rows[::3])])
+    served, (ids, rows) = serve(store, CAMPAIGN), made(CAMPAIGN, 5000)
+    commit(store, [columns(served, ids[::3], rows[::3])])
     batch = columns(served, ids, rows)
-    collect.commit(store, [batch])
+    commit(store, [batch])
     known = np.arange(5000) % 3 == 0
-    assert ((batch.problems == collect.DUPLICATE) == known).all()
+    assert ((batch.problems == DUPLICATE) == known).all()
     assert audited(store, CAMPAIGN).ids == {one.tobytes() for one in ids}
 
 
-def test_two_connections_commit_in_turn(store: Store) -> None:
-    served, (ids, rows) = collect.serve(store, CAMPAIGN), made(CAMPAIGN, 200)
-    with closing(store.reader()) as other:
+def test_two_connections_commit_in_turn(store: Store, url: str) -> None:
+    served, (ids, rows) = serve(store, CAMPAIGN), made(CAMPAIGN, 200)
+    with closing(open_store(url)) as other:
         for start in range(0, 150, 10):
             batches = [columns(served, ids[start:][:50], rows[start:][:50]) for _ in range(2)]
             for each, batch in zip((store, other), batches, strict=True):
-                collect.commit(each, [batch])
+                commit(each, [batch])
             assert outcomes(batches[1]) == {"duplicate"}
     assert len(audited(store, CAMPAIGN).ids) == 190
 
 
 def test_campaigns_in_one_group_do_not_mix(store: Store) -> None:
     other = replace(CAMPAIGN, name="other")
-    both = [collect.serve(store, campaign) for campaign in (CAMPAIGN, other)]
+    both = [serve(store, campaign) for campaign in (CAMPAIGN, other)]
     ids, rows = made(CAMPAIGN, 30)
     batches = [columns(served, ids, rows) for served in (*both, *both)]
-    collect.commit(store, batches)
+    commit(store, batches)
     assert [outcomes(batch) for batch in batches] == [{"stored"}] * 2 + [{"duplicate"}] * 2
     for campaign in (CAMPAIGN, other):
         assert audited(store, campaign).counts == {"received": 60, "stored": 30, "duplicate": 30}
@@ -135,7 +140,7 @@ def test_campaigns_in_one_group_do_not_mix(store: Store) -> None:
 def test_a_connection_lost_in_a_transaction_is_not_replaced_inside_it(postgres_url: str) -> None:
     """What comes after would be committed without what came before."""
     with closing(open_store(postgres_url)) as store:
-        served, (ids, rows) = collect.serve(store, CAMPAIGN), made(CAMPAIGN, 20)
+        served, (ids, rows) = serve(store, CAMPAIGN), made(CAMPAIGN, 20)
         with pytest.raises(StoreGoneError), store.transaction():  # noqa: PT012
             store.add_reports(served.key, ids, rows)
             store.close()
@@ -149,12 +154,12 @@ def test_a_store_that_others_write_to_says_so_and_goes_on(
     monkeypatch.setattr("murmuration.collector.store.sqlite.BUSY_SECONDS", 0.05)
     with closing(open_store(tmp_path / "store.db")) as store:
         with (
-            closing(store.reader()) as other,
+            closing(open_store(tmp_path / "store.db")) as other,
             other.transaction(),
             pytest.raises(StoreError, match="in use by another program"),
         ):
-            collect.serve(store, CAMPAIGN)
-        assert collect.serve(store, CAMPAIGN).version == 1
+            serve(store, CAMPAIGN)
+        assert serve(store, CAMPAIGN).version == 1
 
 
 def test_the_log_is_begun_when_others_let_go(
@@ -191,7 +196,7 @@ def test_what_databases_say_in_our_words() -> None:
 def test_ids_in_order(pairs: list[tuple[int, int]]) -> None:
     texts = [bytes([high] * 8 + [low] * 8) for high, low in pairs]
     ids = np.frombuffer(b"".join(texts), dtype=np.uint8).reshape(-1, 16)
-    order, first = collect.in_order(ids)
+    order, first = in_order(ids)
     found = [texts[place] for place in order]
     assert found == sorted(texts)
     chosen = order[first].tolist()

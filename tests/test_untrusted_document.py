@@ -11,7 +11,7 @@ import pytest
 from murmuration import mechanism
 from murmuration.campaign import document as campaign_document
 from murmuration.errors import FormatError
-from murmuration.mechanisms.registry import publish
+from murmuration.mechanisms.registry import to_document
 
 
 def question(name: str, labels: list[str] | None = None) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def question(name: str, labels: list[str] | None = None) -> dict[str, Any]:
 
 
 def cell(attributes: list[Any], law: Any, level: int | None = None) -> dict[str, Any]:
-    return {"attributes": attributes, "level": level, **publish(law)}
+    return {"attributes": attributes, "level": level, **to_document(law)}
 
 
 def document(

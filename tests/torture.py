@@ -25,7 +25,9 @@ import numpy as np
 from accounts import COMMUTE, Accounts, audited_at, commute, made, outcomes_of
 from collectors import Client, Collector
 from murmuration.campaign.model import Campaign
+from murmuration.exact.arrays import Rows
 from murmuration.wire import report
+from murmuration.wire.ids import ID_BYTES, Ids, new_ids
 
 CLIENTS = 4
 POOL = 5000
@@ -102,7 +104,7 @@ class Bodies:
 
     def _ids(self, n: int) -> list[bytes]:
         """Ids, most of them fresh; some were sent before, some are twice in one upload."""
-        ids = [one.tobytes() for one in report.new_ids(n)]
+        ids = [one.tobytes() for one in new_ids(n)]
         for place in range(n):
             if self._known and self._random.random() < 0.1:
                 ids[place] = self._random.choice(self._known)
@@ -111,7 +113,7 @@ class Bodies:
         self._known = [*self._known, *ids][-KNOWN:]
         return ids
 
-    def _made(self, n: int) -> tuple[list[bytes], report.Rows]:
+    def _made(self, n: int) -> tuple[list[bytes], Rows]:
         start = self._random.randrange(POOL - n)
         return self._ids(n), self._rows[start : start + n].copy()
 
@@ -141,8 +143,8 @@ class Bodies:
         return False
 
 
-def _octets(ids: list[bytes]) -> report.Ids:
-    return np.frombuffer(b"".join(ids), dtype=np.uint8).reshape(-1, report.ID_BYTES)
+def _octets(ids: list[bytes]) -> Ids:
+    return np.frombuffer(b"".join(ids), dtype=np.uint8).reshape(-1, ID_BYTES)
 
 
 def _without(ids: list[bytes], bad: list[bool]) -> tuple[bytes, ...]:

@@ -4,11 +4,11 @@ Each person picks a level (high, medium, low) and answers with that level's epsi
 n_t reports, an unbiased estimate f_t and the noise V_t of one report. A combination is a weighted
 average of the f_t with weights that add up to 1:
 
-    total         the plain sum of all reports, w_t = n_t/n: right whoever picks which level
+    total         the plain sum of all reports, w_t = n_t/n: right whatever level people pick
     optimal       OC of the MPLDP paper, w_t ~ n_t/V_t: the least noise
     generalised   w_t ~ n_t/(V_t + S), the least error, and guarded: it looks whether the levels
                   agree, and goes back to the plain sum if they do not
-    perturbed     OP of the paper: an oracle that needs the true histogram, for experiments only
+(OP of the paper needs the true histogram: `lab.oracle`.)
 
 All but the plain sum rest on one assumption: that the choice of a level does not depend on the
 value. If people with a certain disease pick "high" more often, f_high is about other people than
@@ -23,19 +23,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import chdtrc, chdtri
 
 from murmuration.errors import EmptyError, MismatchError, ParameterError
 from murmuration.exact.arrays import Floats
-from murmuration.mechanisms.item.base import FrequencyMechanism
-from murmuration.mechanisms.number.base import ENOUGH, NumericMechanism
+from murmuration.mechanisms.domain import Items, Number
 from murmuration.mechanisms.tally import Tally
-from murmuration.results.estimate import About, Estimate, FrequencyEstimate
+from murmuration.results.estimate import ENOUGH, About, Estimate, FrequencyEstimate
 
 FELL_BACK = "the choice of level depends on the data: back to the plain sum of the levels"
 """How the note begins; how far back, and how sure it is, follows."""
-ORACLE = "oracle: weights fitted to the true histogram, which no collector has"
 Part = Estimate | FrequencyEstimate
 
 
@@ -71,15 +68,9 @@ class Combination:
         return f"{self.estimate}, levels weigh {shares}"
 
 
-@dataclass(frozen=True, eq=False)
-class Oracle(Combination):
-    """A combination that has seen the truth."""
-
-    errors: tuple[float, ...] = ()
-    """The largest error of an item: at first, then after each step."""
-
-
-def total(tallies: Sequence[Tally], about: str = "participants") -> Combination:
+def total(
+    tallies: Sequence[Tally], about: str = "participants", everybody: int | None = None
+) -> Combination:
     """Return the plain sum of all levels, w_t = n_t/n (BRR of the MPLDP paper).
 
     Unbiased about the participants whatever made them choose their levels, but the noisiest
@@ -90,11 +81,13 @@ def total(tallies: Sequence[Tally], about: str = "participants") -> Combination:
     >>> total([careful.tally([0, 1, 1]), open_.tally([1])]).weights
     (0.75, 0.25)
     """
-    levels = _Levels.read(tallies)
-    return levels.combination(levels.plain, about)
+    levels = LevelReadings.of(tallies)
+    return levels.combination(levels.plain, about, everybody)
 
 
-def optimal(tallies: Sequence[Tally], about: str = "participants") -> Combination:
+def optimal(
+    tallies: Sequence[Tally], about: str = "participants", everybody: int | None = None
+) -> Combination:
     """Return the combination of least noise, w_t ~ n_t/V_t (OC, Theorem 2 of the MPLDP paper).
 
     V_t is the noise of an item that nobody has; for symmetric unary encoding n_t/V_t is the
@@ -107,12 +100,17 @@ def optimal(tallies: Sequence[Tally], about: str = "participants") -> Combinatio
     >>> [round(weight, 3) for weight in optimal([m.tally(answers) for m in levels]).weights]
     [0.19, 0.81]
     """
-    levels = _Levels.read(tallies)
-    return levels.combination(levels.least_noise, about)
+    levels = LevelReadings.of(tallies)
+    return levels.combination(levels.least_noise, about, everybody)
 
 
 def generalised(
-    tallies: Sequence[Tally], about: str = "participants", alpha: float = 0.01, guard: bool = True
+    tallies: Sequence[Tally],
+    about: str = "participants",
+    everybody: int | None = None,
+    *,
+    alpha: float = 0.01,
+    guard: bool = True,
 ) -> Combination:
     """Return the combination of least error, w_t ~ n_t/(V_t + S), as far as the levels agree.
 
@@ -168,97 +166,24 @@ way (p = 6e-20)'
     """
     if not 0 < alpha < 1:
         raise ParameterError(f"alpha, of the test, is between 0 and 1, such as 0.01; got {alpha!r}")
-    levels = _Levels.read(tallies)
+    levels = LevelReadings.of(tallies)
     if not guard:
-        return levels.combination(levels.least_error, about)
+        return levels.combination(levels.least_error, about, everybody)
     kept, gained = levels.lean(alpha)
     weights = levels.plain + kept * (levels.least_error - levels.plain)
     note = ""
     if levels.p_value < alpha:
         note = f"{FELL_BACK}, {1 - kept:.0%} of the way (p = {levels.p_value:.1g})"
-    return levels.combination(weights, about, levels.guarded(kept, 0 if note else gained), note)
-
-
-def perturbed(tallies: Sequence[Tally], truth: ArrayLike, iterations: int = 10) -> Oracle:
-    """Return OP of the MPLDP paper (Theorem 3): an ORACLE, for experiments only.
-
-    Its weights are the least-squares fit of the levels' estimates F (a row each) to the TRUE
-    histogram h, W = h F^T (F F^T)^-1. No collector can run it: whoever knows h need not ask. Then
-    it perturbs: of the item i with the largest error d_i, the target h_i is moved by delta,
-    which moves the estimate of item j by delta G_ij, G = F^T (F F^T)^-1 F. Any
-
-        |delta| <= (d_i - d_j)/|G_ij| for all other j,   |delta| <= d_i/G_ii
-
-    leaves no error larger than d_i; the largest such delta is taken. This is what the proof of
-    the theorem shows. As printed, the theorem divides by G_jj, and then the largest error rises in
-    one run of six; the printed Algorithm 3 measures errors against the moved target, and diverges.
-
-    The weights need not add up to 1. A fit to the truth has no standard error: it is infinite
-    here, so that no interval is ever read off it. `errors` holds the largest error, step by step.
-
-    >>> from murmuration import mechanism, seeded_rng
-    >>> levels = [mechanism("grr", epsilon=epsilon, k=4) for epsilon in (1.0, 2.0)]
-    >>> crowd, rng = np.arange(800) % 4, seeded_rng(1)
-    >>> found = perturbed([m.tally(m.privatize(crowd, rng)) for m in levels], [1, 1, 1, 1])
-    >>> found.errors[-1] <= found.errors[0], found.note
-    (True, 'oracle: weights fitted to the true histogram, which no collector has')
-    """
-    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 0:
-        raise ParameterError(f"iterations must be a whole number, 0 or more; got {iterations!r}")
-    levels = _Levels.read(tallies)
-    target = _checked_truth(truth, levels)
-    weights, errors = _perturb(levels.values, target, iterations)
-    value = weights @ levels.values
-    n, epsilon = int(levels.people.sum()), levels.epsilon
-    never = np.full(len(value), np.inf)
-    estimate = FrequencyEstimate(value, never, n, epsilon, About.PARTICIPANTS, note=ORACLE)
-    return Oracle(
-        estimate, levels.for_all(weights), levels.p_value, note=ORACLE, errors=tuple(errors)
-    )
-
-
-def _checked_truth(truth: ArrayLike, levels: _Levels) -> Floats:
-    """Return the true histogram as shares, or say what is wrong with it."""
-    if not levels.items:
-        raise ParameterError("perturbed fits histograms: it has no meaning for a number")
-    counts = np.asarray(truth)
-    counts = counts.astype(np.float64) if counts.dtype.kind in "fiu" else np.zeros(0)
-    fits = counts.shape == (levels.items,) and np.isfinite(counts).all()
-    if not fits or counts.min() < 0 or counts.sum() <= 0:
-        raise ParameterError(f"truth is the true histogram: {levels.items} counts, not all 0")
-    return np.asarray(counts / counts.sum())
-
-
-def _perturb(found: Floats, truth: Floats, iterations: int) -> tuple[Floats, list[float]]:
-    """Fit weights to the truth, then move the target of the worst item, step by step."""
-    fit = np.linalg.pinv(found)
-    moved = fit @ found  # G: how far a step in one item's target moves each item's estimate
-    target = truth.copy()
-    errors = [float(np.abs(truth - target @ moved).max())]
-    for _ in range(iterations):
-        off = truth - target @ moved
-        worst = int(np.abs(off).argmax())
-        target[worst] += np.sign(off[worst]) * _largest_step(np.abs(off), worst, moved[worst])
-        errors.append(float(np.abs(truth - target @ moved).max()))
-    return target @ fit, errors
-
-
-def _largest_step(off: Floats, worst: int, moved: Floats) -> float:
-    """Return the largest step of Theorem 3; 0 where the levels cannot move the worst item."""
-    room = off[worst] - off
-    room[worst] = off[worst]
-    reach = np.abs(moved)
-    if reach[worst] < 1e-12:
-        return 0.0
-    return float((room[reach > 1e-12] / reach[reach > 1e-12]).min())
+    squares = levels.guarded(kept, 0 if note else gained)
+    return levels.combination(weights, about, everybody, squares, note)
 
 
 # --- what is read off the levels ---------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class _Levels:
-    """The levels that somebody chose: a row each, a column an item (one for a number)."""
+class LevelReadings:
+    """The levels that somebody chose: a row each, one column per item (one for a number)."""
 
     tallies: tuple[Tally, ...]
     chosen: tuple[bool, ...]
@@ -266,7 +191,7 @@ class _Levels:
     parts: tuple[Part, ...]
 
     @classmethod
-    def read(cls, tallies: Sequence[Tally]) -> _Levels:
+    def of(cls, tallies: Sequence[Tally]) -> LevelReadings:
         """Check that the tallies belong together, and estimate each level by itself."""
         _require_one_attribute(tallies)
         answered = tuple(tally for tally in tallies if tally.n)
@@ -286,8 +211,8 @@ class _Levels:
     @property
     def items(self) -> int:
         """How many items there are; 0 for a number."""
-        mechanism = self.tallies[0].mechanism
-        return mechanism.k if isinstance(mechanism, FrequencyMechanism) else 0
+        domain = self.tallies[0].mechanism.domain
+        return domain.k if isinstance(domain, Items) else 0
 
     @property
     def epsilon(self) -> float:
@@ -332,7 +257,7 @@ class _Levels:
         """Squared errors of the noise when all levels have the shares of the first look."""
         if not self.items:
             return self.noise
-        rows = [_squared_errors(tally, self.likely) for tally in self.tallies]
+        rows = [tally.mechanism.squared_errors(self.likely, tally.n) for tally in self.tallies]
         return np.array(rows)
 
     @cached_property
@@ -350,7 +275,11 @@ class _Levels:
     @cached_property
     def least_noise(self) -> Floats:
         """n_t/V_t, scaled."""
-        return _scaled(1 / np.array([_empty_noise(tally) for tally in self.tallies]))
+        return _scaled(1 / self._quiet_errors())
+
+    def _quiet_errors(self) -> Floats:
+        """V_t/n_t: of an item that nobody has; for a number, of the worst value."""
+        return np.array([tally.mechanism.quiet_error(tally.n) for tally in self.tallies])
 
     @cached_property
     def least_error(self) -> Floats:
@@ -403,19 +332,25 @@ class _Levels:
     # --- the result ---
 
     def combination(
-        self, weights: Floats, about: str, squares: Floats | None = None, note: str = ""
+        self,
+        weights: Floats,
+        about: str,
+        everybody: int | None = None,
+        squares: Floats | None = None,
+        note: str = "",
     ) -> Combination:
-        """Return the estimate with these weights; `squares` replace their own squared errors."""
+        """Return the estimate with these weights; `squares` replace their own squared errors.
+
+        `everybody` is how many took part, where those of these levels were drawn from them.
+        """
         subject = About.parse(about)
         n = int(self.people.sum())
         squares = self.squared_errors(weights) if squares is None else squares
-        if subject is About.POPULATION:
-            squares = squares + self.spread / n
+        squares = squares + subject.unseen(n, everybody) * self.spread / n
         value, stderr = weights @ self.values, np.sqrt(squares)
         estimate: Part
         if self.items:
-            empty = np.array([_empty_noise(tally) for tally in self.tallies])
-            noise = float(np.sqrt(weights**2 @ empty))
+            noise = float(np.sqrt(weights**2 @ self._quiet_errors()))
             estimate = FrequencyEstimate(
                 value, stderr, n, self.epsilon, subject, noise=noise, note=note
             )
@@ -455,42 +390,22 @@ def _require_one_attribute(tallies: Sequence[Tally]) -> None:
         raise MismatchError("levels are combined from a list of tallies, one for each level")
     if not len(tallies):
         raise EmptyError("there are no levels to combine")
-    domains = {_domain(tally) for tally in tallies}
-    if len(domains) > 1:
+    for tally in tallies:
+        if tally.mechanism.takes not in (Number, Items):
+            raise MismatchError(
+                f"{tally.mechanism.name} has no levels: combine its attributes one by one"
+            )
+    if len({tally.mechanism.domain for tally in tallies}) > 1:
         raise MismatchError(
             "levels of one attribute all ask for one of the same k items, or all for a number; got "
             + ", ".join(str(tally.mechanism) for tally in tallies)
         )
 
 
-def _domain(tally: Tally) -> int:
-    """Return k, or 0 for a number."""
-    if isinstance(tally.mechanism, FrequencyMechanism):
-        return tally.mechanism.k
-    if isinstance(tally.mechanism, NumericMechanism):
-        return 0
-    raise MismatchError(f"{tally.mechanism.name} has no levels: combine its attributes one by one")
-
-
 def _parts(tallies: tuple[Tally, ...], about: str) -> tuple[Part, ...]:
     """Estimate each level by itself."""
     found = [tally.mechanism.estimate(tally, about) for tally in tallies]
     return tuple(part for part in found if isinstance(part, Estimate | FrequencyEstimate))
-
-
-def _squared_errors(tally: Tally, shares: Floats) -> Floats:
-    """Return the noise variance of items of these shares."""
-    mechanism = tally.mechanism
-    if not isinstance(mechanism, FrequencyMechanism):
-        raise MismatchError(f"{mechanism.name} does not count items")
-    return mechanism.squared_errors(shares, tally.n)
-
-
-def _empty_noise(tally: Tally) -> float:
-    """Return V_t/n_t: the noise of an item that nobody has; for a number, of the worst value."""
-    if isinstance(tally.mechanism, FrequencyMechanism):
-        return float(_squared_errors(tally, np.zeros(1))[0])
-    return tally.mechanism.worst_variance() / tally.n
 
 
 def _reach(u: float, usual: float, most: float) -> float:

@@ -9,9 +9,9 @@ from dataclasses import fields
 
 import msgspec
 
-from murmuration.campaign.question import Figure
 from murmuration.errors import ParameterError
 from murmuration.results.estimate import About
+from murmuration.results.figure import Figure
 
 COLUMNS = tuple(field.name for field in fields(Figure))
 JSON, CSV, PARQUET = "application/json", "text/csv", "application/vnd.apache.parquet"

@@ -7,16 +7,19 @@ import urllib.error
 import urllib.request
 from abc import ABC, abstractmethod
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import msgspec
 
+from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.figures import Estimates
-from murmuration.collector import commit as collect
-from murmuration.collector.commit import Status
+from murmuration.collector.publish import named_or_only, served
+from murmuration.collector.status import Status
+from murmuration.collector.status import status as status_of
 from murmuration.collector.store import Store, open_store
+from murmuration.collector.tallies import total
 from murmuration.errors import CohortError, FormatError, MurmurationError, ParameterError
-from murmuration.wire.address import is_loopback
+from murmuration.wire.address import Address, is_loopback
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
@@ -46,7 +49,12 @@ def open_source(
     """Open a store (a path, sqlite:///..., postgresql://...) or a collector (http...)."""
     if where.startswith(("http://", "https://")):
         return CollectorSource(where, campaign, token, plain_http=plain_http)
-    return StoreSource(open_store(where, create=False), campaign)
+    store = open_store(where, readonly=True)
+    try:
+        return StoreSource(store, campaign)
+    except BaseException:
+        store.close()
+        raise
 
 
 class StoreSource(Source):
@@ -54,16 +62,19 @@ class StoreSource(Source):
 
     def __init__(self, store: Store, campaign: str = "") -> None:
         self.store = store
-        self.name = collect.named_or_only(store, campaign)
+        self.name = named_or_only(store, campaign)
 
     def estimates(self, about: str, level: float) -> Estimates:
         """Read the tallies."""
-        served = collect.served(self.store, self.name)
-        return collect.estimates(served, collect.total(self.store, served.campaign), about, level)
+        with self.store.snapshot():
+            campaign = served(self.store, self.name)
+            tallies = total(self.store, campaign.campaign)
+        return estimates_of(campaign, tallies, about, level)
 
     def status(self) -> Status:
         """Read the counts."""
-        return collect.status(self.store, collect.served(self.store, self.name))
+        with self.store.snapshot():
+            return status_of(self.store, served(self.store, self.name))
 
     def close(self) -> None:
         """Close the store."""
@@ -82,16 +93,12 @@ class CollectorSource(Source):
     """A collector, asked over HTTP."""
 
     def __init__(self, url: str, campaign: str, token: str, *, plain_http: bool) -> None:
-        base, _, rest = url.partition(PLACE)
+        # Without a token, only what is public is asked for: anyone may see it on the way.
+        address = Address.parse(url, allow_plain_http=plain_http or not token)
+        base, _, rest = str(address).partition(PLACE)
         self.base, self.token = base.rstrip("/"), token
-        host = urlsplit(url).hostname or ""
-        if token and url.startswith("http://") and not is_loopback(host) and not plain_http:
-            raise ParameterError(
-                f"{host} is another machine and this is plain HTTP: the token could be read on the "
-                "way. Use https://, or say --plain-http."
-            )
         # What stays on this machine must not go to a proxy that the environment names.
-        direct = [urllib.request.ProxyHandler({})] if is_loopback(host) else []
+        direct = [urllib.request.ProxyHandler({})] if is_loopback(address.host) else []
         self._open = urllib.request.build_opener(_NoRedirect, *direct).open
         self.name = campaign or rest.strip("/").split("/")[0] or self._only()
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
+from murmuration.mechanisms.domain import Items
 from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import FrequencyEstimate, normal_quantile
@@ -121,7 +122,7 @@ def bayes(
     >>> bool(found.value.min() >= 0), round(float(found.value.sum()), 9), found.steps
     (True, 1.0, ('bayes',))
     """
-    if not isinstance(mechanism, FrequencyMechanism):
+    if mechanism.takes is not Items:
         raise ParameterError(f"bayes reads tallies of items; {mechanism} does not count items")
     if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
         raise ParameterError(f"steps must be a whole number, 1 or more; got {steps!r}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,9 @@ from scipy.special import betaincinv
 
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.randomness import Rng
-from murmuration.mechanisms.base import Mechanism, Task
+from murmuration.mechanisms.base import Mechanism
 
-Send = Callable[[float, int], Sequence[bytes]]
+Send = Callable[[Any, int], Sequence[bytes]]
 """What n people who all have the value x send, one bytes object each."""
 
 POSITIONS = 16
@@ -34,23 +35,23 @@ class Evidence:
     epsilon: float
     confidence: float
     feature: str
-    inputs: tuple[float, float]
+    inputs: tuple[Any, Any]
 
 
 def wire(mechanism: Mechanism, rng: Rng) -> Send:
     """Return what a mechanism's devices put on the wire."""
 
-    def send(x: float, n: int) -> list[bytes]:
-        whole = mechanism.answers is Task.FREQUENCY  # items are whole numbers
-        reports = mechanism.privatize(np.full(n, int(x) if whole else x), rng)
-        return [mechanism.pack(reports[i : i + 1]) for i in range(n)]
+    def send(x: Any, n: int) -> list[bytes]:
+        reports = mechanism.privatize(mechanism.domain.repeated(x, n), rng)
+        data, width = mechanism.pack(reports), mechanism.report_bytes
+        if len(data) != n * width:  # not of one length: then each person's is looked at
+            return [mechanism.pack(reports[i : i + 1]) for i in range(n)]
+        return [data[start : start + width] for start in range(0, len(data), width)]
 
     return send
 
 
-def attack(
-    send: Send, x: float, y: float, n: int = 100_000, confidence: float = 0.9999
-) -> Evidence:
+def attack(send: Send, x: Any, y: Any, n: int = 100_000, confidence: float = 0.9999) -> Evidence:
     """Return a lower bound on the loss between x and y, from n reports of each.
 
     >>> from murmuration import mechanism, seeded_rng

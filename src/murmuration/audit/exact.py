@@ -1,27 +1,44 @@
 """The exact audit: the law's loss in rational arithmetic, and the sampler held against the law.
 
-The loss is a property of the integer table. It is worth something only if the sampler draws from
-that table, so the real device code is run on the words where the law says that the answer
-changes (each cumulative weight and the word before it: enough for a sampler that is monotone in
-its word, as ours is), and on random values and words, next to a slow and obvious sampler.
+The loss is a property of the integers of the law. It is worth something only if the sampler draws
+by them, so the real device code is run: where the law is a table, on the words at which its answer
+must change; elsewhere on many people with one answer, whose reports are counted and compared with
+the law's probabilities (chi-square over all classes, or an exact binomial test of each). What was
+done is in the verdict, and nothing passes that was not tried.
+
+The tests draw from fixed seeds, so an audit always says the same. An honest sampler would fail one
+in a million choices of the seeds.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
+from scipy.special import bdtr, bdtrc, chdtrc
 
 from murmuration.errors import PromiseError
-from murmuration.exact.arrays import Floats, Ints
-from murmuration.exact.grid import AnyGrid, Grid
+from murmuration.exact.arrays import Floats, Ints, Reports
 from murmuration.exact.loss import Loss
-from murmuration.exact.randomness import HALF, WHOLE, WORD_BITS, ScriptedRng, SeededRng, Words
+from murmuration.exact.randomness import Rng, ScriptedRng, SeededRng
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.number.base import NumericMechanism
+from murmuration.mechanisms.domain import Values
+from murmuration.mechanisms.trial import ChanceTrial, WordTrial
+
+FALSE_ALARM = 1e-6
+"""How often an honest sampler would fail, over all choices of the seeds."""
+FEWEST = 5.0
+"""Classes that fewer reports than this are expected in are counted together."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One statistical test of a sampler against its law."""
+
+    mechanism: str
+    what: str
+    reports: int
+    p_value: float
 
 
 @dataclass(frozen=True)
@@ -29,114 +46,114 @@ class Audit:
     """The verdict on one mechanism."""
 
     loss: Loss
+    promise_kept: bool
     words_tried: int
     disagreements: int
+    """Words that made another report than the law says."""
+    tests: tuple[Test, ...]
+
+    @property
+    def failed(self) -> list[Test]:
+        """The tests whose outcome an honest sampler has less than once in a million times."""
+        return [test for test in self.tests if test.p_value * len(self.tests) < FALSE_ALARM]
+
+    @property
+    def tried(self) -> bool:
+        """Whether the sampler was tried at all."""
+        return self.words_tried > 0 or bool(self.tests)
+
+    @property
+    def sampler_agrees(self) -> bool:
+        """Whether the sampler was tried and kept to the law."""
+        return self.tried and not self.disagreements and not self.failed
 
     @property
     def passed(self) -> bool:
         """Whether the law keeps its epsilon and the sampler keeps to the law."""
-        return self.loss.holds and self.disagreements == 0
+        return self.promise_kept and self.sampler_agrees
+
+    @property
+    def how(self) -> str:
+        """What was done, and what came of it, in words."""
+        done = []
+        if self.words_tried:
+            wrong = f"on {self.disagreements:,} of" if self.disagreements else "on all of"
+            verb = "DISAGREES with the law" if self.disagreements else "agrees with the law"
+            done.append(f"{verb} {wrong} {self.words_tried:,} words tried")
+        if self.tests:
+            reports = sum(test.reports for test in self.tests)
+            least = min(test.p_value for test in self.tests)
+            verdict = f"FAILS {len(self.failed)}" if self.failed else "passes all"
+            done.append(
+                f"{verdict} of {len(self.tests)} statistical tests of {reports:,} reports against "
+                f"the law (least p-value {least:.2g})"
+            )
+        return "; ".join(done) or "was not tried"
 
 
 def audit(mechanism: Mechanism) -> Audit:
-    """Compute the exact loss and, for numeric mechanisms, run the sampler next to the law.
-
-    (The samplers of the others draw until a draw fits, so no list of words decides; the tests
-    hold them against laws that are enumerated report by report.)
+    """Compute the exact loss, and run the sampler on everything that its law can be tried on.
 
     >>> import murmuration
     >>> audit(murmuration.mechanism("duchi", epsilon=1.0)).passed
     True
+    >>> audit(murmuration.mechanism("subset", epsilon=1.0, k=5)).how.split(" of ")[0]
+    'passes all'
     """
-    if not isinstance(mechanism, NumericMechanism):
-        return Audit(mechanism.loss(), 0, 0)
-    boundary, random = _boundary_words(mechanism), _random_words(mechanism)
-    return Audit(mechanism.loss(), boundary[0] + random[0], boundary[1] + random[1])
+    words = wrong = 0
+    tests: list[Test] = []
+    for trial in mechanism.trials():
+        if isinstance(trial, WordTrial):
+            words += len(trial.expected)
+            wrong += _disagreements(trial)
+        else:
+            tests.append(_tested(trial, SeededRng(len(tests))))
+    return Audit(mechanism.loss(), mechanism.promise_kept, words, wrong, tuple(tests))
 
 
-def _sent(mechanism: NumericMechanism, values: Floats, words: Words) -> Ints:
-    """Return what arrives when these words decide: through the device, the wire and back."""
+def _received(mechanism: Mechanism, values: Values, rng: Rng) -> Reports:
+    """Return what arrives: through the device, the wire and back."""
     try:
-        reports = mechanism.privatize(values, ScriptedRng(words.ravel()))
+        reports = mechanism.privatize(values, rng)
     except PromiseError:  # a device refuses the law; its sampler can be looked at all the same
-        reports = mechanism.respond(values, words)
-    return mechanism.unpack(mechanism.pack(reports)).astype(np.int64)
+        reports = mechanism.drawn(mechanism.domain.checked(values), rng)
+    return mechanism.unpack(mechanism.pack(reports))
 
 
-def _random_words(mechanism: NumericMechanism, n: int = 4096) -> tuple[int, int]:
-    """Compare random values and words with the obvious sampler: exact fractions, then bisection."""
-    values = np.random.default_rng(0).uniform(-1, 1, n)
-    words = SeededRng(0).words(2 * n).reshape(n, 2)
-    table, row_of = mechanism.design.table, _obvious_rounding(mechanism.design.grid)
-    spare = 64 - table.total.bit_length() + 1
-    ends = table.cumulative.tolist()
-    wrong = 0
-    for value, (first, second), symbol in zip(
-        values.tolist(), words.tolist(), _sent(mechanism, values, words).tolist(), strict=True
-    ):
-        row = row_of(Fraction((value + 3.0) - 2.0), first)
-        wrong += bisect_right(ends[row], second >> spare) != symbol
-    return n, wrong
+def _disagreements(trial: WordTrial) -> int:
+    """Return how many of the words made another report than the law says."""
+    received = _received(trial.of, trial.values, ScriptedRng(trial.words)).astype(np.int64)
+    differs = received != trial.expected
+    return int(differs.reshape(len(differs), -1).any(axis=1).sum())
 
 
-def _obvious_rounding(grid: AnyGrid) -> Callable[[Fraction, int], int]:
-    """Return the slow way from x+1 and a word to a row: exact fractions, cell by cell."""
-    if isinstance(grid, Grid):
-        cell_bits = WORD_BITS - grid.cells.bit_length() + 1
-        half = Fraction(grid.cells, 2)
-        return lambda x, word: int(x * half + Fraction(word >> (64 - cell_bits), 1 << cell_bits))
-    places, rows = grid.places, grid.low_rows.tolist()
-
-    def row_of(x: Fraction, word: int) -> int:
-        cell = bisect_right(places[1:-1], x * HALF)
-        fraction = (x * HALF - places[cell]) / (places[cell + 1] - places[cell])
-        return int(rows[cell]) + (fraction + Fraction(word >> (64 - WORD_BITS), WHOLE) >= 1)
-
-    return row_of
+def _tested(trial: ChanceTrial, rng: Rng) -> Test:
+    """Draw reports of one answer and compare how many are in each class with the law."""
+    values = trial.of.domain.repeated(trial.answer, trial.people)
+    counts = trial.read(_received(trial.of, values, rng))
+    compare = _chi_square if trial.exclusive else _binomial
+    p_value = compare(counts, trial.chances, trial.people)
+    return Test(trial.of.name, trial.what, trial.people, p_value)
 
 
-def _boundary_words(mechanism: NumericMechanism) -> tuple[int, int]:
-    """Return how many boundary words were tried and how many gave another symbol than the law."""
-    table, grid = mechanism.design.table, mechanism.design.grid
-    tried = wrong = 0
-    for row in range(len(grid.points)):
-        drawn, expected = _boundaries(table.weights[row])
-        words = _as_words(drawn, table.total)
-        for value, rounding in _ways_to(row, grid):
-            pairs = np.stack([np.full_like(words, rounding), words], axis=1)
-            received = _sent(mechanism, np.full(len(words), value), pairs)
-            wrong += int((received != expected).sum())
-            tried += len(words)
-    return tried, wrong
+def _chi_square(counts: Ints, chances: Floats, n: int) -> float:
+    """Return the p-value of Pearson's test; classes that are rarely expected are put together."""
+    if (counts[chances == 0] > 0).any() or counts.sum() != n:
+        return 0.0
+    order = np.argsort(chances)
+    expected = n * chances[order]
+    # Rare classes fill up one after the other until enough reports are expected in them.
+    part = np.floor(np.cumsum(expected) / FEWEST) if expected.min() < FEWEST else order
+    groups = np.unique(part, return_inverse=True)[1]
+    seen = np.bincount(groups, counts[order])
+    wanted = np.bincount(groups, expected)
+    statistic = float(((seen - wanted) ** 2 / wanted).sum())
+    return float(chdtrc(len(wanted) - 1, statistic)) if len(wanted) > 1 else 1.0
 
 
-def _ways_to(row: int, grid: AnyGrid) -> list[tuple[float, int]]:
-    """Return values and rounding words that must end in this row of the table.
-
-    On a grid point the rounding word must not matter; halfway to a neighbour it must decide.
-    """
-    lowest, highest = 0, (1 << 64) - 1
-    points, low_rows = grid.points, grid.low_rows.tolist()
-    ways: list[tuple[float, int]] = []
-    if row in low_rows:
-        ways += [(float(points[row]), lowest), (float(points[row]), highest)]
-        ways.append((float(points[row] + points[row + 1]) / 2, lowest))
-    if row - 1 in low_rows:
-        ways.append((float(points[row] + points[row - 1]) / 2, highest))
-    if row == len(points) - 1:
-        ways += [(1.0, lowest), (1.0, highest)]
-    return ways
-
-
-def _boundaries(weights: Ints) -> tuple[Ints, Ints]:
-    """Return the first and the last word of every symbol that has any, and those symbols."""
-    ends = np.cumsum(weights)
-    symbols = np.flatnonzero(weights)
-    drawn = np.concatenate([ends[symbols] - weights[symbols], ends[symbols] - 1])
-    return drawn, np.concatenate([symbols, symbols])
-
-
-def _as_words(drawn: Ints, total: int) -> Words:
-    """Put the law's words in the top bits, and ones below: the low bits must not matter."""
-    spare = np.uint64(64 - total.bit_length() + 1)
-    return (drawn.astype(np.uint64) << spare) | ((np.uint64(1) << spare) - np.uint64(1))
+def _binomial(counts: Ints, chances: Floats, n: int) -> float:
+    """Return the least p-value of exact two-sided tests, one per class, times their number."""
+    below = bdtr(counts, n, chances)
+    above = np.where(counts > 0, bdtrc(np.maximum(counts, 1) - 1, n, chances), 1.0)
+    least = 2 * np.minimum(below, above).min() * len(counts)
+    return float(min(1.0, least))

@@ -12,19 +12,21 @@ its digest is checked, every law is audited, and a law that leaks is refused by 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime
-from operator import index
 from typing import Any
 
 import msgspec
 
 from murmuration.campaign.levels import Levels
-from murmuration.campaign.model import WIRE, Campaign, Cell, Terms
+from murmuration.campaign.model import WIRE, Campaign, Terms
 from murmuration.campaign.question import Question
 from murmuration.errors import FormatError, MurmurationError
-from murmuration.mechanisms.base import checked_epsilon
-from murmuration.mechanisms.registry import published
+from murmuration.mechanisms.base import Mechanism, checked_epsilon
+from murmuration.mechanisms.frame import Frame
+from murmuration.mechanisms.registry import from_document
+from murmuration.mechanisms.strategy import strategy_of
 
 FORMAT = 1
 
@@ -46,19 +48,29 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     collection: str
 
 
+class _Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    attributes: tuple[int, ...]
+    mechanism: str
+    parameters: dict[str, Any]
+    law: dict[str, Any]
+    level: int | None = None
+
+
 class _Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What affects a report; keys at their default are left out."""
+
     wire: int
     campaign: str
     epsilon: float
     strategy: str
-    sample: int
-    ends: list[int] | None
-    levels: dict[str, float] | None
-    limit: float | None
-    accept_loss: str | None
-    rounds: int
     attributes: list[dict[str, Any]]
-    cells: list[dict[str, Any]]
+    cells: list[_Cell]
+    sample: int = 1
+    ends: tuple[int, ...] | None = None
+    levels: dict[str, float] | None = None
+    limit: float | None = None
+    accept_loss: str | None = None
+    rounds: int = 1
 
 
 def publish(campaign: Campaign, version: int = 1) -> bytes:
@@ -111,15 +123,14 @@ def decoded(data: bytes) -> Document:
 def _campaign(document: Document, found: _Collection) -> Campaign:
     levels = None if found.levels is None else Levels.checked(found.levels)
     terms = Terms(**{field.name: getattr(document, field.name) for field in fields(Terms)})
+    questions = tuple(_question(table) for table in found.attributes)
+    strategy = strategy_of(found.strategy, found.sample, found.ends)
     campaign = Campaign(
         name=found.campaign,
         terms=terms,
-        questions=tuple(_question(table) for table in found.attributes),
-        cells=tuple(_cell(table) for table in found.cells),
+        questions=questions,
+        frame=Frame(_groups(found.cells, strategy.grouped(len(questions)), levels), strategy),
         epsilon=checked_epsilon(found.epsilon),
-        strategy=found.strategy,
-        sample=found.sample,
-        ends=None if found.ends is None else tuple(found.ends),
         levels=levels,
         limit=found.limit,
         accept_loss=found.accept_loss,
@@ -130,14 +141,25 @@ def _campaign(document: Document, found: _Collection) -> Campaign:
     return campaign
 
 
+def _groups(
+    cells: Sequence[_Cell], groups: Sequence[tuple[int, ...]], levels: Levels | None
+) -> tuple[tuple[Mechanism, ...], ...]:
+    """Return the laws by group, if each is where it says it belongs."""
+    choices = [None] if levels is None else range(len(levels))
+    places = [(attributes, level) for attributes in groups for level in choices]
+    if [(cell.attributes, cell.level) for cell in cells] != places:
+        raise FormatError(f"this campaign has {len(places)} cells, by attribute and level")
+    laws = [from_document(_law(cell)) for cell in cells]
+    per = len(choices)
+    return tuple(tuple(laws[start : start + per]) for start in range(0, len(laws), per))
+
+
+def _law(cell: _Cell) -> dict[str, Any]:
+    return {"mechanism": cell.mechanism, "parameters": cell.parameters, "law": cell.law}
+
+
 def _question(table: dict[str, Any]) -> Question:
-    return Question(**{**table, "labels": tuple(table["labels"])})
-
-
-def _cell(table: dict[str, Any]) -> Cell:
-    rest = dict(table)
-    attributes, level = tuple(map(index, rest.pop("attributes"))), rest.pop("level")
-    return Cell(attributes, level, published(rest))
+    return Question(**{**table, "labels": tuple(table.get("labels", ()))})
 
 
 def pretty(data: bytes) -> str:

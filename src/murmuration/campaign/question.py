@@ -1,8 +1,7 @@
 """What one attribute of a campaign asks: how a person's answer becomes a number or an item.
 
 `encode` runs on the device: it brings an answer into the domain of a mechanism, by the rule that
-the campaign published ("clamp" or "refuse"), before anything is drawn. `decode` runs where
-estimates are read: back to the attribute's own units and labels.
+the campaign published ("clamp", "spread" or "refuse"), before anything is sent.
 """
 
 from __future__ import annotations
@@ -16,48 +15,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.errors import InputError, ParameterError
-from murmuration.exact.arrays import Floats
-from murmuration.exact.randomness import system_rng, uniform
-from murmuration.mechanisms.number.base import NumericMechanism
-from murmuration.mechanisms.tally import Tally
+from murmuration.exact.arrays import Floats, Ints
+from murmuration.exact.randomness import Rng, uniform
+from murmuration.mechanisms.domain import Items, Number
 from murmuration.results.distribution import checked_bins
-from murmuration.results.estimate import Estimate, FrequencyEstimate
 
 KINDS = ("number", "category", "distribution", "graded")
 CLAMP, SPREAD, REFUSE = "clamp", "spread", "refuse"
 MOST_LABELS = 1 << 15
-
-Part = Estimate | FrequencyEstimate
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One number of a result: a mean, an item's share, or a bin's share, with its interval."""
-
-    attribute: str
-    item: str
-    """The label or the bin; "mean" for a mean."""
-    value: float
-    stderr: float | None
-    """None where there is no honest one (a bin of a fitted distribution)."""
-    low: float | None
-    high: float | None
-    n: int
-    epsilon: float
-    unit: str = ""
-    note: str = ""
 
 
 @dataclass(frozen=True)
 class Question:
     """One attribute.
 
+    name: what it is called in the campaign and in results
+    kind: "number", "category", "distribution" or "graded"
+    low, high: the range of a number
+    unit: what a number is counted in, for people to read
+    labels: the labels of a category
+    outside: what becomes of other answers. For numbers "clamp" or "refuse"; for a category the
+        label for the rest, "spread" (a label drawn at random) or "refuse". Left out, it is "clamp"
+        or "spread". Who is refused is silent, and silence can be seen: it tells that the answer is
+        outside, and no epsilon covers it.
+    bins: how many bins a distribution is shown in
+
+    >>> from murmuration import system_rng
     >>> age = Question("age", low=18, high=98, unit="years")
-    >>> age.encode([18, 58, 120]).tolist()
+    >>> age.encode([18, 58, 120], system_rng()).tolist()
     [-1.0, 0.0, 1.0]
     >>> labels = ("android", "ios", "other")
     >>> phone = Question("phone", kind="category", labels=labels, outside="refuse")
-    >>> phone.encode(["ios", "other"]).tolist()
+    >>> phone.encode(["ios", "other"], system_rng()).tolist()
     [1, 2]
     """
 
@@ -68,12 +57,6 @@ class Question:
     unit: str = ""
     labels: tuple[str, ...] = ()
     outside: str = ""
-    """For numbers "clamp" or "refuse"; for a category the label for the rest, "spread" (a label
-    drawn by chance) or "refuse".
-
-    Left out, it is "clamp" or "spread". Whoever is refused is silent, and silence can be seen: it
-    tells that the answer is outside, and no epsilon covers it.
-    """
     bins: int = 64
 
     def __post_init__(self) -> None:
@@ -116,6 +99,16 @@ class Question:
         return len(self.labels) or None
 
     @property
+    def domain(self) -> Number | Items:
+        """What a mechanism for it takes."""
+        return Items(len(self.labels)) if self.labels else Number()
+
+    @property
+    def scale(self) -> float:
+        """What 1 in a mechanism's domain is in the attribute's own units; a share is a share."""
+        return 1.0 if self.labels else (self.range[1] - self.range[0]) / 2
+
+    @property
     def range(self) -> tuple[float, float]:
         """The ends of a number's range."""
         if self.low is None or self.high is None:
@@ -134,9 +127,12 @@ class Question:
             return self
         return replace(self, outside=SPREAD if self.kind == "category" else CLAMP)
 
-    def encode(self, values: Any) -> NDArray[np.generic]:
-        """Return items, or numbers in [-1, 1]; refuse what has no answer, without repeating it."""
-        return self._items(values) if self.kind == "category" else self._numbers(values)
+    def encode(self, values: Any, rng: Rng) -> NDArray[np.generic]:
+        """Return items, or numbers in [-1, 1]; refuse what has no answer, without repeating it.
+
+        `rng` draws the label of an answer that is none, where the rule is "spread".
+        """
+        return self._items(values, rng) if self.kind == "category" else self._numbers(values)
 
     def _numbers(self, values: Any) -> Floats:
         low, high = self.range
@@ -145,7 +141,7 @@ class Question:
         except (TypeError, ValueError):
             raise InputError(f"{self.name} is a number. Nothing was sent.") from None
         if given.ndim != 1 or np.isnan(given).any():
-            raise InputError(f"{self.name} is one number a person; some are missing.")
+            raise InputError(f"{self.name} is one number per person; some are missing.")
         if self.outside == REFUSE and ((given < low) | (given > high)).any():
             raise InputError(f"{self.name} is {low:g} to {high:g}. Nothing was sent.")
         inside = np.clip(given, low, high)
@@ -170,66 +166,19 @@ class Question:
             fine &= (numbers >= low) & (numbers <= high)
         return fine
 
-    def _items(self, values: Any) -> NDArray[np.int64]:
+    def _items(self, values: Any, rng: Rng) -> Ints:
         given = [values] if isinstance(values, str) else list(values)
         places = {label: place for place, label in enumerate(self.labels)}
         rest = places.get(self.outside, -1)
         found = np.array([places.get(str(value), rest) for value in given], dtype=np.int64)
         if self.outside == SPREAD and (found < 0).any():
-            found[found < 0] = uniform(system_rng(), int((found < 0).sum()), len(self.labels))
+            found[found < 0] = uniform(rng, int((found < 0).sum()), len(self.labels))
         if (found < 0).any():
             raise InputError(
                 f"{self.name} is one of {len(self.labels)} labels; "
                 f"{int((found < 0).sum())} of {len(found)} answers are not. Nothing was sent."
             )
         return found
-
-    # --- analyst ---
-
-    def decode(self, part: Part, tallies: Sequence[Tally], level: float = 0.95) -> list[Figure]:
-        """Return an estimate in the attribute's own units, one figure for each number."""
-        if isinstance(part, FrequencyEstimate):
-            return self._shares(part, level)
-        mean = part.scaled(*self.range)
-        low, high = mean.interval(level)
-        figure = Figure(
-            *(self.name, "mean", mean.value, mean.stderr, low, high, mean.n, mean.epsilon),
-            *(self.unit, mean.note),
-        )
-        return [figure, *(self._bins(tallies) if self.kind == "distribution" else [])]
-
-    def _shares(self, part: FrequencyEstimate, level: float) -> list[Figure]:
-        columns = (part.value, part.stderr, *part.interval(level))
-        rows = zip(self.labels, *(column.tolist() for column in columns), strict=True)
-        return [
-            Figure(
-                self.name, label, value, stderr, low, high, part.n, part.epsilon, "share", part.note
-            )
-            for label, value, stderr, low, high in rows
-        ]
-
-    def _bins(self, tallies: Sequence[Tally]) -> list[Figure]:
-        """Return the fitted histogram: no interval, as smoothing has a bias that none covers.
-
-        Where people choose levels, it is read from the one that tells most: n epsilon^2.
-        """
-        tally = max(tallies, key=lambda one: one.n * one.mechanism.budget**2, default=None)
-        if tally is None or not isinstance(tally.mechanism, NumericMechanism):
-            return []
-        shape = tally.mechanism.distribution(tally, bins=self.bins).scaled(*self.range)
-        note = "fitted (EMS); read it as a shape"
-        return [
-            Figure(
-                *(self.name, f"{start:g} to {end:g}", share, None, None, None),
-                *(tally.n, shape.epsilon, "share", note),
-            )
-            for start, end, share in zip(
-                shape.edges[:-1].tolist(),
-                shape.edges[1:].tolist(),
-                shape.histogram.tolist(),
-                strict=True,
-            )
-        ]
 
 
 def _is_missing(value: Any) -> bool:

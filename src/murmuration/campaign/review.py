@@ -1,4 +1,4 @@
-"""What a campaign asks, sends, reveals and costs, for whoever has to agree to it.
+"""What a campaign asks, sends, reveals and costs, for anyone who has to agree to it.
 
 Everything here follows from the campaign's integer laws: losses are exact, errors are what the
 planner expects of the number of people that the campaign expects, in each attribute's own units.
@@ -9,23 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-import numpy as np
-
-from murmuration.audit.exact import audit
+from murmuration.audit.exact import Audit, audit
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import Question
 from murmuration.errors import MurmurationError
 from murmuration.exact.loss import PairwiseLoss
-from murmuration.exact.randomness import WHOLE
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.graded.base import GradedMechanism
-from murmuration.mechanisms.item.base import FrequencyMechanism
-from murmuration.mechanisms.item.memoised import Memoised
-from murmuration.mechanisms.vector.base import SampledTuple
-from murmuration.mechanisms.vector.hybrid_composition import HybridComposition
-from murmuration.planning.choose import choose_frequency, choose_numeric, cost
+from murmuration.mechanisms.domain import Graded
+from murmuration.planning.choose import choose_frequency, choose_numeric
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -74,20 +66,23 @@ class Review:
     """The exact loss of one whole report, at the most open level."""
     charge: float
     """What a device's ledger is charged for one report, at most."""
-    words_tried: int
-    disagreements: int
-    """On how many of those words a sampler departs from its law."""
+    audits: tuple[Audit, ...]
+    """One for each different law."""
+
+    @property
+    def samplers_agree(self) -> bool:
+        """Whether every sampler was tried and kept to its law."""
+        return all(audit.sampler_agrees for audit in self.audits)
 
     @property
     def passed(self) -> bool:
         """Whether the promise is kept, or was given up in so many words, and samplers agree."""
         kept = self.loss <= self.campaign.epsilon or self.campaign.accept_loss is not None
-        return kept and self.disagreements == 0
+        return kept and self.samplers_agree
 
 
 def review(campaign: Campaign) -> Review:
     """Work out what a campaign reveals and what will come of it; run the audit on every law."""
-    verdicts = [audit(one) for one in dict.fromkeys(cell.mechanism for cell in campaign.cells)]
     shares = shares_of(campaign)
     asked = tuple(
         Asked(question, share, *_laws(campaign, place, share))
@@ -97,39 +92,24 @@ def review(campaign: Campaign) -> Review:
         campaign,
         asked,
         campaign.loss().epsilon,
-        _charge(campaign),
-        sum(verdict.words_tried for verdict in verdicts),
-        sum(verdict.disagreements for verdict in verdicts),
+        math.fsum(law.charge for law in campaign.costliest()),
+        tuple(audit(law) for law in dict.fromkeys(campaign.frame.cells)),
     )
 
 
 def shares_of(campaign: Campaign) -> list[float]:
     """Return how many of the people are asked about each attribute."""
-    d = len(campaign.questions)
-    if campaign.strategy == "split":
-        return [1.0] * d
-    if campaign.strategy == "sample":
-        if campaign.ends is None:
-            return [campaign.sample / d] * d
-        return [float(part) for part in np.diff([0, *campaign.ends, WHOLE]) / WHOLE]
-    law = campaign.cells[0].mechanism
-    return [law.sample / d if isinstance(law, SampledTuple) else 1.0] * d
-
-
-def _charge(campaign: Campaign) -> float:
-    """Return the most that a device is charged for one report."""
-    attributes = 1 if campaign.strategy == "together" else len(campaign.questions)
-    most = [max(campaign.cells[c].cost for c in campaign.cells_of(q)) for q in range(attributes)]
-    return math.fsum(sorted(most, reverse=True)[: len(campaign.slots)])
+    if campaign.strategy.gathers:
+        return campaign.frame.cells[0].shares_asked()
+    return campaign.strategy.shares(len(campaign.questions))
 
 
 def _laws(campaign: Campaign, place: int, share: float) -> tuple[tuple[Law, ...], str]:
     question, people = campaign.questions[place], campaign.terms.people
-    cells = [campaign.cells[number] for number in campaign.cells_of(place)]
     names = campaign.levels.names if campaign.levels is not None else ("",)
     laws = []
-    for name, cell in zip(names, cells, strict=True):
-        found, loss = cell.mechanism, cell.mechanism.loss()
+    for name, found in zip(names, campaign.laws_of(place), strict=True):
+        loss, long_run = found.loss(), found.long_run()
         graded = loss if isinstance(loss, PairwiseLoss) else None
         laws.append(
             Law(
@@ -137,56 +117,39 @@ def _laws(campaign: Campaign, place: int, share: float) -> tuple[tuple[Law, ...]
                 mechanism=found.name,
                 budget=found.budget,
                 loss=loss.epsilon,
-                charge=cell.cost,
-                long_run=found.long_run().epsilon if isinstance(found, Memoised) else None,
+                charge=found.charge,
+                long_run=None if long_run is None else long_run.epsilon,
                 ranges=_ranges(found, question),
                 pairs=None if graded is None else _matrix(graded.pairwise.tolist()),
                 pair_budgets=None if graded is None else graded.budgets,
-                stderr=_stderr(_answering(found, place), question, share, people),
+                stderr=_stderr(found.answering(place), question, share, people),
             )
         )
-    return tuple(laws), _reason(campaign, cells[-1].mechanism, question, share)
+    return tuple(laws), _reason(campaign, found, question, share)
 
 
 def _ranges(found: Mechanism, question: Question) -> tuple[str, ...]:
-    if not isinstance(found, GradedMechanism):
-        return ()
-    low, high = question.range
-    ends = [f"{low + (edge + 1) / 2 * (high - low):.6g}" for edge in found.edges]
-    return tuple(f"{start} to {end}" for start, end in pairwise(ends))
+    domain = found.domain
+    return tuple(domain.ranges(*question.range)) if isinstance(domain, Graded) else ()
 
 
 def _matrix(rows: Sequence[Sequence[float]]) -> Matrix:
     return tuple(tuple(row) for row in rows)
 
 
-def _answering(found: Mechanism, place: int) -> Mechanism:
-    """Return the mechanism that answers one attribute of a tuple."""
-    if isinstance(found, SampledTuple):
-        return found.inner[place]
-    if isinstance(found, HybridComposition):
-        if place in found.numbers:
-            return found.parts[0]
-        return found.parts[bool(found.numbers) + found.items.index(place)]
-    return found
-
-
 def _stderr(found: Mechanism, question: Question, share: float, people: int) -> float:
     """Return the expected standard error, for the crowd that is hardest, in the own units."""
-    variance = cost(found, share) / share / people
-    if isinstance(found, FrequencyMechanism):
-        return math.sqrt(variance / found.k)
-    low, high = question.range
-    return math.sqrt(variance) * (high - low) / 2
+    variance = found.cost(share) / share / people / found.domain.figures
+    return math.sqrt(variance) * question.scale
 
 
 def _reason(campaign: Campaign, found: Mechanism, question: Question, share: float) -> str:
     """Say why this mechanism: the planner's words, if it is the planner's choice."""
-    if campaign.strategy == "together":
+    if campaign.strategy.gathers:
         return "all attributes are answered by one mechanism for tuples, as the file says"
-    if isinstance(found, Memoised):
+    if found.asked_again:
         return "the question may be asked again: a kept noisy answer, with fresh noise each time"
-    if isinstance(found, GradedMechanism):
+    if found.takes is Graded:
         optimal = found.name == "graded-optimal"
         return "least worst-case error that the budgets allow" if optimal else "as the file says"
     if question.kind == "distribution":

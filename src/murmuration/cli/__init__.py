@@ -1,41 +1,106 @@
-"""The command `murmur`: one file a command."""
+"""The command `murmur`: one file per command, imported when the command is run."""
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
 
 import typer
-from rich.markup import escape
 
 from murmuration import __version__
-from murmuration.cli.audit import audit
-from murmuration.cli.check import check
-from murmuration.cli.compare import compare
-from murmuration.cli.compare_graded import graded as compare_graded
-from murmuration.cli.compare_levels import levels as compare_levels
-from murmuration.cli.demo import demo
-from murmuration.cli.estimate import estimate
-from murmuration.cli.export import export
-from murmuration.cli.init import init
-from murmuration.cli.learn import learn
-from murmuration.cli.ledger import ledger
-from murmuration.cli.mechanisms import mechanisms
-from murmuration.cli.merge import merge
-from murmuration.cli.output import errors
-from murmuration.cli.plan import plan
-from murmuration.cli.plan_graded import graded as plan_graded
-from murmuration.cli.send import send
-from murmuration.cli.serve import serve
-from murmuration.cli.status import status
-from murmuration.cli.token import add, end, list_tokens, rotate, token
-from murmuration.cli.tuples import tuples
-from murmuration.collector.store import StoreError
+from murmuration.cli.lazy import Entry, group_of
 from murmuration.errors import MurmurationError, RefusedError
+
+PLANS = {
+    "graded": Entry(
+        "plan_graded:graded",
+        "List what keeps the budgets of graded ranges, and say whether grading buys anything.",
+    ),
+}
+COMPARISONS = {
+    "graded": Entry(
+        "compare_graded:graded",
+        "Simulate collections on graded ranges: error of the mean, exact loss, budget kept or not.",
+    ),
+    "levels": Entry(
+        "compare_levels:levels",
+        "Simulate collections in which people choose their privacy level, and compare the errors.",
+    ),
+}
+TOKENS = {
+    "add": Entry("token:add", "Make a token and print it: this is the only time it is shown."),
+    "list": Entry(
+        "token:list_tokens", "List names, roles and times; the tokens themselves are not kept."
+    ),
+    "rotate": Entry(
+        "token:rotate",
+        "Make a new token of the same name and role; the old ones end after the overlap.",
+    ),
+    "end": Entry("token:end", "End all tokens of a name now (collectors notice in seconds)."),
+}
+COMMANDS = {
+    "demo": Entry(
+        "demo", "Collect from simulated devices over HTTP; show truth, estimate and interval."
+    ),
+    "mechanisms": Entry(
+        "mechanisms", "List the mechanisms with report size, worst-case error and exact loss."
+    ),
+    "audit": Entry(
+        "audit", "Verify a mechanism exactly; exit code 1 when its loss exceeds its budget."
+    ),
+    "plan": Entry(
+        "plan", "Choose a mechanism for each attribute and predict error, cost and privacy.", PLANS
+    ),
+    "compare": Entry(
+        "compare",
+        "Simulate collections with every numeric mechanism and compare error, theory and limit.",
+        COMPARISONS,
+    ),
+    "tuples": Entry(
+        "tuples", "Collect mixed tuples from simulated people with every mechanism that takes them."
+    ),
+    "learn": Entry(
+        "learn",
+        "Train a linear, logistic or SVM model from noisy gradients; compare on held-out people.",
+    ),
+    "init": Entry(
+        "init",
+        "Write a campaign file with a comment on every key. It passes `murmur check` as it is.",
+    ),
+    "check": Entry(
+        "check",
+        "Check a campaign file, audit its laws, and say in plain words what each person reveals.",
+    ),
+    "serve": Entry(
+        "serve", "Collect reports over HTTP: answered when they are on the disk, counted once."
+    ),
+    "token": Entry("token", "Make, list, rotate and end the tokens of a collector.", TOKENS),
+    "send": Entry(
+        "send",
+        "Play many devices: each row of a file is randomised and sent as one device's report.",
+    ),
+    "ledger": Entry(
+        "ledger", "Show what was spent and sent: every report, what it cost, and what became of it."
+    ),
+    "status": Entry(
+        "status", "Print what a campaign has received: stored, duplicates, and refused by reason."
+    ),
+    "estimate": Entry(
+        "estimate", "Print means and shares with their intervals, once enough people have answered."
+    ),
+    "export": Entry(
+        "export", "Write a campaign's randomised reports to a Parquet file, one row per report."
+    ),
+    "merge": Entry(
+        "merge",
+        "Merge the reports of other stores into the first, by id: merging again changes nothing.",
+    ),
+}
+"""The overview. Each line of help is the first line of its function's docstring, held by a test."""
 
 app = typer.Typer(
     name="murmur",
+    cls=group_of(COMMANDS),
     help="Collect and analyse data under exact local differential privacy.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -57,47 +122,37 @@ def _options(
     """Collect and analyse data under exact local differential privacy."""
 
 
-Command = Callable[..., None]
-COMMANDS: tuple[Command, ...] = (
-    *(mechanisms, audit, demo, tuples, learn),
-    *(init, check, serve, send, ledger, status, estimate, export, merge),
-)
-for command in COMMANDS:
-    app.command()(command)
-
-GROUPS: tuple[tuple[str, Command, list[Command]], ...] = (
-    ("plan", plan, [plan_graded]),
-    ("compare", compare, [compare_graded, compare_levels]),
-    ("token", token, [add, list_tokens, rotate, end]),
-)
-for name, whole, parts in GROUPS:
-    group = typer.Typer(invoke_without_command=True)
-    group.callback()(whole)
-    for part in parts:
-        group.command(part.__name__.removesuffix("_tokens"))(part)
-    app.add_typer(group, name=name)
-
-
 def main() -> None:
     """Run the command line. No traceback for a user's mistake: one clear line, and exit code 2.
 
     3 when the machine is in the way (a full disk, a file that cannot be read); 1 is kept for an
     audit that fails, that of a campaign file too.
     """
-    # A shell lets its background jobs ignore SIGINT; whoever sends it to one of ours means it.
+    # A shell lets its background jobs ignore SIGINT; anyone who sends it to one of ours means it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        app()
+        app(prog_name="murmur")
     except MurmurationError as problem:
-        machine = isinstance(problem, StoreError)  # a full disk, a database that is gone
-        errors.print(
-            f"[bold red]murmur:[/] {escape(str(problem))}", highlight=False, soft_wrap=True
-        )
-        sys.exit(3 if machine else 1 if isinstance(problem, RefusedError) else 2)
+        _end(problem, _code(problem))
     except (OSError, UnicodeError, ArithmeticError) as problem:
-        errors.print(
-            f"[bold red]murmur:[/] {escape(str(problem))}", highlight=False, soft_wrap=True
-        )
-        sys.exit(3)
+        _end(problem, 3)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _code(problem: MurmurationError) -> int:
+    from murmuration.collector.store import StoreError  # here: a command that works needs no store
+
+    if isinstance(problem, StoreError):  # a full disk, a database that is gone
+        return 3
+    return 1 if isinstance(problem, RefusedError) else 2
+
+
+def _end(problem: Exception, code: int) -> None:
+    """Print what went wrong, in one line, and end."""
+    from rich.markup import escape
+
+    from murmuration.cli.output import errors
+
+    errors.print(f"[bold red]murmur:[/] {escape(str(problem))}", highlight=False, soft_wrap=True)
+    sys.exit(code)

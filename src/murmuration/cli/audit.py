@@ -14,23 +14,16 @@ from murmuration.audit.admission import admit, in_words
 from murmuration.audit.empirical import Evidence, attack, wire
 from murmuration.audit.exact import Audit
 from murmuration.audit.exact import audit as exact_audit
-from murmuration.campaign.levels import Leveled, Levels
-from murmuration.cli.output import (
-    checked_plot,
-    console,
-    emit_json,
-    errors,
-    parse_epsilons,
-    parse_value,
-    pyplot,
-    save_plot,
-)
+from murmuration.campaign.levels import Levels, Survey
+from murmuration.cli.options import Json, Plot
+from murmuration.cli.output import checked_plot, console, emit_json, errors, pyplot, save_plot
+from murmuration.cli.parse import parse_epsilons, parse_value
 from murmuration.errors import ParameterError
 from murmuration.exact.exponential import within
 from murmuration.exact.loss import Loss, PairwiseLoss
 from murmuration.exact.randomness import system_rng
-from murmuration.mechanisms.base import Mechanism, Task
-from murmuration.mechanisms.graded.base import GradedMechanism
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.domain import Graded
 from murmuration.mechanisms.registry import list_mechanisms
 from murmuration.planning.auto import mechanism
 
@@ -63,12 +56,13 @@ def audit(
             metavar="NAME=PART,...",
         ),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Save the loss matrix of a graded mechanism as a heat map.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plot: Plot = None,
+    as_json: Json = False,
 ) -> None:
-    """Verify a mechanism exactly; exit code 1 when its loss exceeds its budget."""
+    """Verify a mechanism exactly; exit code 1 when its loss exceeds its budget.
+
+    --plot draws the loss matrix of a graded mechanism as a heat map.
+    """
     if levels is not None:
         if empirical or plot is not None or accept_loss is not None:
             raise ParameterError("--levels goes with --epsilon, --set k=.. and --json only")
@@ -79,12 +73,9 @@ def audit(
         _require_graded(chosen, plot)
     verdict = exact_audit(chosen)
     evidence = None
-    if empirical and chosen.answers is Task.VECTOR:
-        raise ParameterError(
-            "--empirical attacks one attribute: audit the mechanisms that the tuple uses"
-        )
     if empirical and verdict.loss.holds:
-        evidence = attack(wire(chosen, system_rng()), *verdict.loss.inputs)
+        inputs = chosen.domain.told_apart(verdict.loss.inputs)
+        evidence = attack(wire(chosen, system_rng()), *inputs)
     elif empirical:
         errors.print("not attacked on the wire: the law is broken already, no device sends by it")
     if as_json:
@@ -97,7 +88,7 @@ def audit(
         admit(chosen, accept_loss)
         kept = "nothing to accept: the promise is kept"
         errors.print(kept if verdict.loss.holds else "accepted in the audit's own words")
-    failed = verdict.disagreements > 0 or (accept_loss is None and not verdict.loss.holds)
+    failed = not verdict.sampler_agrees or (accept_loss is None and not verdict.promise_kept)
     if failed or (evidence and evidence.epsilon > chosen.budget):
         raise typer.Exit(1)
 
@@ -111,7 +102,7 @@ def _audit_levels(
     budget = parse_epsilons(epsilon)
     if len(budget) != 1:
         raise ParameterError("levels are parts of one epsilon")
-    asked = Leveled(budget[0], settings.get("k"), Levels.parse(levels), name)
+    asked = Survey(budget[0], (settings.get("k", 0),), Levels.parse(levels), name, name)
     losses = dict(zip(asked.levels.names, asked.losses(), strict=True))
     if as_json:
         each = {
@@ -119,10 +110,21 @@ def _audit_levels(
             for level, loss in losses.items()
         }
         passed = all(loss.holds for loss in losses.values())
-        emit_json({"mechanism": asked.mechanism, "k": asked.k, "levels": each, "passed": passed})
+        emit_json(
+            {
+                "mechanism": asked.frame.cells[0].name,
+                "k": asked.domains[0] or None,
+                "levels": each,
+                "passed": passed,
+            }
+        )
     else:
         table = Table(
-            "level", "promised", "exact loss", "", title=f"{asked.mechanism}, level by level"
+            "level",
+            "promised",
+            "exact loss",
+            "",
+            title=f"{asked.frame.cells[0].name}, level by level",
         )
         for level, loss in losses.items():
             kept = "[bold green]kept[/]" if loss.holds else "[bold red]BROKEN[/]"
@@ -140,7 +142,7 @@ def _budget(name: str, text: str) -> float | list[float]:
     """Read epsilon: one number, or a list for a mechanism that is graded."""
     budgets = parse_epsilons(text)
     kind = list_mechanisms().get(name)
-    if kind is not None and issubclass(kind, GradedMechanism):
+    if kind is not None and kind.takes is Graded:
         return budgets
     if (kind is not None or name == "auto") and len(budgets) > 1:
         raise ParameterError(f"{name} has one epsilon; graded mechanisms have one for each range")
@@ -149,7 +151,7 @@ def _budget(name: str, text: str) -> float | list[float]:
 
 def _require_graded(chosen: Mechanism, plot: Path) -> None:
     """Say before the work that there is nothing to draw, or nowhere to draw it."""
-    if not isinstance(chosen, GradedMechanism):
+    if chosen.takes is not Graded:
         raise ParameterError("--plot draws the loss matrix of a graded mechanism; this is not one")
     checked_plot(plot)
 
@@ -190,7 +192,14 @@ def _as_dict(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> di
         "output": loss.output,
         "pairwise": loss.pairwise.tolist(),
         "budgets": _budgets(loss),
-        "sampler": {"words": verdict.words_tried, "disagreements": verdict.disagreements},
+        "sampler": {
+            "words": verdict.words_tried,
+            "disagreements": verdict.disagreements,
+            "tests": len(verdict.tests),
+            "failed": len(verdict.failed),
+            "least_p_value": min((test.p_value for test in verdict.tests), default=None),
+            "tried": verdict.tried,
+        },
         "empirical": evidence
         and {
             "at_least": evidence.epsilon,
@@ -220,10 +229,10 @@ def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None
     table.add_row("largest budget" if graded else "promised", f"epsilon {loss.claimed!r}")
     amount = f"{loss.epsilon!r}  = ln({ratio})" if loss.ratio is not None else "infinite"
     table.add_row("largest loss" if graded else "exact loss", amount)
-    table.add_row("reached by", f"{_place(chosen, high)} against {_place(chosen, low)}")
+    table.add_row("reached by", f"{chosen.domain.place(high)} against {chosen.domain.place(low)}")
     says = "" if loss.ratio is not None else ", which only the first can send: it gives it away"
     table.add_row("by the report", f"{loss.output}{says}")
-    table.add_row("sampler", _agreement(verdict))
+    table.add_row("sampler", verdict.how)
     if evidence:
         table.add_row(
             "on the wire",
@@ -240,18 +249,11 @@ def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None
     console.print("[bold red]BROKEN[/]: this is not as private as it says")
     if not loss.holds:
         console.print(
-            "whoever wants it all the same has to say so (--accept-loss, or in a campaign file):\n"
+            "to use it all the same, say so (--accept-loss, or in a campaign file):\n"
             f'  accept_loss = "{in_words(loss)}"',
             highlight=False,
             soft_wrap=True,
         )
-
-
-def _place(chosen: Mechanism, x: float) -> str:
-    """Name a value, and its range where there are ranges."""
-    if not isinstance(chosen, GradedMechanism):
-        return f"x = {x:g}"
-    return f"x = {x:g} in range {chosen.range_of(x) + 1}"
 
 
 def _matrix(loss: PairwiseLoss, edges: Sequence[float]) -> Table:
@@ -306,12 +308,3 @@ def draw(loss: PairwiseLoss, title: str, edges: Sequence[float]) -> Any:
 
 
 _PAPER = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1}
-
-
-def _agreement(verdict: Audit) -> str:
-    if not verdict.words_tried:
-        return "held against its law, report by report, by the tests"
-    tried = f"{verdict.words_tried:,} words tried"
-    if verdict.disagreements:
-        return f"DISAGREES with the law on {verdict.disagreements:,} of {tried}"
-    return f"agrees with the law on all of {tried}"

@@ -17,9 +17,10 @@ from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import CLAMP, REFUSE, SPREAD, Question
 from murmuration.campaign.review import Asked, Law, Review, review
-from murmuration.cli.output import console, emit_json, errors
+from murmuration.cli.options import Json
+from murmuration.cli.output import console, emit_json, errors, remark, say
 from murmuration.errors import CampaignError, ParameterError, PromiseError
-from murmuration.wire.report import ID_BYTES
+from murmuration.wire.ids import ID_BYTES
 
 MOST_SHOWN = 12
 """Attributes whose choice is explained one by one."""
@@ -30,7 +31,7 @@ def check(
     document: Annotated[
         str, typer.Option(help="Write what devices will get there; - prints it.", metavar="FILE")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check a campaign file, audit its laws, and say in plain words what each person reveals.
 
@@ -51,15 +52,15 @@ def check(
         sys.stdout.write(campaign_document.pretty(campaign_document.publish(campaign)) + "\n")
         return
     with errors.status("auditing every law"):
-        found = review(campaign)
+        reviewed = review(campaign)
     if as_json:
-        emit_json(as_data(found))
+        emit_json(as_data(reviewed))
     else:
-        _print(found)
+        _print(reviewed)
     if document:
         Path(document).write_bytes(campaign_document.publish(campaign))
-        errors.print(f"document: {Path(document).resolve()}", highlight=False, soft_wrap=True)
-    if not found.passed:
+        remark(f"document: {Path(document).resolve()}")
+    if not reviewed.passed:
         raise typer.Exit(1)
 
 
@@ -70,34 +71,39 @@ def _said(problem: CampaignError) -> dict[str, str]:
 # --- for machines --------------------------------------------------------------------------------
 
 
-def as_data(found: Review) -> dict[str, Any]:
+def as_data(reviewed: Review) -> dict[str, Any]:
     """Return the review as plain data; an infinite loss is null."""
-    campaign, terms = found.campaign, found.campaign.terms
+    campaign, terms = reviewed.campaign, reviewed.campaign.terms
     return {
-        "passed": found.passed,
+        "passed": reviewed.passed,
         "campaign": campaign.name,
         "purpose": terms.purpose,
         "digest": campaign.digest,
         "epsilon": campaign.epsilon,
-        "loss": found.loss,
-        "charge": found.charge,
+        "loss": reviewed.loss,
+        "charge": reviewed.charge,
         "limit": campaign.limit,
         "accept_loss": campaign.accept_loss,
-        "strategy": campaign.strategy,
-        "sample": campaign.sample if campaign.strategy == "sample" else None,
+        "strategy": campaign.strategy.name,
+        "sample": campaign.strategy.settings().get("sample"),
         "levels": list(campaign.levels.names) if campaign.levels is not None else None,
         "repeated": campaign.repeated,
         "report_bytes": campaign.row_bytes,
         "id_bytes": ID_BYTES,
-        "entries": len(campaign.widths),
+        "entries": len(campaign.frame.widths),
         "people": terms.people,
         "cohort": terms.cohort,
         "opens": terms.opens and terms.opens.isoformat(),
         "closes": terms.closes and terms.closes.isoformat(),
         "keep_reports": terms.keep_reports,
         "upload": terms.upload,
-        "sampler": {"words": found.words_tried, "disagreements": found.disagreements},
-        "attributes": [_asked_data(asked) for asked in found.asked],
+        "sampler": {
+            "words": sum(audit.words_tried for audit in reviewed.audits),
+            "disagreements": sum(audit.disagreements for audit in reviewed.audits),
+            "tests": sum(len(audit.tests) for audit in reviewed.audits),
+            "failed": sum(len(audit.failed) for audit in reviewed.audits),
+        },
+        "attributes": [_asked_data(asked) for asked in reviewed.asked],
     }
 
 
@@ -140,37 +146,35 @@ def unit_of(question: Question) -> str:
     return "share" if question.kind == "category" else question.unit
 
 
-def _print(found: Review) -> None:
-    campaign = found.campaign
-    _say(f"[bold]{campaign.name}[/]: {escape(campaign.terms.purpose)}")
-    console.print(_questions(found))
-    _say(f"[bold]What one person sends[/]: {_sent(campaign)}")
-    _say(f"[bold]What it reveals[/]: {_revealed(found)}")
-    for text in _details(found):
-        _say(f"  {text}")
-    if any(law.pairs for asked in found.asked for law in asked.laws):
-        _print_pairs(found)
-    _say(f"[bold]What a device may spend[/]: {_spent(found)}")
-    _say(f"[bold]When anything is shown[/]: {_cohort(found)}")
-    _say(f"[bold]Kept[/]: {_kept(campaign)}")
-    _print_reasons(found)
-    verdict = "[bold green]passed[/]" if found.passed else "[bold red]FAILED[/]"
-    _say(f"audit {verdict}: every law in exact arithmetic; {_sampler(found)}")
-    _say(f"digest {campaign.digest}")
+def _print(reviewed: Review) -> None:
+    campaign = reviewed.campaign
+    say(f"[bold]{campaign.name}[/]: {escape(campaign.terms.purpose)}")
+    console.print(_questions(reviewed))
+    say(f"[bold]What one person sends[/]: {_sent(campaign)}")
+    say(f"[bold]What it reveals[/]: {_revealed(reviewed)}")
+    for text in _details(reviewed):
+        say(f"  {text}")
+    if any(law.pairs for asked in reviewed.asked for law in asked.laws):
+        _print_pairs(reviewed)
+    say(f"[bold]What a device may spend[/]: {_spent(reviewed)}")
+    say(f"[bold]When anything is shown[/]: {_cohort(reviewed)}")
+    say(f"[bold]Kept[/]: {_kept(campaign)}")
+    _print_reasons(reviewed)
+    verdict = "[bold green]passed[/]" if reviewed.passed else "[bold red]FAILED[/]"
+    say(f"audit {verdict}: every law in exact arithmetic; {_sampler(reviewed)}")
+    say(f"digest {campaign.digest}")
 
 
-def _say(text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True)
-
-
-def _questions(found: Review) -> Table:
-    table = Table(title=f"what is asked, and what {found.campaign.terms.people:,} people will give")
+def _questions(reviewed: Review) -> Table:
+    table = Table(
+        title=f"what is asked, and what {reviewed.campaign.terms.people:,} people will give"
+    )
     table.add_column("attribute", overflow="fold")
     table.add_column("answer", overflow="fold")
     table.add_column("asked", justify="right", no_wrap=True)
     table.add_column("mechanism", no_wrap=True)
     table.add_column("standard error", justify="right")
-    for asked in found.asked:
+    for asked in reviewed.asked:
         table.add_row(
             escape(asked.question.name),
             escape(answer_of(asked.question)),
@@ -198,29 +202,19 @@ def answer_of(question: Question) -> str:
 
 
 def _error(asked: Asked) -> str:
-    errors_found = sorted({law.stderr for law in asked.laws})
+    sizes = sorted({law.stderr for law in asked.laws})
     if asked.question.kind == "category":
-        shown = [f"{100 * error:.2g}" for error in errors_found]
-        unit = " points of 100"
+        shown = [f"{100 * error:.2g}" for error in sizes]
+        unit = " percentage points"
     else:
-        shown = [f"{error:.3g}" for error in errors_found]
+        shown = [f"{error:.3g}" for error in sizes]
         unit = f" {asked.question.unit}" if asked.question.unit else ""
     ends = shown[0] if len(shown) == 1 else f"{shown[0]} to {shown[-1]}"
     return f"±{ends}{unit}"
 
 
 def _sent(campaign: Campaign) -> str:
-    d, entries = len(campaign.questions), len(campaign.widths)
-    if campaign.strategy == "together":
-        what = f"one randomised answer about all {d} attributes together"
-    elif campaign.strategy == "split":
-        what = "a randomised answer" + (f" about each of {d} attributes" if d > 1 else "")
-    else:
-        many = "one attribute" if entries == 1 else f"{entries} attributes"
-        what = (
-            f"a randomised answer about {many} of {d}, drawn by a coin that looks at nothing; "
-            "which one is visible"
-        )
+    what = campaign.strategy.in_words(len(campaign.questions))
     level = "; the level that the person picked is visible" if campaign.levels else ""
     return (
         f"{campaign.row_bytes:,} bytes, the same number whatever the answer is: {what}{level}. "
@@ -229,28 +223,28 @@ def _sent(campaign: Campaign) -> str:
     )
 
 
-def _revealed(found: Review) -> str:
-    if not math.isfinite(found.loss):
+def _revealed(reviewed: Review) -> str:
+    if not math.isfinite(reviewed.loss):
         return "[bold red]possibly everything[/]: the exact loss is infinite, as the file accepts"
-    sure = 1 / (1 + math.exp(-found.loss))
-    digits = max(1, math.ceil(found.loss / math.log(10)) - 2)  # 100% is never reached
+    sure = 1 / (1 + math.exp(-reviewed.loss))
+    digits = max(1, math.ceil(reviewed.loss / math.log(10)) - 2)  # 100% is never reached
     return (
-        f"the exact loss of one report is {found.loss:.7g}, promised {found.campaign.epsilon:g}. "
-        f"Whoever reads it and thought two answers equally likely can be "
-        f"{sure:.{digits}%} sure at most."
+        f"the exact loss of one report is {reviewed.loss:.7g}, promised "
+        f"{reviewed.campaign.epsilon:g}. Anyone who reads it and thought two answers equally "
+        f"likely can be {sure:.{digits}%} sure at most."
     )
 
 
-def _details(found: Review) -> list[str]:
+def _details(reviewed: Review) -> list[str]:
     """Say what each level costs, and what asking again costs."""
     texts = []
-    levels = found.campaign.levels
+    levels = reviewed.campaign.levels
     if levels is not None:
         for place, name in enumerate(levels.names):
-            most = sorted((asked.laws[place].loss for asked in found.asked), reverse=True)
-            total = math.fsum(most[: len(found.campaign.widths)])
+            most = sorted((asked.laws[place].loss for asked in reviewed.asked), reverse=True)
+            total = math.fsum(most[: len(reviewed.campaign.frame.widths)])
             texts.append(f"level {escape(name)}: {total:.7g} at most")
-    for asked in found.asked:
+    for asked in reviewed.asked:
         law = asked.laws[0]
         if law.long_run is not None:
             texts.append(
@@ -260,9 +254,9 @@ def _details(found: Review) -> list[str]:
     return texts
 
 
-def _print_pairs(found: Review) -> None:
+def _print_pairs(reviewed: Review) -> None:
     """Print the loss between ranges, in the attribute's own units."""
-    for asked in found.asked:
+    for asked in reviewed.asked:
         law = asked.laws[0]
         if law.pairs is None or law.pair_budgets is None:
             continue
@@ -276,9 +270,9 @@ def _print_pairs(found: Review) -> None:
         console.print(table)
 
 
-def _spent(found: Review) -> str:
-    campaign = found.campaign
-    one = f"{found.charge:.6g}" if math.isfinite(found.charge) else "an infinite amount"
+def _spent(reviewed: Review) -> str:
+    campaign = reviewed.campaign
+    one = f"{reviewed.charge:.6g}" if math.isfinite(reviewed.charge) else "an infinite amount"
     if campaign.limit is None:
         return f"{one} for its one report, and nothing after that"
     if campaign.repeated:
@@ -286,12 +280,12 @@ def _spent(found: Review) -> str:
             f"{one} for each new value that it reports, nothing for saying it again, "
             f"{campaign.limit:g} over the whole campaign; then it stops"
         )
-    return f"{one} a report at most, {campaign.limit:g} over the whole campaign; then it stops"
+    return f"{one} per report at most, {campaign.limit:g} over the whole campaign; then it stops"
 
 
-def _cohort(found: Review) -> str:
-    terms = found.campaign.terms
-    few = [one.question.name for one in found.asked if one.share * terms.people < terms.cohort]
+def _cohort(reviewed: Review) -> str:
+    terms = reviewed.campaign.terms
+    few = [one.question.name for one in reviewed.asked if one.share * terms.people < terms.cohort]
     too_few = f" [bold yellow](too few for {escape(', '.join(few))})[/]" if few else ""
     return (
         f"an attribute's figures from {terms.cohort:,} answers to it on, and none before "
@@ -302,7 +296,7 @@ def _cohort(found: Review) -> str:
 def _kept(campaign: Campaign) -> str:
     terms = campaign.terms
     what = "randomised reports and counts" if terms.keep_reports else "counts and ids only"
-    who = "anybody may send" if terms.upload == "open" else "a token is needed to send"
+    who = "anyone may send" if terms.upload == "open" else "a token is needed to send"
     times = [
         f"{word} {moment.isoformat()}"
         for word, moment in (("opens", terms.opens), ("closes", terms.closes))
@@ -313,17 +307,20 @@ def _kept(campaign: Campaign) -> str:
     return f"{what}; {who}; {', '.join(times) or 'open until it is taken down'}{past}"
 
 
-def _print_reasons(found: Review) -> None:
-    for asked in found.asked[:MOST_SHOWN]:
+def _print_reasons(reviewed: Review) -> None:
+    for asked in reviewed.asked[:MOST_SHOWN]:
         chosen = asked.laws[-1].mechanism
-        _say(f"[dim]{escape(asked.question.name)}: {chosen}: {asked.reason}[/]")
-    if len(found.asked) > MOST_SHOWN:
-        _say(f"[dim]and {len(found.asked) - MOST_SHOWN} more (--json has all)[/]")
+        say(f"[dim]{escape(asked.question.name)}: {chosen}: {asked.reason}[/]")
+    if len(reviewed.asked) > MOST_SHOWN:
+        say(f"[dim]and {len(reviewed.asked) - MOST_SHOWN} more (--json has all)[/]")
 
 
-def _sampler(found: Review) -> str:
-    if found.disagreements:
-        return f"a sampler departs from its law on {found.disagreements:,} words"
-    if not found.words_tried:
-        return "for items and tuples the sampler is held against its law by the tests"
-    return f"samplers of numbers agree with them on {found.words_tried:,} words"
+def _sampler(reviewed: Review) -> str:
+    """Say what the samplers were tried on, and what came of it."""
+    bad = [audit for audit in reviewed.audits if not audit.sampler_agrees]
+    if bad:
+        return f"a sampler {bad[0].how}"
+    words = sum(audit.words_tried for audit in reviewed.audits)
+    tests = sum(len(audit.tests) for audit in reviewed.audits)
+    done = [f"{words:,} words"] * bool(words) + [f"{tests} statistical tests"] * bool(tests)
+    return f"the samplers agree with them on {' and '.join(done)}"

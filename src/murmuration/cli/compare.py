@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import math
 from pathlib import Path
@@ -12,43 +11,43 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from murmuration.cli.options import CrowdSize, Epsilons, Json, Mechanisms, Plot, Runs, Seed
 from murmuration.cli.output import (
     checked_plot,
     console,
     emit_json,
-    errors,
-    parse_epsilons,
     progress_bar,
     pyplot,
+    remark,
     save_plot,
 )
+from murmuration.cli.parse import parse_epsilons
+from murmuration.cli.tables import open_table
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.exact.randomness import seeded_rng
-from murmuration.lab.compare import CROWDS, Row, contestants, crowd
+from murmuration.lab.compare import CROWDS, Comparison, contestants, crowd
 from murmuration.lab.compare import compare as run_compare
+
+Data = Annotated[str, typer.Option(help=f"A CSV or Parquet file, or one of: {', '.join(CROWDS)}.")]
+Column = Annotated[str | None, typer.Option(help="The column of the file.")]
 
 
 def compare(
     context: typer.Context,
-    epsilon: Annotated[str, typer.Option(help="A list, such as 0.5,1,2,4.")] = "0.5,1,2,4",
-    data: Annotated[
-        str, typer.Option(help=f"A CSV file, or one of: {', '.join(CROWDS)}.")
-    ] = "uniform",
-    column: Annotated[str | None, typer.Option(help="The column of the CSV file.")] = None,
+    epsilon: Epsilons = "0.5,1,2,4",
+    data: Data = "uniform",
+    column: Column = None,
     low: Annotated[
         float | None, typer.Option(help="Lower end of the range (default: min).")
     ] = None,
     high: Annotated[float | None, typer.Option(help="Upper end (default: max).")] = None,
-    mechanism: Annotated[
-        list[str] | None, typer.Option(help="Only this one; may be repeated.")
-    ] = None,
-    people: Annotated[int, typer.Option(min=1, help="How many, of a named crowd.")] = 2000,
-    runs: Annotated[int, typer.Option(min=2, help="Collections to simulate per line.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same table.")] = 1,
-    plot: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path("out/compare.png"),
-    no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    mechanism: Mechanisms = None,
+    people: CrowdSize = 2000,
+    runs: Runs = 500,
+    seed: Seed = 1,
+    plot: Plot = None,
+    as_json: Json = False,
 ) -> None:
     """Simulate collections with every numeric mechanism and compare error, theory and limit.
 
@@ -56,12 +55,11 @@ def compare(
     """
     if context.invoked_subcommand:
         return
-    if not no_plot:
-        checked_plot(plot)
+    checked_plot(plot)
     epsilons = parse_epsilons(epsilon)
     values = private_values(data, column, low, high, people, seed)
     jobs = len(epsilons) * len(contestants(mechanism))
-    rows: list[Row] = []
+    rows: list[Comparison] = []
     with progress_bar() as bar:
         task = bar.add_task("comparing", total=jobs)
         for row in run_compare(values, epsilons, runs, seeded_rng(seed), mechanism):
@@ -72,7 +70,7 @@ def compare(
         emit_json([{**dataclasses.asdict(row), "above_limit": row.above_limit} for row in rows])
     else:
         _print(rows, title)
-    if not no_plot:
+    if plot is not None:
         save_plot(draw(rows, title), plot)
 
 
@@ -88,52 +86,48 @@ def private_values(
     bottom = float(numbers.min()) if low is None else low
     top = float(numbers.max()) if high is None else high
     if low is None or high is None:
-        errors.print(
+        remark(
             f"range [{bottom:g}, {top:g}] taken from the data: fine for a simulation, impossible "
-            "in a collection. Give --low and --high.",
-            soft_wrap=True,
+            "in a collection. Give --low and --high."
         )
     if not bottom < top:
         raise ParameterError(f"the range [{bottom}, {top}] is empty; give --low and --high")
     clamped = np.clip(numbers, bottom, top)
     if moved := int((clamped != numbers).sum()):
-        errors.print(f"{moved:,} of {len(numbers):,} values clamped to [{bottom:g}, {top:g}]")
+        remark(f"{moved:,} of {len(numbers):,} values clamped to [{bottom:g}, {top:g}]")
     return np.clip(2 * (clamped - bottom) / (top - bottom) - 1, -1, 1)
 
 
 def read_column(path: Path, column: str | None) -> Floats:
-    """Read a numeric column of a CSV file with a header; a file of one column needs no name."""
+    """Read a numeric column of a file; a file of one column needs no name."""
     if not path.is_file():
         raise ParameterError(f"{path} is neither a file nor one of {', '.join(CROWDS)}")
-    with path.open(newline="", encoding="utf-8-sig") as lines:
-        rows = csv.DictReader(lines)
-        names = list(rows.fieldnames or [])
-        wanted = column if column is not None or len(names) != 1 else names[0]
-        if wanted not in names:
-            raise ParameterError(f"--column must be one of {', '.join(names)}; got {column}")
-        texts = [row[wanted] for row in rows]
-    numbers = np.array([_finite(text) for text in texts])
+    table = open_table(path)
+    if column is None and len(table.names) != 1:
+        raise ParameterError(f"--column must be one of {', '.join(table.names)}")
+    wanted = table.names[0] if column is None else column
+    numbers = np.array([_finite(value) for value in table.columns([wanted])[wanted]])
     bad = np.flatnonzero(np.isnan(numbers))
     if len(bad):
         raise ParameterError(
-            f"{len(bad)} of {len(texts)} values in column {wanted} of {path} are no numbers, the "
-            f"first on line {int(bad[0]) + 2}; leave those people out first"
+            f"{len(bad)} of {len(numbers)} values in column {wanted} of {path} are not numbers, "
+            f"the first {table.place(int(bad[0]))}; leave those people out first"
         )
     if not len(numbers):
         raise ParameterError(f"column {wanted} of {path} is empty")
     return numbers
 
 
-def _finite(text: str | None) -> float:
+def _finite(value: Any) -> float:
     """Read a number; anything else, infinity too, is nan."""
     try:
-        number = float(text or "nan")
-    except ValueError:
+        number = float(value)
+    except (TypeError, ValueError):
         return math.nan
     return number if math.isfinite(number) else math.nan
 
 
-def _print(rows: list[Row], title: str) -> None:
+def _print(rows: list[Comparison], title: str) -> None:
     table = Table(title=f"n·MSE of the mean: {title}")
     table.add_column("epsilon", no_wrap=True)
     table.add_column("mechanism", no_wrap=True)
@@ -159,7 +153,7 @@ def _print(rows: list[Row], title: str) -> None:
     )
 
 
-def draw(rows: list[Row], title: str) -> Any:
+def draw(rows: list[Comparison], title: str) -> Any:
     """Return a figure, in units of the limit: error on this crowd (left), worst case (right)."""
     plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5), sharex=True)

@@ -3,75 +3,72 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from murmuration.cli.compare import private_values
+from murmuration.cli.compare import Column, Data, private_values
+from murmuration.cli.options import (
+    CrowdSize,
+    Edges,
+    Epsilons,
+    High,
+    Json,
+    Low,
+    Plot,
+    Runs,
+    Seed,
+    Semantics,
+)
 from murmuration.cli.output import (
-    SEMANTICS_HELP,
     checked_plot,
     console,
-    edges_in,
     emit_json,
-    errors,
-    parse_epsilons,
-    parse_numbers,
-    parse_value,
     progress_bar,
     pyplot,
+    remark,
     save_plot,
 )
+from murmuration.cli.parse import parse_edges, parse_epsilons, parse_numbers, parse_value
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import seeded_rng
-from murmuration.lab.compare import CROWDS
-from murmuration.lab.graded import Layout, Row, contests
+from murmuration.lab.graded import GradedComparison, Layout, contests
 from murmuration.lab.graded import compare as run_compare
 
 
 def graded(
-    epsilon: Annotated[str, typer.Option(help="A list, such as 0.1,0.5,1.")] = "0.1,0.2,0.5,1",
+    epsilon: Epsilons = "0.1,0.2,0.5,1",
     grades: Annotated[
         str, typer.Option(help="The budget of each range, in units of epsilon.")
     ] = "5,4,3,2,1",
-    edges: Annotated[
-        str,
-        typer.Option(help="Where ranges meet, in [-1, 1] or in the units of --low and --high."),
-    ] = "-0.6,-0.2,0.2,0.6",
-    semantics: Annotated[str, typer.Option(help=SEMANTICS_HELP)] = "max",
-    data: Annotated[
-        str, typer.Option(help=f"A CSV file, or one of: {', '.join(CROWDS)}.")
-    ] = "uniform",
-    column: Annotated[str | None, typer.Option(help="The column of the CSV file.")] = None,
-    low: Annotated[float | None, typer.Option(help="Lower end of a file's column.")] = None,
-    high: Annotated[float | None, typer.Option(help="Upper end of it.")] = None,
-    people: Annotated[int, typer.Option(min=1, help="How many, of a named crowd.")] = 100_000,
-    runs: Annotated[int, typer.Option(min=2, help="Collections to simulate per line.")] = 150,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same table.")] = 1,
-    plot: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path(
-        "out/compare-graded.png"
-    ),
-    no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    edges: Edges = "-0.6,-0.2,0.2,0.6",
+    semantics: Semantics = "max",
+    data: Data = "uniform",
+    column: Column = None,
+    low: Low = None,
+    high: High = None,
+    people: CrowdSize = 100_000,
+    runs: Runs = 150,
+    seed: Seed = 1,
+    plot: Plot = None,
+    as_json: Json = False,
 ) -> None:
     """Simulate collections on graded ranges: error of the mean, exact loss, budget kept or not."""
-    if not no_plot:
-        checked_plot(plot)
+    checked_plot(plot)
     if (low is None) != (high is None):
         raise ParameterError("--low and --high go together")
-    ends = edges_in(edges, low, high)
+    ends = parse_edges(edges, low, high)
     layout = Layout(parse_numbers("--grades", grades), ends, parse_value(semantics))
     layout.at("graded-bit", 1.0)  # refuses a layout that makes no sense, before the work
     epsilons = parse_epsilons(epsilon)
     values = private_values(data, column, low, high, people, seed)
-    rows: list[Row] = []
+    rows: list[GradedComparison] = []
     with progress_bar() as bar:
         task = bar.add_task("comparing", total=sum(len(contests(layout, e)) for e in epsilons))
         rng = seeded_rng(seed)
-        for found in run_compare(values, layout, epsilons, runs, rng, _left_out):
-            rows += found
+        for measured in run_compare(values, layout, epsilons, runs, rng, _left_out):
+            rows += measured
             bar.advance(task)
     title = f"{data}{f' {column}' if column else ''}, {len(values):,} people, {runs} runs"
     if as_json:
@@ -80,15 +77,15 @@ def graded(
         where = ", ".join(f"{edge:g}" for edge in parse_numbers("--edges", edges))
         console.print(f"ranges meet at {where}; budgets {grades} times epsilon; {semantics}")
         _print(rows, title)
-    if not no_plot:
+    if plot is not None:
         save_plot(draw(rows, title), plot)
 
 
 def _left_out(reason: str) -> None:
-    errors.print(f"left out: {reason}", highlight=False, markup=False, soft_wrap=True)
+    remark(f"left out: {reason}")
 
 
-def _print(rows: list[Row], title: str) -> None:
+def _print(rows: list[GradedComparison], title: str) -> None:
     table = Table(title=f"mean absolute error of the mean x 10,000: {title}")
     table.add_column("eps", no_wrap=True)
     table.add_column("mechanism", no_wrap=True)
@@ -109,12 +106,12 @@ def _print(rows: list[Row], title: str) -> None:
     console.print(table)
     console.print(
         "loss: the largest between any two values; !: some pair of ranges exceeds its own budget. "
-        "predicted: by formula, in [-1, 1]. one budget: everybody has the smallest one.",
+        "predicted: by formula, in [-1, 1]. one budget: everyone has the smallest one.",
         style="dim",
     )
 
 
-def draw(rows: list[Row], title: str) -> Any:
+def draw(rows: list[GradedComparison], title: str) -> Any:
     """Return a figure: error against epsilon (left), against how often hiera uses a bit (right)."""
     plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(14, 6))

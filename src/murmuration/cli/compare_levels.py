@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from murmuration.campaign.levels import Levels
+from murmuration.cli.options import Epsilons, Json, Plot, Runs, Seed
 from murmuration.cli.output import (
     checked_plot,
     console,
     emit_json,
-    parse_epsilons,
     progress_bar,
     pyplot,
     save_plot,
 )
+from murmuration.cli.parse import parse_epsilons
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import seeded_rng
-from murmuration.lab.levels import COLLECTIONS, CROWDS, Row, Setting, compare_levels
+from murmuration.lab.levels import COLLECTIONS, CROWDS, LevelComparison, Setting, compare_levels
 
 
 def levels(
-    epsilon: Annotated[str, typer.Option(help="A list, such as 1,3,6.")] = "1,3,6",
+    epsilon: Epsilons = "1,3,6",
     shift: Annotated[
         str,
         typer.Option(
@@ -38,24 +38,20 @@ def levels(
     ] = "high=1/3,medium=1/2,low=1",
     data: Annotated[str, typer.Option(help=f"One of: {', '.join(CROWDS)}.")] = "flat",
     people: Annotated[int, typer.Option(min=100, help="How many simulated people.")] = 10_000,
-    runs: Annotated[int, typer.Option(min=2, help="Collections to simulate per line.")] = 20,
+    runs: Runs = 20,
     oracle: Annotated[
         bool, typer.Option("--oracle", help="Also OP, which needs the true histogram.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same table.")] = 1,
-    plot: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path(
-        "out/compare-levels.png"
-    ),
-    no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: Seed = 1,
+    plot: Plot = None,
+    as_json: Json = False,
 ) -> None:
     """Simulate collections in which people choose their privacy level, and compare the errors.
 
     Five attributes of 5 to 25 items, as in the MPLDP paper; NSE is the squared error of all
     counts, divided by the number of people.
     """
-    if not no_plot:
-        checked_plot(plot)
+    checked_plot(plot)
     setting = Setting(people, data, levels=Levels.parse(offered), seed=seed)
     rows = _simulate(setting, parse_epsilons(epsilon), parse_shifts(shift), runs, oracle)
     title = f"{data}, {people:,} people, {runs} runs"
@@ -63,7 +59,7 @@ def levels(
         emit_json([dataclasses.asdict(row) for row in rows])
     else:
         _print(rows, title)
-    if not no_plot:
+    if plot is not None:
         save_plot(draw(rows, title), plot)
 
 
@@ -81,11 +77,11 @@ def parse_shifts(text: str) -> list[float]:
 
 def _simulate(
     setting: Setting, epsilons: list[float], shifts: list[float], runs: int, oracle: bool
-) -> list[Row]:
+) -> list[LevelComparison]:
     """Run all epsilons without a shift, then the other shifts at the last epsilon."""
     parts = [(epsilons, shifts[:1]), (epsilons[-1:], shifts[1:])]
     lines = sum(len(collection.readers) for collection in COLLECTIONS) + oracle
-    rows: list[Row] = []
+    rows: list[LevelComparison] = []
     with progress_bar() as bar:
         jobs = lines * sum(len(some) * len(moved) for some, moved in parts)
         task = bar.add_task("comparing", total=jobs)
@@ -97,7 +93,7 @@ def _simulate(
     return rows
 
 
-def _print(rows: list[Row], title: str) -> None:
+def _print(rows: list[LevelComparison], title: str) -> None:
     table = Table(title=f"NSE of all histograms: {title}")
     for heading in ("epsilon", "shift", "method"):
         table.add_column(heading, no_wrap=True)
@@ -133,7 +129,7 @@ def _plain(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def draw(rows: list[Row], title: str) -> Any:
+def draw(rows: list[LevelComparison], title: str) -> Any:
     """Return a figure: error against epsilon (left) and against the shift (right)."""
     plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5))
@@ -161,7 +157,7 @@ def draw(rows: list[Row], title: str) -> Any:
     return figure
 
 
-def _curve(axes: Any, x: list[float], rows: list[Row], **style: Any) -> None:
+def _curve(axes: Any, x: list[float], rows: list[LevelComparison], **style: Any) -> None:
     """Draw means with their standard errors."""
     bars = [row.stderr for row in rows]
     axes.errorbar(x, [row.nse for row in rows], yerr=bars, **style)

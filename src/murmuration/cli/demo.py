@@ -27,13 +27,15 @@ from rich.table import Table
 
 from murmuration.campaign.document import read
 from murmuration.campaign.model import Campaign
-from murmuration.cli.output import console, emit_json, errors, progress_bar
+from murmuration.cli.extras import require
+from murmuration.cli.options import Json, PeopleSeed
+from murmuration.cli.output import console, emit_json, errors, progress_bar, remark, say
 from murmuration.collector.store import open_store
 from murmuration.errors import MurmurationError, ParameterError
 from murmuration.exact.randomness import system_rng
 from murmuration.lab.fleet import Sent, send_all
-from murmuration.server.access import new_token
 from murmuration.wire import report
+from murmuration.wire.ids import new_ids
 
 CAMPAIGN = """\
 # A campaign as an engineer writes it: `murmur check` explains it, `murmur serve` collects it.
@@ -96,17 +98,19 @@ class Running:
 
 def demo(
     people: Annotated[int, typer.Option(min=3000, help="How many simulated devices.")] = 200_000,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Of the simulated people, not of the noise.")
-    ] = 7,
+    seed: PeopleSeed = 7,
     folder: Annotated[Path, typer.Option(help="For the campaign file and the store.")] = Path(
         "out/demo"
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8750,
-    once: Annotated[bool, typer.Option("--once", help="End when the table is printed.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when the result is printed.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Collect from simulated devices over HTTP; show truth, estimate and interval."""
+    """Collect from simulated devices over HTTP; show truth, estimate and interval.
+
+    The collector goes on until Ctrl-C; with --once or --json it ends when the result is printed.
+    """
+    require("server")
     values = _crowd(people, seed)
     with _collector(folder, port) as running:
         sent = _send(running, values)
@@ -146,6 +150,8 @@ def _truths(values: Values) -> dict[str, dict[str, float]]:
 @contextmanager
 def _collector(folder: Path, port: int) -> Iterator[Running]:
     """Write the campaign file, start a collector on a new store, and end it."""
+    from murmuration.collector.tokens import new_token
+
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "campaign.toml").write_text(CAMPAIGN)
     for old in folder.glob("demo.db*"):
@@ -198,13 +204,13 @@ def _send(running: Running, values: Values) -> Sent:
     """Fetch the campaign, randomise, send."""
     campaign = read(running.get("/v1/campaigns/commute"))
     _introduce(campaign, running.url, len(values["age"]))
-    rows = campaign.privatize(campaign.encode(values), system_rng())
+    rows = campaign.privatize(campaign.encode(values, system_rng()), system_rng())
     with progress_bar() as bar:
         task = bar.add_task("devices", total=len(rows))
         sent = send_all(
             running.url,
             campaign,
-            report.new_ids(len(rows)),
+            new_ids(len(rows)),
             rows,
             batch=100,
             progress=lambda n: bar.advance(task, n),
@@ -216,18 +222,15 @@ def _send(running: Running, values: Values) -> Sent:
 
 
 def _introduce(campaign: Campaign, url: str, people: int) -> None:
-    example = campaign.privatize(
-        campaign.encode({"age": [41.0], "commute": [12.5], "phone": ["ios"]}), system_rng()
-    )
-    errors.print(
+    rng, answers = system_rng(), {"age": [41.0], "commute": [12.5], "phone": ["ios"]}
+    example = campaign.privatize(campaign.encode(answers, rng), rng)
+    remark(
         f"{people:,} devices fetch {url}\n"
         f"each answers one of {len(campaign.questions)} questions with noise, in "
         f"{campaign.row_bytes} bytes; exact loss {campaign.loss().epsilon:.6f} of "
         f"{campaign.epsilon:g}\n"
         f"someone aged 41, 12.5 km from work, with an iPhone might send "
-        f"{report.entries_of(campaign, example[0])}",
-        highlight=False,
-        soft_wrap=True,
+        f"{report.entries_of(campaign, example[0])}"
     )
 
 
@@ -256,22 +259,20 @@ def _print(answer: Mapping[str, Any], truths: Mapping[str, Mapping[str, float]])
 def _account(sent: Sent, status: Mapping[str, Any]) -> None:
     counted = ", ".join(f"{outcome} {n:,}" for outcome, n in status["outcomes"].items())
     console.print(
-        f"received {status['received']:,} = {counted}; {sent.rate:,.0f} reports a second, each "
+        f"received {status['received']:,} = {counted}; {sent.rate:,.0f} reports per second, each "
         "answered when it was on the disk. A 95% interval misses (*) 1 time in 20.",
         highlight=False,
     )
 
 
 def _wait(running: Running, folder: Path) -> None:
-    """Leave the collector running until somebody ends it."""
+    """Leave the collector running until someone ends it."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the collector ends too
     try:
-        console.print(
+        say(
             f"\nThe collector goes on at {running.url} (Ctrl-C ends it).\n"
             f"  curl -H 'authorization: Bearer {running.token}' {running.url}/estimates\n"
-            f"  murmur status {folder / 'demo.db'}",
-            highlight=False,
-            soft_wrap=True,
+            f"  murmur status {folder / 'demo.db'}"
         )
         running.process.wait()
     except KeyboardInterrupt:

@@ -18,20 +18,27 @@ from rich.table import Table
 from murmuration.analysis import figures
 from murmuration.analysis.figures import Estimates
 from murmuration.analysis.open import open_source
-from murmuration.campaign.question import Figure
-from murmuration.cli.output import checked_plot, console, emit_json, errors, pyplot, save_plot
+from murmuration.cli.extras import require
+from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Plot, Source, TokenOption
+from murmuration.cli.output import (
+    checked_plot,
+    console,
+    emit_json,
+    errors,
+    pyplot,
+    remark,
+    save_plot,
+)
 from murmuration.errors import ParameterError
+from murmuration.results.figure import Figure
 
-SOURCE_HELP = "A store (a file, or postgresql://...), or a collector's address (http...)."
-SECRECY_HELP = "Better in the variable: a command line is seen by others."
-PLAIN_HELP = "Allow a token over plain HTTP to another machine."
 MOST_PANELS = 12
 
 
 def estimate(
-    source: Annotated[str, typer.Argument(help=SOURCE_HELP)],
-    campaign: Annotated[str, typer.Argument(help="Its name, if there are several.")] = "",
-    level: Annotated[float, typer.Option(help="How sure an interval is.")] = 0.95,
+    source: Source,
+    campaign: CampaignArgument = "",
+    level: Annotated[float, typer.Option(help="The confidence level of the intervals.")] = 0.95,
     about: Annotated[
         str, typer.Option(help="participants, or population: those they were drawn from.")
     ] = "participants",
@@ -39,52 +46,55 @@ def estimate(
         str, typer.Option("--csv", help="Write CSV there; - prints it.", metavar="FILE")
     ] = "",
     parquet: Annotated[Path | None, typer.Option(help="Write Parquet there.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw it: a .png, .svg or .pdf file.")] = None,
-    token: Annotated[str, typer.Option(envvar="MURMUR_TOKEN", help=SECRECY_HELP)] = "",
-    plain_http: Annotated[bool, typer.Option("--plain-http", help=PLAIN_HELP)] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plot: Plot = None,
+    token: TokenOption = "",
+    plain_http: PlainHttp = False,
+    as_json: Json = False,
 ) -> None:
     """Print means and shares with their intervals, once enough people have answered."""
     if not 0 < level < 1:
         raise ParameterError(f"--level is between 0 and 1, such as 0.95; got {level:g}")
-    if plot is not None:
-        checked_plot(plot)
+    checked_plot(plot)
+    if parquet is not None:
+        require("arrow")
     with (
         errors.status("reading"),
         closing(open_source(source, campaign, token, plain_http=plain_http)) as opened,
     ):
-        found = opened.estimates(about, level)
+        results = opened.estimates(about, level)
     if csv == "-":
-        sys.stdout.write(figures.rendered(found, "csv").decode())
+        sys.stdout.write(figures.rendered(results, "csv").decode())
     elif as_json:
-        emit_json(msgspec.to_builtins(found))
+        emit_json(msgspec.to_builtins(results))
     else:
-        _print(found)
+        _print(results)
     for path, form in ((Path(csv) if csv not in ("", "-") else None, "csv"), (parquet, "parquet")):
         if path is not None:
-            path.write_bytes(figures.rendered(found, form))
-            errors.print(f"{form}: {path.resolve()}", highlight=False, soft_wrap=True)
+            path.write_bytes(figures.rendered(results, form))
+            remark(f"{form}: {path.resolve()}")
     if plot is not None:
-        save_plot(draw(found), plot)
+        save_plot(draw(results), plot)
 
 
-def _print(found: Estimates) -> None:
-    title = f"{found.campaign}: {found.people:,} people, {100 * found.level:.6g}% intervals"
+def _print(results: Estimates) -> None:
+    title = f"{results.campaign}: {results.people:,} people, {100 * results.level:.6g}% intervals"
     table = Table(title=title)
     table.add_column("attribute", overflow="fold")
     table.add_column("", overflow="fold")
     for heading in ("value", "interval", "answers"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for attribute, group in groupby(found.estimates, key=lambda figure: figure.attribute):
+    for attribute, group in groupby(results.estimates, key=lambda figure: figure.attribute):
         for place, figure in enumerate(group):
             unit = f" ({figure.unit})" if figure.unit else ""
             name = escape(f"{attribute}{unit}") if place == 0 else ""
             table.add_row(name, escape(figure.item), *_cells(figure))
         table.add_section()
     console.print(table)
-    for attribute, note in dict.fromkeys((f.attribute, f.note) for f in found.estimates if f.note):
+    for attribute, note in dict.fromkeys(
+        (f.attribute, f.note) for f in results.estimates if f.note
+    ):
         console.print(f"{escape(attribute)}: {escape(note)}", style="dim", highlight=False)
-    console.print(f"digest {found.digest[:16]}, about {found.about}", style="dim")
+    console.print(f"digest {results.digest[:16]}, about {results.about}", style="dim")
 
 
 def _cells(figure: Figure) -> tuple[str, str, str]:
@@ -97,11 +107,12 @@ def _cells(figure: Figure) -> tuple[str, str, str]:
     return shown, f"{figure.low:,.{digits}f} to {figure.high:,.{digits}f}", f"{figure.n:,}"
 
 
-def draw(found: Estimates) -> Any:
-    """Return a figure: a panel an attribute, with intervals; distributions as histograms."""
+def draw(results: Estimates) -> Any:
+    """Return a figure: one panel per attribute, with intervals; distributions as histograms."""
     plt = pyplot()
     groups = [
-        (name, list(rows)) for name, rows in groupby(found.estimates, key=lambda one: one.attribute)
+        (name, list(rows))
+        for name, rows in groupby(results.estimates, key=lambda one: one.attribute)
     ]
     shown = groups[:MOST_PANELS]
     columns = min(3, len(shown))
@@ -116,7 +127,7 @@ def draw(found: Estimates) -> Any:
         axes.set_axis_off()
     more = f" (the first {len(shown)} of {len(groups)})" if len(groups) > len(shown) else ""
     figure.suptitle(
-        f"{found.campaign}, {found.people:,} people, {100 * found.level:.6g}% intervals{more}"
+        f"{results.campaign}, {results.people:,} people, {100 * results.level:.6g}% intervals{more}"
     )
     return figure
 

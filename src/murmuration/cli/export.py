@@ -8,30 +8,31 @@ from typing import Annotated
 
 import typer
 
-from murmuration.cli.output import console, emit_json, progress_bar
-from murmuration.cli.serve import STORE_HELP
-from murmuration.collector import commit as collect
+from murmuration.cli.options import CampaignOption, Force, Json, StoreArgument
+from murmuration.cli.output import emit_json, progress_bar, say
 from murmuration.collector import export as reports_file
+from murmuration.collector import publish
 from murmuration.collector.store import open_store
 from murmuration.errors import ParameterError
 
 
 def export(
-    store: Annotated[str, typer.Argument(help=f"The store: {STORE_HELP}.")],
+    store: StoreArgument,
     out: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
-    campaign: Annotated[str, typer.Option(help="Its name, if there are several.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    campaign: CampaignOption = "",
+    force: Force = False,
+    as_json: Json = False,
 ) -> None:
-    """Write one row a report: its id, and for each entry the law's number and the bytes.
+    """Write a campaign's randomised reports to a Parquet file, one row per report.
 
-    The campaign is in the file's metadata; `murmuration.export.read` turns it back into rows.
+    A row has the report's id, and for each entry the number of its law and the bytes. The campaign
+    is in the file's metadata; `murmuration.collector.export.read` turns it back into rows.
     """
     if out.exists() and not force:
         raise ParameterError(f"{out} exists already; --force overwrites it")
     reports_file.arrow()
-    with closing(open_store(store, create=False)) as opened:
-        served = collect.served(opened, collect.named_or_only(opened, campaign))
+    with closing(open_store(store, readonly=True)) as opened:
+        served = publish.served(opened, publish.named_or_only(opened, campaign))
         with progress_bar() as bar:
             task = bar.add_task("exporting", total=opened.report_count(served.key))
             done = reports_file.write(opened, served, out, lambda n: bar.advance(task, n))
@@ -41,9 +42,4 @@ def export(
         )
         return
     scrubbed = f"; {done.scrubbed:,} were scrubbed and are left out" if done.scrubbed else ""
-    console.print(
-        f"{done.written:,} reports of {served.campaign.name}{scrubbed}: {out}",
-        highlight=False,
-        soft_wrap=True,
-        markup=False,
-    )
+    say(f"{done.written:,} reports of {served.campaign.name}{scrubbed}: {out}", markup=False)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.file.resolve import NAME
+from murmuration.campaign.file.schema import NAME
 from murmuration.campaign.model import MOST_ATTRIBUTES
-from murmuration.cli.output import console
+from murmuration.cli.options import Force
+from murmuration.cli.output import console, say
+from murmuration.cli.tables import open_table, texts
 from murmuration.errors import MurmurationError, ParameterError
 from murmuration.mechanisms.base import MAX_EPSILON, MIN_EPSILON
 
@@ -48,14 +48,14 @@ def init(
         Path | None, typer.Option(help="A CSV or Parquet file: its columns become attributes.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Take defaults; needs --data.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    force: Force = False,
 ) -> None:
     """Write a campaign file with a comment on every key. It passes `murmur check` as it is."""
     if file.exists() and not force:
         raise ParameterError(f"{file} exists already; --force overwrites it")
     if yes and data is None:
         raise ParameterError("--yes asks nothing, so it needs --data with the columns to ask for")
-    found = drafts(data) if data is not None else []
+    asked = drafts(data) if data is not None else []
     name = _slug(data.stem if data is not None else file.stem)
     purpose, epsilon, people = f"What {name} is like, for a report on it", 1.0, 100_000
     if not yes:
@@ -63,18 +63,16 @@ def init(
         purpose = _asked("purpose, in plain words for the people who are asked", purpose, _text)
         epsilon = _asked("epsilon, what one report may cost (1 is usual)", "1", _epsilon)
         people = _asked("how many people are expected", "100000", _people)
-        found = found or list(_asked_attributes())
-    if not any(not one.skipped for one in found):
+        asked = asked or list(_asked_attributes())
+    if all(one.skipped for one in asked):
         raise ParameterError("there is nothing to ask: name at least one attribute")
-    text = written(name, purpose, epsilon, people, found)
+    text = written(name, purpose, epsilon, people, asked)
     campaign = campaign_file.parse(text, str(file))
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
-    console.print(
+    say(
         f"{file}: {len(campaign.questions)} attributes, a report costs {campaign.epsilon:g}. "
         f"Read it, then: murmur check {file}",
-        highlight=False,
-        soft_wrap=True,
         markup=False,
     )
 
@@ -176,48 +174,15 @@ def _line(text: str) -> str:
 
 def drafts(path: Path) -> list[Draft]:
     """Return an attribute for each column of a CSV or Parquet file."""
-    if not path.is_file():
-        raise ParameterError(f"there is no file {path}")
-    columns = _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _csv(path)
-    if not columns or not any(columns.values()):
+    table = open_table(path)
+    if len(table.names) > MOST_ATTRIBUTES:
+        raise ParameterError(
+            f"{path} has {len(table.names):,} columns; {MOST_ATTRIBUTES:,} at most"
+        )
+    columns = table.columns(most=ROWS)
+    if not any(columns.values()):
         raise ParameterError(f"{path} has no rows")
-    if len(columns) > MOST_ATTRIBUTES:
-        raise ParameterError(f"{path} has {len(columns):,} columns; {MOST_ATTRIBUTES:,} at most")
-    return [_draft(name, values) for name, values in columns.items()]
-
-
-def _csv(path: Path) -> dict[str, list[str]]:
-    with path.open(newline="", encoding="utf-8-sig") as lines:
-        try:
-            rows = csv.reader(lines)
-            names = next(rows, [])
-            found = list(islice(rows, ROWS))
-        except (csv.Error, UnicodeDecodeError) as problem:
-            raise ParameterError(f"{path} is no CSV file: {problem}") from None
-    if len(names) == 1 and re.search(r"[;\t]", names[0]):
-        raise ParameterError(f"{path} has one column, {names[0]!r}: commas part columns here")
-    if len(set(names)) != len(names):
-        raise ParameterError(f"{path} has two columns of one name")
-    return {
-        name: [row[place] for row in found if len(row) > place] for place, name in enumerate(names)
-    }
-
-
-def _parquet(path: Path) -> dict[str, list[str]]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ParameterError("Parquet needs: pip install 'murmuration[arrow]'") from None
-    try:
-        batch = next(pyarrow.parquet.ParquetFile(path).iter_batches(ROWS), None)
-    except pyarrow.ArrowException as problem:
-        raise ParameterError(f"{path} is no Parquet file: {problem}") from None
-    columns = {} if batch is None else batch.to_pydict()
-    return {
-        str(name): ["" if value is None else str(value) for value in values]
-        for name, values in columns.items()
-    }
+    return [_draft(name, texts(values)) for name, values in columns.items()]
 
 
 def _draft(name: str, values: Sequence[str]) -> Draft:
@@ -276,13 +241,13 @@ def _slug(text: str) -> str:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def written(name: str, purpose: str, epsilon: float, people: int, found: Sequence[Draft]) -> str:
+def written(name: str, purpose: str, epsilon: float, people: int, asked: Sequence[Draft]) -> str:
     """Return the text of a campaign file."""
     head = _HEAD.format(
         name=_quoted(name), purpose=_quoted(purpose), epsilon=f"{epsilon:g}", people=people
     )
-    first = next(one for one in found if not one.skipped)
-    parts = [head, *(_attribute(one, one is first) for one in found), _TAIL]
+    first = next(one for one in asked if not one.skipped)
+    parts = [head, *(_attribute(one, one is first) for one in asked), _TAIL]
     return "\n".join(parts)
 
 
@@ -342,7 +307,7 @@ cohort = 1000
 # closes = 2027-02-01T00:00:00Z
 
 # Several attributes: "auto" asks each person one of them, with all of epsilon ("sample");
-# "split" and "split-optimal" ask everybody everything and share epsilon out; "block" (numbers),
+# "split" and "split-optimal" ask everyone everything and share epsilon out; "block" (numbers),
 # "harmony" and others answer all in one report.
 # strategy = "auto"
 # sample = 1  # how many attributes each person is asked, for "sample"
@@ -353,7 +318,7 @@ cohort = 1000
 # Whether the collector keeps randomised reports after counting them.
 # keep_reports = true
 
-# Who may send reports: "open" is anybody, "token" whoever holds a device's token.
+# Who may send reports: "open" is anyone, "token" anyone who holds a device's token.
 # upload = "open"
 
 # Only for a mechanism that breaks its promise: the audit's sentence on what it costs.

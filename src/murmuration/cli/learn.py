@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,10 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from murmuration.cli.extras import require
+from murmuration.cli.options import Epsilon, Json, Plot, Seed
 from murmuration.cli.output import checked_plot, console, emit_json, errors, pyplot, save_plot
+from murmuration.cli.tables import open_table, texts
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 
@@ -23,7 +25,7 @@ FEWEST = 10
 
 def learn(
     data: Annotated[
-        Path | None, typer.Option(help="A CSV file; without, simulated people.")
+        Path | None, typer.Option(help="A CSV or Parquet file; without, simulated people.")
     ] = None,
     number: Annotated[
         list[str] | None, typer.Option(help="A feature NAME=LOW:HIGH; may be repeated.")
@@ -35,27 +37,24 @@ def learn(
         str | None, typer.Option(help="NAME=LOW:HIGH for linear, 'NAME=A|B' for logistic and svm.")
     ] = None,
     model: Annotated[str, typer.Option(help=f"One of: {', '.join(MODELS)}.")] = "linear",
-    epsilon: Annotated[float, typer.Option(help="The privacy of each person.")] = 1.0,
+    epsilon: Epsilon = 1.0,
     mechanism: Annotated[str, typer.Option(help="auto, privunit, block, harmony, ...")] = "auto",
     schedule: Annotated[
-        str, typer.Option(help=f"{', '.join(SCHEDULES)}: ours, the papers', one person a round.")
+        str, typer.Option(help=f"{', '.join(SCHEDULES)}: ours, the papers', one person per round.")
     ] = "few",
     people: Annotated[int, typer.Option(min=100, help="How many simulated people.")] = 100_000,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same model (a simulation).")] = 1,
-    plot: Annotated[Path, typer.Option(help="Where to save the learning curve.")] = Path(
-        "out/learn.png"
-    ),
-    no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: Seed = 1,
+    plot: Plot = None,
+    as_json: Json = False,
 ) -> None:
     """Train a linear, logistic or SVM model from noisy gradients; compare on held-out people."""
     if model not in MODELS or schedule not in SCHEDULES:
         raise ParameterError(
             f"--model is {', '.join(MODELS)}; --schedule is {', '.join(SCHEDULES)}"
         )
-    if not no_plot:
-        checked_plot(plot)
-    toolbox = _toolbox()
+    checked_plot(plot)
+    require("learn")
+    toolbox = import_module("murmuration.learn")
     x, y, names = _read(data, number, category, target, model, people, seed)
     order = np.random.default_rng(seed).permutation(len(x))
     cut = max(1, round(HELD_OUT * len(x)))
@@ -67,20 +66,13 @@ def learn(
         random_state=seed,
         verbose=errors.is_terminal,
     ).fit(x[train], y[train])
-    found = _compared(chosen, model, (x[train], y[train]), (x[test], y[test]))
+    compared = _compared(chosen, model, (x[train], y[train]), (x[test], y[test]))
     if as_json:
-        emit_json({**found, "coefficients": dict(zip(names, chosen.coef_.ravel(), strict=True))})
+        emit_json({**compared, "coefficients": dict(zip(names, chosen.coef_.ravel(), strict=True))})
     else:
-        _print(found, names, chosen)
-    if not no_plot:
-        save_plot(draw(chosen, model, x[test], y[test], found), plot)
-
-
-def _toolbox() -> Any:
-    try:
-        return import_module("murmuration.learn")
-    except ImportError:
-        raise ParameterError("this needs scikit-learn: pip install 'murmuration[learn]'") from None
+        _print(compared, names, chosen)
+    if plot is not None:
+        save_plot(draw(chosen, model, x[test], y[test], compared), plot)
 
 
 # --- data --------------------------------------------------------------------------------------
@@ -105,19 +97,19 @@ def _read(
         raise ParameterError("a file needs --target and at least one --number or --category")
     listed = [_column(encode, text, False) for text in number or []]
     listed += [_column(encode, text, True) for text in category or []]
-    (wanted, spec), texts = _column(encode, target, model != "linear"), _texts(data)
+    wanted, spec = _column(encode, target, model != "linear")
     columns = dict(listed)
     if len(columns) != len(listed) or wanted in columns:
         raise ParameterError("every column has one part: a number, a category, or the target")
     if spec.width != 1:
         raise ParameterError("--target for logistic and svm has two values, as 'home=rent|own'")
-    for name in (*columns, wanted):
-        if name not in texts:
-            raise ParameterError(f"{data} has no column {name!r}; it has {', '.join(texts)}")
+    table = open_table(data).columns([*columns, wanted])
+    if (rows := len(table[wanted])) < FEWEST:
+        raise ParameterError(f"{data} has {rows} rows; {FEWEST} are the fewest to learn from")
     encoder = encode.Encoder(columns)
-    table = {name: _typed(texts[name], kind, encode) for name, kind in columns.items()}
-    targets = spec.encode(_typed(texts[wanted], spec, encode))[:, 0]
-    return encoder.encode(table), targets, list(encoder.names)
+    typed = {name: _typed(name, table[name], kind, encode) for name, kind in columns.items()}
+    targets = spec.encode(_typed(wanted, table[wanted], spec, encode))[:, 0]
+    return encoder.encode(typed), targets, list(encoder.names)
 
 
 def _column(encode: Any, text: str, words: bool) -> tuple[str, Any]:
@@ -136,28 +128,13 @@ def _column(encode: Any, text: str, words: bool) -> tuple[str, Any]:
         ) from None
 
 
-def _texts(path: Path) -> dict[str, list[str]]:
-    if not path.is_file():
-        raise ParameterError(f"there is no file {path}")
-    with path.open(newline="", encoding="utf-8-sig") as lines:
-        try:
-            rows = csv.DictReader(lines)
-            names = list(rows.fieldnames or [])
-            found = list(rows)
-        except csv.Error as problem:
-            raise ParameterError(f"{path} is no CSV file: {problem}") from None
-    if len(found) < FEWEST:
-        raise ParameterError(f"{path} has {len(found)} rows; {FEWEST} are the fewest to learn from")
-    return {name: [row[name] or "" for row in found] for name in names}
-
-
-def _typed(texts: list[str], kind: Any, encode: Any) -> Any:
+def _typed(name: str, values: list[Any], kind: Any, encode: Any) -> Any:
     if isinstance(kind, encode.Category):
-        return np.array(texts)
+        return np.array(texts(values))
     try:
-        return np.array(texts, dtype=np.float64)
+        return np.array(texts(values), dtype=np.float64)
     except ValueError:
-        raise ParameterError("a column that is said to be a number has words in it") from None
+        raise ParameterError(f"column {name} is said to be a number and has words in it") from None
 
 
 def _simulated(model: str, people: int, seed: int) -> tuple[Floats, Floats, list[str]]:
@@ -209,16 +186,16 @@ def _error(model: str, predicted: Floats, y: Floats) -> float:
     return float(np.mean((predicted - y) ** 2 if model == "linear" else predicted != y))
 
 
-def _print(found: dict[str, Any], names: list[str], chosen: Any) -> None:
-    kind = "mean squared error" if found["model"] == "linear" else "share of wrong classes"
-    table = Table(title=f"{kind} of {found['held_out']:,} held-out people", show_header=False)
-    table.add_row("from randomised gradients", f"{found['error']:.5f}")
-    table.add_row("without privacy", f"{found['without_privacy']:.5f}")
-    table.add_row("without a model", f"{found['without_model']:.5f}")
-    rounds = f"{found['rounds']} rounds, {found['people']:,} people, each asked once at most"
-    table.add_row("asked", f"{found['mechanism']}, {rounds}")
-    verdict = "kept" if found["kept"] else "BROKEN"
-    table.add_row("exact loss", f"{found['loss']!r} of {found['promised']!r}: {verdict}")
+def _print(compared: dict[str, Any], names: list[str], chosen: Any) -> None:
+    kind = "mean squared error" if compared["model"] == "linear" else "share of wrong classes"
+    table = Table(title=f"{kind} of {compared['held_out']:,} held-out people", show_header=False)
+    table.add_row("from randomised gradients", f"{compared['error']:.5f}")
+    table.add_row("without privacy", f"{compared['without_privacy']:.5f}")
+    table.add_row("without a model", f"{compared['without_model']:.5f}")
+    rounds = f"{compared['rounds']} rounds, {compared['people']:,} people, each asked once at most"
+    table.add_row("asked", f"{compared['mechanism']}, {rounds}")
+    verdict = "kept" if compared["kept"] else "BROKEN"
+    table.add_row("exact loss", f"{compared['loss']!r} of {compared['promised']!r}: {verdict}")
     console.print(table)
     weights = chosen.coef_.ravel()
     largest = np.argsort(-np.abs(weights))[:8]
@@ -226,25 +203,25 @@ def _print(found: dict[str, Any], names: list[str], chosen: Any) -> None:
     console.print(f"largest weights: {shown}", highlight=False)
 
 
-def draw(chosen: Any, model: str, x: Floats, y: Floats, found: dict[str, Any]) -> Any:
+def draw(chosen: Any, model: str, x: Floats, y: Floats, compared: dict[str, Any]) -> Any:
     """Return a figure: the error of the weights after each round, against people asked so far."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7.5, 5))
     features = np.column_stack([x, np.ones(len(x))])
     scores = [features @ weights for weights in chosen.history_]
     told = [s if model == "linear" else np.where(s > 0, 1.0, -1.0) for s in scores]
-    first = found["people"] - sum(chosen.plan_.batches) if chosen.schedule.centre else 0
+    first = compared["people"] - sum(chosen.plan_.batches) if chosen.schedule.centre else 0
     asked = first + np.concatenate([[0], np.cumsum(chosen.plan_.batches)])[: len(told)]
     axes.plot(asked, [_error(model, t, y) for t in told], marker=".", label="after each round")
     for name, value, style in (
-        ("the model (averaged)", found["error"], "-"),
-        ("without privacy", found["without_privacy"], "--"),
-        ("without a model", found["without_model"], ":"),
+        ("the model (averaged)", compared["error"], "-"),
+        ("without privacy", compared["without_privacy"], "--"),
+        ("without a model", compared["without_model"], ":"),
     ):
         axes.axhline(value, color="black", ls=style, lw=1, label=name)
     kind = "mean squared error" if model == "linear" else "share of wrong classes"
     axes.set(xlabel="people asked so far", ylabel=f"{kind}, held out")
-    axes.set_title(f"{model}, {found['mechanism']}, exact loss {found['loss']:.4g}")
+    axes.set_title(f"{model}, {compared['mechanism']}, exact loss {compared['loss']:.4g}")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9)
     return figure

@@ -10,7 +10,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from murmuration.cli.output import console, emit_json
+from murmuration.cli.options import Json
+from murmuration.cli.output import console, emit_json, say
 from murmuration.device.ledger import Entry, Ledger
 from murmuration.errors import ParameterError
 
@@ -18,7 +19,7 @@ from murmuration.errors import ParameterError
 def ledger(
     file: Annotated[Path, typer.Argument(help="The device's ledger.")],
     lifetime: Annotated[
-        float | None, typer.Option(min=0, help="Set the limit over everything, or lower it.")
+        float | None, typer.Option(min=0, help="Set the limit over all campaigns, or lower it.")
     ] = None,
     raise_lifetime: Annotated[
         float | None, typer.Option(min=0, help="Raise the limit: the person's decision alone.")
@@ -26,7 +27,7 @@ def ledger(
     reports: Annotated[
         bool, typer.Option("--reports", help="Also print the bytes of every report.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show what was spent and sent: every report, what it cost, and what became of it."""
     if not file.is_file():
@@ -74,10 +75,10 @@ def _text(entry: Entry) -> str | None:
 
 def _by_campaign(entries: list[Entry]) -> dict[str, Fraction | float]:
     """Add up exactly what each campaign has cost."""
-    found: dict[str, Fraction | float] = {}
+    costs: dict[str, Fraction | float] = {}
     for entry in entries:
-        found[entry.campaign] = found.get(entry.campaign, Fraction(0)) + entry.cost
-    return found
+        costs[entry.campaign] = costs.get(entry.campaign, Fraction(0)) + entry.cost
+    return costs
 
 
 def _print(kept: Ledger, reports: bool) -> None:
@@ -93,10 +94,10 @@ def _print(kept: Ledger, reports: bool) -> None:
     console.print(table)
     if reports:
         for entry in entries:
-            console.print(_shown(_text(entry) or "forgotten"), highlight=False, soft_wrap=True)
+            say(_shown(_text(entry) or "forgotten"))
     for name, cost in _by_campaign(entries).items():
         console.print(f"{_shown(name)}: {float(cost):g}", highlight=False)
-    console.print(_summary(kept), highlight=False, soft_wrap=True)
+    say(_summary(kept))
 
 
 def _summary(kept: Ledger) -> str:

@@ -7,14 +7,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from murmuration.cli.options import Json
 from murmuration.cli.output import console, emit_json, errors
 from murmuration.errors import ParameterError
 from murmuration.mechanisms.base import checked_epsilon
-from murmuration.mechanisms.graded.base import GradedMechanism
-from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.registry import list_mechanisms as registry
 from murmuration.mechanisms.registry import mechanism
-from murmuration.mechanisms.vector.base import TupleMechanism
 
 WIDE = 110
 """Columns from which on the table says how each mechanism works; --json always does."""
@@ -24,7 +22,7 @@ def mechanisms(
     epsilon: Annotated[float, typer.Option(help="Show error and loss at this epsilon.")] = 1.0,
     k: Annotated[int, typer.Option(min=2, help="Items, for frequency mechanisms.")] = 16,
     d: Annotated[int, typer.Option(min=1, help="Numbers, for tuple mechanisms.")] = 4,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List the mechanisms with report size, worst-case error and exact loss."""
     checked_epsilon(epsilon)
@@ -65,12 +63,7 @@ def mechanisms(
 
 def _describe(name: str, epsilon: float, k: int, d: int) -> dict[str, Any]:
     kind = registry()[name]
-    items = {"k": k} if issubclass(kind, FrequencyMechanism) else {}
-    numbers = {"d": d} if issubclass(kind, TupleMechanism) else {}
-    if issubclass(kind, GradedMechanism):
-        chosen = mechanism(name, epsilon=(epsilon, epsilon / 2), edges=(0.0,))
-    else:
-        chosen = mechanism(name, epsilon=epsilon, **items, **numbers)
+    chosen = mechanism(name, **kind.takes.example(epsilon, k, d))
     worst = chosen.worst_variance()
     return {
         "name": name,
@@ -80,7 +73,7 @@ def _describe(name: str, epsilon: float, k: int, d: int) -> dict[str, Any]:
         "parameters": chosen.parameters,
         "counters": chosen.counters,
         "bytes": chosen.report_bytes,
-        "n_mse": chosen.total_variance() / k if isinstance(chosen, FrequencyMechanism) else worst,
+        "n_mse": chosen.cost() / chosen.domain.figures,
         "worst_variance": worst,
         "loss": chosen.loss().epsilon,
         "kept": chosen.loss().holds,

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from murmuration.cli.output import console, emit_json, progress_bar
+from murmuration.cli.options import Json
+from murmuration.cli.output import emit_json, progress_bar, say
 from murmuration.collector.merge import Joined
 from murmuration.collector.merge import merge as merge_one
 from murmuration.collector.store import Store, open_store
@@ -19,20 +20,20 @@ def merge(
     into: Annotated[str, typer.Argument(help="The store that receives the reports.")],
     others: Annotated[list[str], typer.Argument(help="Stores to merge into it; left as they are.")],
     campaign: Annotated[str, typer.Option(help="Only this one; else all of them.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Merge the reports of other stores into the first, by id: merging again changes nothing."""
     rows = []
     with closing(open_store(into, create=False)) as target:
         for where in others:
-            with closing(open_store(where, create=False)) as other:
+            with closing(open_store(where, readonly=True)) as other:
                 try:
-                    found = _merged(target, other, campaign)
+                    joined = _merged(target, other, campaign)
                 except MismatchError as problem:
                     raise MismatchError(f"{where}: {problem}") from None
-            rows += [{"store": where, **asdict(one)} for one in found]
+            rows += [{"store": where, **asdict(one)} for one in joined]
             if not as_json:
-                _print(where, found)
+                _print(where, joined)
     if as_json:
         emit_json(rows)
 
@@ -51,13 +52,8 @@ def _merged(target: Store, other: Store, campaign: str) -> list[Joined]:
         return [merge_one(target, other, name, lambda n: bar.advance(task, n)) for name in names]
 
 
-def _print(where: str, found: list[Joined]) -> None:
-    for one in found:
+def _print(where: str, joined: list[Joined]) -> None:
+    for one in joined:
         known = f", {one.known:,} were here already" if one.known else ""
         tallies = f", tallies of {one.collectors:,} more collectors" if one.collectors else ""
-        console.print(
-            f"{where}, {one.campaign}: {one.new:,} new reports{known}{tallies}",
-            highlight=False,
-            soft_wrap=True,
-            markup=False,
-        )
+        say(f"{where}, {one.campaign}: {one.new:,} new reports{known}{tallies}", markup=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,9 +9,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from murmuration.cli.options import Json, Plot
 from murmuration.cli.output import checked_plot, console, emit_json, pyplot, save_plot
 from murmuration.errors import ParameterError
-from murmuration.planning.choose import SAMPLINGS, Attribute, Plan, Row
+from murmuration.planning.choose import SAMPLINGS, Attribute, Plan, Planned
 from murmuration.planning.choose import plan as work_out
 
 
@@ -32,9 +32,8 @@ def plan(
     sampling: Annotated[
         str, typer.Option(help=f"How often each attribute is asked: {' or '.join(SAMPLINGS)}.")
     ] = "cost",
-    plot: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path("out/plan.png"),
-    no_plot: Annotated[bool, typer.Option("--no-plot", help="Only the table.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plot: Plot = None,
+    as_json: Json = False,
 ) -> None:
     """Choose a mechanism for each attribute and predict error, cost and privacy.
 
@@ -48,15 +47,14 @@ def plan(
     attributes += [parse_categorical(text) for text in categorical or []]
     if not attributes:
         raise ParameterError("name what is asked: --numeric NAME or --categorical NAME=K")
-    if not no_plot:
-        checked_plot(plot)
-    found = work_out(attributes, epsilon, people, wanted=wanted, sampling=sampling)
+    checked_plot(plot)
+    planned = work_out(attributes, epsilon, people, wanted=wanted, sampling=sampling)
     if as_json:
-        emit_json(as_data(found))
+        emit_json(as_data(planned))
     else:
-        _print(found)
-    if not no_plot:
-        save_plot(draw(found), plot)
+        _print(planned)
+    if plot is not None:
+        save_plot(draw(planned), plot)
 
 
 def parse_categorical(text: str) -> Attribute:
@@ -74,20 +72,20 @@ def parse_categorical(text: str) -> Attribute:
         raise ParameterError(f"--categorical takes NAME=K, such as city=50; got {text!r}") from None
 
 
-def as_data(found: Plan) -> dict[str, Any]:
+def as_data(planned: Plan) -> dict[str, Any]:
     """Return the plan as plain data."""
     return {
-        "epsilon": found.epsilon,
-        "people": found.people,
-        "wanted": found.wanted,
-        "delta": found.delta,
-        "malicious": found.malicious,
-        "advice": found.advice,
-        "attributes": [_row_data(row) for row in found.rows],
+        "epsilon": planned.epsilon,
+        "people": planned.people,
+        "wanted": planned.wanted,
+        "delta": planned.delta,
+        "malicious": planned.malicious,
+        "advice": planned.advice,
+        "attributes": [_row_data(row) for row in planned.rows],
     }
 
 
-def _row_data(row: Row) -> dict[str, Any]:
+def _row_data(row: Planned) -> dict[str, Any]:
     chosen = row.choice.mechanism
     return {
         "name": row.attribute.name,
@@ -107,26 +105,26 @@ def _row_data(row: Row) -> dict[str, Any]:
     }
 
 
-def _print(found: Plan) -> None:
-    who = f"{found.people:,} {'person' if found.people == 1 else 'people'}"
-    console.print(_errors_table(found, f"error at epsilon {found.epsilon:g}, {who}"))
-    console.print(_privacy_table(found, "privacy and cost of a report"))
-    for row in found.rows:
+def _print(planned: Plan) -> None:
+    who = f"{planned.people:,} {'person' if planned.people == 1 else 'people'}"
+    console.print(_errors_table(planned, f"error at epsilon {planned.epsilon:g}, {who}"))
+    console.print(_privacy_table(planned, "privacy and cost of a report"))
+    for row in planned.rows:
         name, chosen = escape(row.attribute.name), row.choice.mechanism.name
         console.print(f"[bold]{name}[/]: {chosen}: {row.choice.reason}", highlight=False)
-    for note in _notes(found):
+    for note in _notes(planned):
         console.print(note, style="dim", highlight=False)
 
 
-def _errors_table(found: Plan, title: str) -> Table:
+def _errors_table(planned: Plan, title: str) -> Table:
     headings = [
         "asked",
         "std error",
-        f"people for {found.wanted:g}",
-        f"{found.malicious:.0%} liars",
+        f"people for {planned.wanted:g}",
+        f"{planned.malicious:.0%} liars",
     ]
     table = _table(title, ["attribute", "mechanism"], headings)
-    for row in found.rows:
+    for row in planned.rows:
         table.add_row(
             escape(row.attribute.name),
             row.choice.mechanism.name,
@@ -138,10 +136,10 @@ def _errors_table(found: Plan, title: str) -> Table:
     return table
 
 
-def _privacy_table(found: Plan, title: str) -> Table:
+def _privacy_table(planned: Plan, title: str) -> Table:
     headings = ["exact loss", "shuffled", "bytes"]
     table = _table(title, ["attribute", "answer"], headings)
-    for row in found.rows:
+    for row in planned.rows:
         kind = "a number" if row.attribute.k is None else f"{row.attribute.k:,} items"
         table.add_row(
             escape(row.attribute.name),
@@ -162,23 +160,23 @@ def _table(title: str, words: list[str], numbers: list[str]) -> Table:
     return table
 
 
-def _notes(found: Plan) -> list[str]:
+def _notes(planned: Plan) -> list[str]:
     """What the columns mean, in words."""
     several = "Each person is asked one attribute, with all of epsilon (how often: --sampling)."
     return [
-        *([several] if len(found.rows) > 1 else []),
-        *([f"Advice: {found.advice}."] if found.advice else []),
+        *([several] if len(planned.rows) > 1 else []),
+        *([f"Advice: {planned.advice}."] if planned.advice else []),
         "std error: worst case, of a mean in [-1, 1] (times half the range in its own units) or of "
         "one item's frequency, root mean square. "
-        f"{found.malicious:.0%} liars: how far they can move it. shuffled: epsilon at delta "
-        f"{found.delta:g}, if someone honest shuffles the reports of those asked.",
+        f"{planned.malicious:.0%} liars: how far they can move it. shuffled: epsilon at delta "
+        f"{planned.delta:g}, if someone honest shuffles the reports of those asked.",
     ]
 
 
-def _curves(found: Plan) -> list[tuple[str, Row]]:
+def _curves(planned: Plan) -> list[tuple[str, Planned]]:
     """Return a label and a row for each line of the plot; equal errors share one."""
-    groups: dict[tuple[str, float], list[Row]] = {}
-    for row in found.rows:
+    groups: dict[tuple[str, float], list[Planned]] = {}
+    for row in planned.rows:
         groups.setdefault((row.choice.mechanism.name, row.stderr), []).append(row)
     curves = []
     for (chosen, _), rows in groups.items():
@@ -188,26 +186,26 @@ def _curves(found: Plan) -> list[tuple[str, Row]]:
     return curves
 
 
-def draw(found: Plan) -> Any:
+def draw(planned: Plan) -> Any:
     """Return a figure: each attribute's standard error against the number of people."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7.5, 5))
-    needed = [row.people_needed for row in found.rows]
-    low, high = min(found.people, *needed) / 10, max(found.people, *needed) * 10
+    needed = [row.people_needed for row in planned.rows]
+    low, high = min(planned.people, *needed) / 10, max(planned.people, *needed) * 10
     people = np.geomspace(max(1, low), high, 50)
-    for label, row in _curves(found):
+    for label, row in _curves(planned):
         (line,) = axes.plot(people, [row.error(n) for n in people], label=label)
-        axes.plot([found.people], [row.stderr], "o", color=line.get_color())
-    axes.axhline(found.wanted, color="black", lw=1, ls="--")
-    axes.annotate("wanted", (people[0], found.wanted), xytext=(2, 3), textcoords="offset points")
-    axes.axvline(found.people, color="grey", lw=1, ls=":")
+        axes.plot([planned.people], [row.stderr], "o", color=line.get_color())
+    axes.axhline(planned.wanted, color="black", lw=1, ls="--")
+    axes.annotate("wanted", (people[0], planned.wanted), xytext=(2, 3), textcoords="offset points")
+    axes.axvline(planned.people, color="grey", lw=1, ls=":")
     axes.set(
         xscale="log",
         yscale="log",
         xlabel="people",
         ylabel="standard error of a mean, or of a frequency (rms)",
     )
-    axes.set_title(f"epsilon {found.epsilon:g}; marks: as planned, n = {found.people:,}")
+    axes.set_title(f"epsilon {planned.epsilon:g}; marks: as planned, n = {planned.people:,}")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9)
     return figure

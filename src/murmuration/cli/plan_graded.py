@@ -7,53 +7,49 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from murmuration.cli.output import (
-    SEMANTICS_HELP,
-    console,
-    edges_in,
-    emit_json,
-    parse_epsilons,
-    parse_value,
-)
+from murmuration.cli.options import Edges, High, Json, Low, Semantics
+from murmuration.cli.output import console, emit_json
+from murmuration.cli.parse import parse_edges, parse_epsilons, parse_value
 from murmuration.errors import ParameterError
 from murmuration.planning.graded import GradedPlan, plan_graded
 
 
 def graded(
     epsilon: Annotated[str, typer.Option(help="The budget of each range, as 0.5,0.1.")],
-    edges: Annotated[
-        str,
-        typer.Option(help="Where ranges meet, in [-1, 1] or in the units of --low and --high."),
-    ],
+    edges: Edges,
     people: Annotated[int, typer.Option(min=1, help="How many take part.")],
-    semantics: Annotated[str, typer.Option(help=SEMANTICS_HELP)] = "max",
-    low: Annotated[float | None, typer.Option(help="Lower end of the domain.")] = None,
-    high: Annotated[float | None, typer.Option(help="Upper end of the domain.")] = None,
+    semantics: Semantics = "max",
+    low: Low = None,
+    high: High = None,
     wanted: Annotated[
         float | None,
         typer.Option(help="Say how many people this error takes (default: 1% of half the domain)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List what keeps the budgets of graded ranges, and say whether grading buys anything."""
     if (low is None) != (high is None):
         raise ParameterError("--low and --high go together")
     half = 1.0 if low is None or high is None else (high - low) / 2
     error = 0.01 if wanted is None else wanted / half
-    found = plan_graded(
-        parse_epsilons(epsilon), edges_in(edges, low, high), parse_value(semantics), people, error
+    planned = plan_graded(
+        parse_epsilons(epsilon),
+        parse_edges(edges, low, high),
+        parse_value(semantics),
+        people,
+        error,
     )
     if as_json:
-        emit_json({**_as_data(found, half), "half_domain": half})
+        emit_json({**_as_data(planned, half), "half_domain": half})
     else:
-        _print(found, people, error * half, half)
+        _print(planned, people, error * half, half)
 
 
-def _as_data(found: GradedPlan, half: float) -> dict[str, object]:
+def _as_data(planned: GradedPlan, half: float) -> dict[str, object]:
     return {
-        "advice": found.advice,
-        "gain": found.gain,
-        "limit": found.limit,
+        "advice": planned.advice,
+        "gain": planned.gain,
+        "limit": planned.limit,
         "options": [
             {
                 "mechanism": option.mechanism.name,
@@ -65,17 +61,17 @@ def _as_data(found: GradedPlan, half: float) -> dict[str, object]:
                 "bytes": option.mechanism.report_bytes,
                 "loss": option.mechanism.loss().epsilon,
             }
-            for option in found.options
+            for option in planned.options
         ],
     }
 
 
-def _print(found: GradedPlan, people: int, wanted: float, half: float) -> None:
+def _print(planned: GradedPlan, people: int, wanted: float, half: float) -> None:
     table = Table(title=f"what keeps every budget, {people:,} people")
     table.add_column("mechanism", no_wrap=True)
     for heading in ("n·Var", "std error", f"people for {wanted:g}", "bytes", "loss"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for option in found.options:
+    for option in planned.options:
         table.add_row(
             option.mechanism.name,
             f"{option.worst:.4g}",
@@ -85,7 +81,7 @@ def _print(found: GradedPlan, people: int, wanted: float, half: float) -> None:
             f"{option.mechanism.loss().epsilon:.6g}",
         )
     console.print(table)
-    console.print(found.advice, highlight=False, soft_wrap=True)
+    console.print(planned.advice, highlight=False, soft_wrap=True)
     units = "in [-1, 1]" if half == 1 else "in your units"
     console.print(
         f"n·Var in [-1, 1]; std error {units}, for the value that is hardest.", style="dim"

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,28 +13,27 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from murmuration.campaign.model import Campaign
-from murmuration.cli.output import console, emit_json, errors, progress_bar
+from murmuration.cli.options import Json, PlainHttp
+from murmuration.cli.output import console, emit_json, errors, progress_bar, say
+from murmuration.cli.tables import Columns, open_table
 from murmuration.device.client import load
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import system_rng
 from murmuration.lab.fleet import Sent, send_all
-from murmuration.wire.report import MOST_REPORTS, new_ids
+from murmuration.wire.ids import new_ids
+from murmuration.wire.report import MOST_REPORTS
 
-CHUNK = 50_000
-"""Rows that are read, randomised and sent together."""
 SIMULATION = (
-    "This is a simulation: the file holds everybody's true values in one place. In a real "
+    "This is a simulation: the file holds everyone's true values in one place. In a real "
     "collection they never leave the devices; each device sends its own report."
 )
-
-Columns = Mapping[str, Sequence[Any]]
 
 
 def send(
     source: Annotated[
         str, typer.Argument(metavar="CAMPAIGN", help="Address, published document or .toml file.")
     ],
-    data: Annotated[Path, typer.Argument(help="CSV with a header, or Parquet; a row a device.")],
+    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file, one row per device.")],
     to: Annotated[str, typer.Option(help="The campaign's address, if CAMPAIGN is a file.")] = "",
     batch: Annotated[
         int, typer.Option(min=1, max=MOST_REPORTS, help="Reports in one upload.")
@@ -50,31 +45,32 @@ def send(
     form: Annotated[
         str, typer.Option("--format", help="How reports travel: binary or json.")
     ] = "binary",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many rows.")] = None,
-    plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="Allow plain HTTP to another machine.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only so many rows, from the first on.")
+    ] = None,
+    plain_http: PlainHttp = False,
+    as_json: Json = False,
 ) -> None:
     """Play many devices: each row of a file is randomised and sent as one device's report.
 
-    Rows with an answer missing, or one that does not fit, are left out and counted. A
-    token is taken from MURMUR_TOKEN. Exits with 3 if nobody answered for some of the reports.
+    Rows with an answer missing, or one that does not fit, are left out and counted. A token is
+    taken from MURMUR_TOKEN. Exit code 3 if the collector did not answer for some of the reports.
     """
-    campaign, found = load(source, plain_http)
-    url = to or (str(found) if found else "")
+    campaign, address = load(source, plain_http)
+    url = to or (str(address) if address else "")
     if not url:
         raise ParameterError("a campaign from a file needs --to, the collector's address")
+    table, columns = open_table(data), _wanted(campaign, level_column)
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
-    sent, skipped, why = Sent(), 0, Counter[str]()
+    sent, skipped, why, rng = Sent(), 0, Counter[str](), system_rng()
     with progress_bar() as bar:
         task = bar.add_task("sending", total=None)
-        for chunk in _chunks(data, _wanted(campaign, level_column), limit):
+        for chunk in table.chunks(columns, limit):
             answers, levels, left_out = _answered(campaign, chunk, level_column, why)
             skipped += left_out
             if not (people := len(next(iter(answers.values())))):
                 continue
-            rows = campaign.privatize(campaign.encode(answers), system_rng(), levels)
+            rows = campaign.privatize(campaign.encode(answers, rng), rng, levels)
             sent += send_all(
                 url,
                 campaign,
@@ -107,62 +103,6 @@ def _wanted(campaign: Campaign, level_column: str) -> list[str]:
         )
     names = [question.name for question in campaign.questions]
     return [*names, level_column] if level_column else names
-
-
-def _chunks(path: Path, names: list[str], limit: int | None) -> Iterator[Columns]:
-    """Read a file piece by piece."""
-    if not path.is_file():
-        raise ParameterError(f"there is no file {path}")
-    read = _parquet if path.suffix.lower() in (".parquet", ".pq") else _csv
-    left = limit
-    for chunk in read(path, names):
-        if left is None:
-            yield chunk
-            continue
-        taken = {name: column[:left] for name, column in chunk.items()}
-        left -= len(taken[names[0]])
-        yield taken
-        if not left:
-            return
-
-
-def _csv(path: Path, names: list[str]) -> Iterator[Columns]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as lines:
-            rows = csv.reader(lines)
-            places = _places(path, next(rows, []), names)
-            while part := list(islice(rows, CHUNK)):
-                part = [row for row in part if row]
-                yield {
-                    name: [row[place] if place < len(row) else "" for row in part]
-                    for name, place in places.items()
-                }
-    except UnicodeDecodeError:
-        raise ParameterError(f"{path} is no text in UTF-8") from None
-    except csv.Error:
-        raise ParameterError(f"{path} is no CSV file") from None
-
-
-def _parquet(path: Path, names: list[str]) -> Iterator[Columns]:
-    try:
-        parquet = import_module("pyarrow.parquet")
-    except ImportError:
-        raise ParameterError("Parquet needs pyarrow: pip install 'murmuration[arrow]'") from None
-    try:
-        file = parquet.ParquetFile(path)
-    except ValueError:  # what pyarrow raises for a file of another kind
-        raise ParameterError(f"{path} is no Parquet file") from None
-    with file:
-        _places(path, file.schema_arrow.names, names)
-        for part in file.iter_batches(CHUNK, columns=names):
-            yield part.to_pydict()
-
-
-def _places(path: Path, header: list[str], names: list[str]) -> dict[str, int]:
-    for name in names:
-        if header.count(name) != 1:
-            raise ParameterError(f"{path} has no column {name!r}, or two of that name")
-    return {name: header.index(name) for name in names}
 
 
 def _answered(
@@ -233,5 +173,5 @@ def _show(campaign: Campaign, sent: Sent, skipped: int, why: Counter[str], as_js
         columns = ", ".join(f"{name} {count:,}" for name, count in (+why).items())
         texts.append(f"left out (empty, no number, or none of the labels): {columns}")
     for text in texts:
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(text, markup=False)
     console.print(f"{sent.rate:,.0f} reports/s", highlight=False)

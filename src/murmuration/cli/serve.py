@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.model import Campaign
-from murmuration.cli.output import console
+from murmuration.cli.extras import require
+from murmuration.cli.options import STORE_HELP
+from murmuration.cli.output import console, say
 from murmuration.collector.store import Store, open_store
 from murmuration.errors import ParameterError
-
-STORE_HELP = "sqlite:///FILE (or just a path), or postgresql://..."
 
 
 def serve(
@@ -38,40 +38,31 @@ def serve(
 
     Listens on this machine only, unless told otherwise. Ctrl-C ends it after writing what arrived.
     """
-    workers_of, address_of = _server()
+    require("server")
+    from murmuration.server import workers as processes
+    from murmuration.server.run import Endpoint
+
     campaigns = [campaign_file.load(path) for path in files]
     names = [campaign.name for campaign in campaigns]
     if len(set(names)) != len(names):
         raise ParameterError("two of these campaigns have the same name")
     where = store or str(files[0].with_name(f"{names[0]}.db"))
-    address = address_of(host, port, certificate, key, plain_http)
-    workers_of.check(where, address, workers)
-    workers_of.listening(address).close()  # before a store is made and a token is shown
+    address = Endpoint(host, port, certificate, key, plain_http)
+    processes.check(where, address, workers)
+    processes.listening(address).close()  # before a store is made and a token is shown
     with closing(open_store(where)) as opened:
         for campaign in campaigns:
             _introduce(campaign, address.url)
             _compare(opened, campaign)
         _hand_out(opened)
     if not where.startswith("postgres"):  # such an address may hold a password
-        _say(f"  store {where}; Ctrl-C ends the collector")
-    workers_of.run(campaigns, where, address, workers)
-
-
-def _server() -> tuple[Any, Any]:
-    """Import the server, or say how to install it."""
-    try:
-        from murmuration.server import workers
-        from murmuration.server.run import Address
-    except ModuleNotFoundError as problem:
-        raise ParameterError(
-            f"the collector needs {problem.name}: pip install 'murmuration[server]'"
-        ) from None
-    return workers, Address
+        say(f"  store {where}; Ctrl-C ends the collector")
+    processes.run(campaigns, where, address, workers)
 
 
 def _introduce(campaign: Campaign, url: str) -> None:
     loss = campaign.loss()
-    _say(
+    say(
         f"[bold]{campaign.name}[/]: {url}/v1/campaigns/{campaign.name}\n"
         f"  one report reveals at most {loss.epsilon:.6g} (exact; promised {campaign.epsilon:g}); "
         f"digest {campaign.digest[:16]}"
@@ -83,25 +74,21 @@ def _compare(store: Store, campaign: Campaign) -> None:
     others = store.digests(campaign.name) - {campaign.digest}
     keys = [key for key in map(store.key_of, others) if key is not None]
     if reports := sum(map(store.report_count, keys)):
-        _say(
+        say(
             f"  [yellow]{reports:,} reports to other questions or laws[/] stay in the store, but "
             "are not in these estimates (the file they came from brings them back); a device that "
             "has answered is asked again only as far as `lifetime` allows"
         )
 
 
-def _say(text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True)
-
-
 def _hand_out(store: Store) -> None:
     """Print an admin's token, once, when the store has no token yet; never into a log."""
-    from murmuration.server.access import ADMIN, new_token
+    from murmuration.collector.tokens import ADMIN, new_token
 
     if store.tokens():
         return
     if not console.is_terminal:
-        _say("  nobody can read yet: murmur token add STORE admin")
+        say("  nobody can read yet: murmur token add STORE admin")
         return
     token = new_token(store, ADMIN, "first")
-    _say(f"  admin token, shown this once: {token}")
+    say(f"  admin token, shown this once: {token}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Annotated
@@ -12,16 +11,15 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from murmuration.cli.output import console, emit_json, errors
-from murmuration.cli.serve import STORE_HELP
-from murmuration.collector.store import Store, Token, open_store
+from murmuration.cli.options import Json, StoreArgument
+from murmuration.cli.output import console, emit_json, errors, say
+from murmuration.collector.store import Token, open_store
+from murmuration.collector.tokens import new_token
 from murmuration.errors import ParameterError
 
 HOUR = 3600
-StoreArgument = Annotated[str, typer.Argument(help=f"The store: {STORE_HELP}.")]
-NameArgument = Annotated[str, typer.Argument(help="The token's name.")]
+Name = Annotated[str, typer.Argument(help="The token's name.")]
 Days = Annotated[float, typer.Option(help="How long it lasts.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def token(context: typer.Context) -> None:
@@ -38,17 +36,17 @@ def add(
     days: Days = 90,
     as_json: Json = False,
 ) -> None:
-    """Make a token and print it: this is the only time that it is seen."""
+    """Make a token and print it: this is the only time it is shown."""
     with closing(open_store(store, create=False)) as opened:
         if campaign and campaign not in opened.campaigns():
             raise ParameterError(f"this store has no campaign {campaign!r}")
-        text = _new_token()(opened, role, name, campaign, days)
+        text = new_token(opened, role, name, campaign, days)
     _hand_over(text, name or role, as_json)
 
 
 def rotate(
     store: StoreArgument,
-    name: NameArgument,
+    name: Name,
     overlap: Annotated[float, typer.Option(min=0, help="Hours that old ones go on.")] = 24,
     days: Days = 90,
     as_json: Json = False,
@@ -63,12 +61,12 @@ def rotate(
             raise ParameterError(f"there {problem} called {name!r}: use add and end")
         opened.expire_tokens(name, int(now + overlap * HOUR))
         ((role, campaign),) = kinds
-        text = _new_token()(opened, role, name, campaign, days)
+        text = new_token(opened, role, name, campaign, days)
     _hand_over(text, name, as_json)
 
 
-def end(store: StoreArgument, name: NameArgument, as_json: Json = False) -> None:
-    """Let all tokens of a name end now (collectors notice within seconds)."""
+def end(store: StoreArgument, name: Name, as_json: Json = False) -> None:
+    """End all tokens of a name now (collectors notice in seconds)."""
     with closing(open_store(store, create=False)) as opened:
         ended = opened.expire_tokens(name)
     if not ended:
@@ -80,36 +78,25 @@ def end(store: StoreArgument, name: NameArgument, as_json: Json = False) -> None
 
 
 def list_tokens(store: StoreArgument, as_json: Json = False) -> None:
-    """List names, roles and times; the tokens themselves are not known here."""
-    with closing(open_store(store, create=False)) as opened:
-        found = opened.tokens()
+    """List names, roles and times; the tokens themselves are not kept."""
+    with closing(open_store(store, readonly=True)) as opened:
+        tokens = opened.tokens()
     if as_json:
-        emit_json([_data(one) for one in found])
+        emit_json([_data(one) for one in tokens])
         return
     table = Table("name", "role", "campaign", "made (UTC)", "ends (UTC)", "state")
-    for one in found:
+    for one in tokens:
         state = "valid" if one.expires > time.time() else "ended"
         times = (_moment(when)[:16].replace("T", " ") for when in (one.created, one.expires))
         table.add_row(escape(one.name), one.role, escape(one.campaign) or "all", *times, state)
     console.print(table)
 
 
-def _new_token() -> Callable[[Store, str, str, str, float], str]:
-    """Import what the server knows about tokens, or say how to install it."""
-    try:
-        from murmuration.server.access import new_token
-    except ModuleNotFoundError as problem:
-        raise ParameterError(
-            f"tokens need {problem.name}: pip install 'murmuration[server]'"
-        ) from None
-    return new_token
-
-
 def _hand_over(text: str, name: str, as_json: bool) -> None:
     if as_json:
         emit_json({"name": name, "token": text})
         return
-    console.print(text, highlight=False, soft_wrap=True, markup=False)
+    say(text, markup=False)
     errors.print("shown this once; a reader puts it into MURMUR_TOKEN", style="dim")
 
 

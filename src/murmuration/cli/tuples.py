@@ -13,13 +13,14 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from murmuration import tour as protocol
+from murmuration.cli.options import Epsilon, Json, Mechanisms, PeopleSeed
 from murmuration.cli.output import console, emit_json, errors, progress_bar
 from murmuration.errors import MurmurationError, ParameterError
 from murmuration.exact.randomness import SystemRng
 from murmuration.mechanisms.base import Mechanism, checked_epsilon
-from murmuration.mechanisms.registry import list_mechanisms, mechanism
+from murmuration.mechanisms.domain import Ball, Box
+from murmuration.mechanisms.registry import mechanism, mechanisms_for
 from murmuration.mechanisms.tally import Tally
-from murmuration.mechanisms.vector.base import TupleMechanism
 from murmuration.results.estimate import TupleEstimate
 
 Columns = list[NDArray[np.generic]]
@@ -48,13 +49,11 @@ def tuples(
     categorical: Annotated[
         str, typer.Option(help="The sizes of the categorical attributes, such as 2,5,12.")
     ] = "2,2,3,4,5,5,6,8,10,12,20,50",
-    epsilon: Annotated[float, typer.Option(help="The privacy of each person, in all.")] = 1.0,
+    epsilon: Epsilon = 1.0,
     people: Annotated[int, typer.Option(min=1000, help="How many simulated people.")] = 1_000_000,
-    chosen: Annotated[
-        list[str] | None, typer.Option("--mechanism", help="Only this one; may be repeated.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulated people, not the noise.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    chosen: Mechanisms = None,
+    seed: PeopleSeed = 1,
+    as_json: Json = False,
 ) -> None:
     """Collect mixed tuples from simulated people with every mechanism that takes them.
 
@@ -133,7 +132,7 @@ def _contestants(
     domains: tuple[int, ...], epsilon: float, people: int, chosen: list[str] | None
 ) -> list[Mechanism]:
     """Return the mechanisms that keep their promise and take these attributes."""
-    kinds = {n: kind for n, kind in list_mechanisms().items() if issubclass(kind, TupleMechanism)}
+    kinds = {**mechanisms_for(Box), **mechanisms_for(Ball)}
     if unknown := sorted(set(chosen or ()) - set(kinds)):
         raise ParameterError(
             f"no tuple mechanism is called {unknown[0]!r}; there are {', '.join(kinds)}"

@@ -1,4 +1,4 @@
-"""Raw reports as Parquet: one row a report, two columns an entry, for whoever counts elsewhere.
+"""Raw reports as Parquet, to be counted elsewhere: one row per report, two columns per entry.
 
     id                fixed_size_binary(16)
     entry_0_cell      the number of the cell (the law) that this entry is by: uint16
@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from murmuration.campaign import document as campaign_document
-from murmuration.campaign.model import Campaign, Rows
-from murmuration.collector.commit import Served
+from murmuration.campaign.model import Campaign
+from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
 from murmuration.errors import FormatError, ParameterError
-from murmuration.exact.arrays import Ints
-from murmuration.wire.report import ID_BYTES, Ids
+from murmuration.exact.arrays import Ints, Rows
+from murmuration.wire.ids import ID_BYTES, Ids
 
 DIGEST, DOCUMENT = b"murmuration.digest", b"murmuration.campaign"
 ROWS_PER_BATCH = 1 << 16
@@ -77,19 +77,14 @@ def write(
 
 def _kept(store: Store, served: Served) -> Iterator[tuple[Ids, Rows, int]]:
     """Yield ids and rows as of one moment, and how many rows were scrubbed."""
-    width = served.campaign.row_bytes
     with store.snapshot():
-        for ids, listed in store.reports(served.key):
-            kept = np.flatnonzero(np.fromiter(map(len, listed), dtype=np.int64, count=len(listed)))
-            data = np.frombuffer(b"".join(listed), dtype=np.uint8)
-            if len(data) != width * len(kept):
-                raise FormatError("the store has reports of a wrong length: it is damaged")
-            yield ids[kept], data.reshape(-1, width), len(ids) - len(kept)
+        for ids, rows, kept in store.kept_reports(served.key, served.campaign.row_bytes):
+            yield ids[kept], rows, len(ids) - len(kept)
 
 
 def _schema(pa: Any, served: Served) -> Any:
     fields = [pa.field("id", pa.binary(ID_BYTES), nullable=False)]
-    for entry in range(len(served.campaign.widths)):
+    for entry in range(len(served.campaign.frame.widths)):
         fields.append(pa.field(f"entry_{entry}_cell", pa.uint16(), nullable=False))
         fields.append(pa.field(f"entry_{entry}_report", pa.binary(), nullable=False))
     metadata = {DIGEST: served.campaign.digest.encode(), DOCUMENT: served.document}
@@ -97,7 +92,7 @@ def _schema(pa: Any, served: Served) -> Any:
 
 
 def _sizes(campaign: Campaign) -> Ints:
-    return np.array([cell.mechanism.report_bytes for cell in campaign.cells], dtype=np.int64)
+    return campaign.frame.sizes
 
 
 def _batch(pa: Any, schema: Any, campaign: Campaign, ids: Ids, rows: Rows) -> Any:
@@ -105,7 +100,7 @@ def _batch(pa: Any, schema: Any, campaign: Campaign, ids: Ids, rows: Rows) -> An
     flat = pa.py_buffer(np.ascontiguousarray(ids).tobytes())
     columns = [pa.Array.from_buffers(pa.binary(ID_BYTES), len(ids), [None, flat])]
     sizes = _sizes(campaign)
-    for number, octets in campaign.entries(rows):
+    for number, octets in campaign.frame.entries(rows):
         lengths = sizes[number]
         ends = np.zeros(len(ids) + 1, dtype="<i4")
         ends[1:] = np.cumsum(lengths)
@@ -137,7 +132,7 @@ def read(path: Path, campaign: Campaign | None = None) -> Iterator[tuple[Ids, Ro
         ids = np.frombuffer(b"".join(batch.column("id").to_pylist()), dtype=np.uint8)
         parts = []
         try:
-            for entry, width in enumerate(campaign.widths):
+            for entry, width in enumerate(campaign.frame.widths):
                 numbers = np.asarray(batch.column(f"entry_{entry}_cell"), dtype=np.int64)
                 texts = batch.column(f"entry_{entry}_report").to_pylist()
                 parts.append(_entry(campaign, width, numbers, texts))
@@ -148,7 +143,7 @@ def read(path: Path, campaign: Campaign | None = None) -> Iterator[tuple[Ids, Ro
 
 def _entry(campaign: Campaign, width: int, numbers: Ints, texts: list[bytes]) -> Rows:
     """Return one entry of all reports as bytes of one length."""
-    index, lengths = campaign.index_bytes, _sizes(campaign)[numbers]
+    index, lengths = campaign.frame.index_bytes, _sizes(campaign)[numbers]
     if any(len(text) != length for text, length in zip(texts, lengths.tolist(), strict=True)):
         raise ValueError("a report has the length that its law says")
     part = np.zeros((len(numbers), width), dtype=np.uint8)

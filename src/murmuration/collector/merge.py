@@ -1,6 +1,9 @@
-"""Stores into one: report by report, by their ids, each counted exactly once.
+"""Other collectors' counts into a store: each report counts exactly once, whatever way it takes.
 
-What is merged is one campaign of another store, in one transaction. A report whose id is here
+By tallies (`merge_tallies`): a collector's tally is all it has ever counted, so a later one
+replaces an earlier one, and sending one again changes nothing.
+
+By reports (`merge`): one campaign of another store, in one transaction. A report whose id is here
 already is left alone, so merging again changes nothing. Where the other store has scrubbed its
 reports, only its tallies tell what they said; those can be added if none of the scrubbed ids is
 known here, and not if some are: nobody can take single reports out of a sum.
@@ -12,23 +15,99 @@ received twice, stays in its own books.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from murmuration.campaign import document as campaign_document
-from murmuration.campaign.model import Campaign, Rows
-from murmuration.collector.commit import absorb, absorbed, require_one_holder, served, sources
+from murmuration.campaign.model import Campaign
+from murmuration.collector.publish import Served, served
 from murmuration.collector.store import Merged, Store
-from murmuration.collector.store.sqlite import SqliteStore
-from murmuration.collector.tallies import Sources
+from murmuration.collector.tallies import ABSORBED, CollectorTallies, absorbed, by_collector, total
 from murmuration.errors import FormatError, MismatchError
-from murmuration.exact.arrays import Ints
 from murmuration.mechanisms.tally import Tally
-from murmuration.wire.report import Ids
 
 Advance = Callable[[int], None]
+
+
+# --- by tallies ----------------------------------------------------------------------------------
+
+
+def merge_tallies(store: Store, served: Served, other: CollectorTallies) -> int:
+    """Take over other collectors' tallies; return how many of them were news.
+
+    What comes back to the collector that counted it is left out.
+    """
+    mine, campaign, news = store.collector_name(), served.campaign, 0
+    if mine in other.absorbed:
+        raise MismatchError(
+            "that collector has merged the reports of this one: they would count twice"
+        )
+    with store.transaction():
+        merged_here = store.merged(served.key)
+        known = {merged.collector: merged.n for merged in merged_here}
+        require_one_holder(absorbed(merged_here, campaign), other.absorbed)
+        for collector, tallies in other.parts.items():
+            n = campaign.frame.reports(tallies)
+            if collector != mine and n != known.get(collector):
+                _require_later(collector, n, known.get(collector, 0))
+                _keep(store, served.key, collector, tallies, campaign)
+                news += 1
+        for collector, holder in other.absorbed.items():
+            absorb(store, served.key, collector, holder, campaign)
+        _check_sum(store, campaign)
+    return news
+
+
+def _require_later(collector: str, n: int, known: int) -> None:
+    """Refuse a tally that is older than what is known, or whose reports count elsewhere."""
+    if known == ABSORBED:
+        raise MismatchError(
+            f"the reports of collector {collector} were merged one by one: merge its store "
+            "again, and not its tallies"
+        )
+    if n < known:
+        raise MismatchError(f"collector {collector} has sent a later tally than this one")
+
+
+def _keep(
+    store: Store, key: int, collector: str, tallies: Sequence[Tally], campaign: Campaign
+) -> None:
+    """Keep a collector's tallies, instead of those it sent before."""
+    only = CollectorTallies(campaign, {collector: tuple(tallies)})
+    store.set_merged(key, Merged(collector, campaign.frame.reports(tallies), only.to_bytes()))
+
+
+def absorb(store: Store, key: int, collector: str, holder: str, campaign: Campaign) -> None:
+    """Note in whose tally a collector's reports are counted: its own tallies no longer count."""
+    nobody = CollectorTallies(campaign, {holder: campaign.frame.empty()})
+    store.set_merged(key, Merged(collector, ABSORBED, nobody.to_bytes()))
+
+
+def require_one_holder(ours: Mapping[str, str], theirs: Mapping[str, str]) -> None:
+    """Refuse reports that are counted already, in the tally of another collector.
+
+    Unless that collector was merged one by one itself, by the same one.
+    """
+    for collector, holder in theirs.items():
+        known = ours.get(collector, holder)
+        if known != holder and theirs.get(known) != holder:
+            raise MismatchError(
+                f"the reports of collector {collector} are counted already, in the tally of "
+                f"{known}: they would count twice"
+            )
+
+
+def _check_sum(store: Store, campaign: Campaign) -> None:
+    """Refuse tallies that could be stored but never be read again."""
+    try:
+        total(store, campaign)
+    except FormatError:
+        raise MismatchError("with these tallies there are more people than can be") from None
+
+
+# --- by reports ----------------------------------------------------------------------------------
 
 
 @dataclass
@@ -45,7 +124,7 @@ class Joined:
 
 def merge(into: Store, other: Store, name: str, advance: Advance | None = None) -> Joined:
     """Merge one campaign of another store into this one, all of it or nothing."""
-    if _same(into, other):
+    if into.is_same(other):
         raise MismatchError("a store cannot be merged into itself")
     with other.snapshot(), into.transaction():
         joined = Joined(name)
@@ -53,12 +132,6 @@ def merge(into: Store, other: Store, name: str, advance: Advance | None = None) 
             _merge_digest(into, other, name, digest, joined, advance)
         into.add_counts(name, Counter(received=joined.new, stored=joined.new))
     return joined
-
-
-def _same(one: Store, other: Store) -> bool:
-    if isinstance(one, SqliteStore) and isinstance(other, SqliteStore):
-        return one.path.samefile(other.path)  # a copy of a store has the same name
-    return one.collector_name() == other.collector_name()
 
 
 def _digests(into: Store, other: Store, name: str) -> list[str]:
@@ -86,7 +159,7 @@ def _merge_digest(
     campaign = campaign_document.read(document)
     ours, theirs = into.open_collection(digest), other.key_of(digest) or 0
     _merge_reports(into, other, campaign, (ours, theirs), joined, advance)
-    joined.collectors += _merge_tallies(into, other, campaign, ours)
+    joined.collectors += _take_over(into, other, campaign, ours)
 
 
 def _merge_reports(
@@ -98,14 +171,16 @@ def _merge_reports(
     advance: Advance | None,
 ) -> None:
     ours, theirs = keys
-    mechanisms = [cell.mechanism for cell in campaign.cells]
+    mechanisms = campaign.frame.cells
     left = other.tallies(campaign.digest, mechanisms)
     scrubbed_new = scrubbed_known = 0
-    for ids, rows, kept in _chunks(other, theirs, campaign):
-        left = _minus(left, campaign.tally(rows))
+    for ids, rows, kept in other.kept_reports(theirs, campaign.row_bytes):
+        if not campaign.valid(rows).all():
+            raise FormatError(f"{campaign.name}: the other store has reports that nobody can send")
+        left = _minus(left, campaign.frame.tally_valid(rows))
         stored = rows if campaign.terms.keep_reports else rows[:, :0]
         fresh = into.add_reports(ours, ids[kept], stored)
-        into.add_tallies(ours, campaign.tally(rows[fresh]))
+        into.add_tallies(ours, campaign.frame.tally_valid(rows[fresh]))
         empty = np.zeros((len(ids) - len(kept), 0), dtype=np.uint8)
         unread = into.add_reports(ours, np.delete(ids, kept, axis=0), empty)
         scrubbed_new += int(unread.sum())
@@ -114,7 +189,7 @@ def _merge_reports(
         joined.known += int((~fresh).sum()) + int((~unread).sum())
         if advance is not None:
             advance(len(ids))
-    if campaign.reports(left) != scrubbed_new + scrubbed_known:
+    if campaign.frame.reports(left) != scrubbed_new + scrubbed_known:
         raise FormatError(f"{campaign.name}: the other store's reports and tallies do not agree")
     if scrubbed_new and scrubbed_known:
         raise MismatchError(
@@ -124,19 +199,6 @@ def _merge_reports(
         )
     if scrubbed_new:
         into.add_tallies(ours, left)
-
-
-def _chunks(other: Store, key: int, campaign: Campaign) -> Iterator[tuple[Ids, Rows, Ints]]:
-    """Yield ids, the rows of those that were kept, and the places of these."""
-    for ids, listed in other.reports(key):
-        kept = np.flatnonzero(np.fromiter(map(len, listed), dtype=np.int64, count=len(listed)))
-        data = np.frombuffer(b"".join(listed), dtype=np.uint8)
-        if len(data) != len(kept) * campaign.row_bytes:
-            raise FormatError(f"{campaign.name}: the other store has reports of a wrong length")
-        rows = data.reshape(len(kept), campaign.row_bytes)
-        if not campaign.valid(rows).all():
-            raise FormatError(f"{campaign.name}: the other store has reports that nobody can send")
-        yield ids, rows, kept
 
 
 def _minus(tallies: tuple[Tally, ...], counted: tuple[Tally, ...]) -> tuple[Tally, ...]:
@@ -150,22 +212,21 @@ def _minus(tallies: tuple[Tally, ...], counted: tuple[Tally, ...]) -> tuple[Tall
         raise FormatError("the other store's reports and tallies do not agree") from None
 
 
-def _merge_tallies(into: Store, other: Store, campaign: Campaign, key: int) -> int:
+def _take_over(into: Store, other: Store, campaign: Campaign, key: int) -> int:
     """Take over what other collectors had sent there; forget sums of what is counted here now."""
     mine, theirs, news = into.collector_name(), other.collector_name(), 0
-    merged_here, found = into.merged(key), sources(other, campaign)
-    known = {merged.source: merged.n for merged in merged_here}
+    merged_here, there = into.merged(key), by_collector(other, campaign)
+    known = {merged.collector: merged.n for merged in merged_here}
     # What was counted in the other store's tally is counted in this one's from now on.
-    taken = {s: mine if holder == theirs else holder for s, holder in found.absorbed.items()}
+    taken = {c: mine if holder == theirs else holder for c, holder in there.absorbed.items()}
     taken |= {theirs: mine}
     require_one_holder({**absorbed(merged_here, campaign), mine: mine}, taken)
     taken.pop(mine, None)
-    for source, tallies in found.parts.items():
-        n = campaign.reports(tallies)
-        if source not in (mine, theirs) and n > known.get(source, 0):
-            only = Sources(campaign, {source: tallies})
-            into.set_merged(key, Merged(source, n, only.to_bytes()))
+    for collector, tallies in there.parts.items():
+        n = campaign.frame.reports(tallies)
+        if collector not in (mine, theirs) and n > known.get(collector, 0):
+            _keep(into, key, collector, tallies, campaign)
             news += 1
-    for source, holder in taken.items():
-        absorb(into, key, source, holder, campaign)
+    for collector, holder in taken.items():
+        absorb(into, key, collector, holder, campaign)
     return news

@@ -44,12 +44,11 @@ from numpy.typing import NDArray
 
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign, Cell, Rows, utc_now
+from murmuration.campaign.model import Campaign, utc_now
 from murmuration.device.ledger import Cost, Entry, Ledger, Memo
 from murmuration.device.sending import (
     DUPLICATE,
     STORED,
-    Address,
     Link,
     Patience,
     deliver,
@@ -57,9 +56,13 @@ from murmuration.device.sending import (
     reason,
 )
 from murmuration.errors import InputError, MismatchError, ParameterError, PromiseError, SendError
-from murmuration.exact.randomness import system_rng
-from murmuration.mechanisms.item.memoised import Memoised
+from murmuration.exact.arrays import Rows
+from murmuration.exact.randomness import Rng, system_rng
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.frame import Asked
 from murmuration.wire import report
+from murmuration.wire.address import Address
+from murmuration.wire.ids import ID_BYTES, new_ids
 
 Level = str | Mapping[str, str]
 """A level for all attributes, or one for each."""
@@ -152,8 +155,8 @@ class Client:
         words = self.campaign.accept_loss
         if words is not None and words != accept_loss:
             raise PromiseError(
-                f"{self.campaign.name} costs more than it promises: {words}. Whoever agrees to "
-                "that says accept_loss with these words, and sets a lifetime that allows it."
+                f"{self.campaign.name} costs more than it promises: {words}. To agree to "
+                "that, say accept_loss with these words, and set a lifetime that allows it."
             )
 
     def __repr__(self) -> str:
@@ -218,7 +221,7 @@ class Client:
         """Draw a report and charge it; what comes back is what to send."""
         for _ in range(RACES):
             rows, memos = self._drawn(columns, levels)
-            report_id = report.new_ids(1)
+            report_id = new_ids(1)
             try:
                 return self.ledger.charge(
                     self.campaign.name,
@@ -240,27 +243,32 @@ class Client:
         self, columns: list[NDArray[np.generic]], levels: list[list[str]] | None
     ) -> tuple[Rows, list[Memo]]:
         """Draw one report; where answers are permanent, on those that are kept."""
-        rng, memos = system_rng(), list[Memo]()
+        rng, frame = system_rng(), self.campaign.frame
+        memos: list[Memo] = []
+        answers = []
+        for asked in self.campaign.asked(columns, rng, levels):
+            law = frame.cells[asked.cell]
+            if law.asked_again:
+                answers.append((asked, self._repeated(asked, law, rng, memos)))
+            else:
+                answers.append((asked, asked.answered(law, rng)))
+        return frame.laid_out(answers), memos
 
-        def answer(cell: Cell, values: NDArray[np.generic]) -> bytes:
-            law = cell.mechanism
-            if not isinstance(law, Memoised):
-                return law.pack(law.privatize(values, rng))
-            place = next(n for n, one in enumerate(self.campaign.cells) if one is cell)
-            name = f"{place} {self.campaign.questions[cell.attributes[0]].name}"
-            value = b"%d" % int(values[0])
-            kept = self.ledger.recall(self.campaign.digest, name, value)
-            permanent = law.remember(values, rng) if kept is None else law.unpack(kept)
-            memos.append(Memo(name, value, law.pack(permanent), cell.cost))
-            return law.pack(law.repeat(permanent, rng))
-
-        return self.campaign.privatize(columns, rng, levels, answer), memos
+    def _repeated(self, asked: Asked, law: Mechanism, rng: Rng, memos: list[Memo]) -> Rows:
+        """Answer with fresh noise on the permanent answer that is kept, or drawn now."""
+        attribute = int(self.campaign.frame.group_of[asked.cell])
+        name = f"{asked.cell} {self.campaign.questions[attribute].name}"
+        value = b"%d" % int(asked.values[0])
+        kept = self.ledger.recall(self.campaign.digest, name, value)
+        permanent = law.remember(asked.values, rng) if kept is None else law.unpack(kept)
+        memos.append(Memo(name, value, law.pack(permanent), law.charge))
+        return law.to_rows(law.repeat(permanent, rng))
 
     def _cost(self, rows: Rows) -> Cost:
         """Return what a report costs besides its permanent answers."""
         named = [entry[0] for entry in report.entries_of(self.campaign, rows[0])]
-        cells = [self.campaign.cells[number] for number in named]
-        return self._total([c for c in cells if not isinstance(c.mechanism, Memoised)])
+        laws = [self.campaign.frame.cells[cell] for cell in named]
+        return self._total([law for law in laws if not law.asked_again])
 
     def _limit(self) -> Fraction | float | None:
         """Return the most that this campaign may cost: its own limit, or one report's."""
@@ -272,24 +280,16 @@ class Client:
     @property
     def most(self) -> Cost:
         """The most that one report can cost: the costliest cells that it may have."""
-        campaign = self.campaign
-        attributes = 1 if campaign.strategy == "together" else len(campaign.questions)
-        worst = [
-            max((campaign.cells[c] for c in campaign.cells_of(q)), key=lambda cell: cell.cost)
-            for q in range(attributes)
-        ]
-        if campaign.strategy == "sample":
-            worst = sorted(worst, key=lambda cell: cell.cost, reverse=True)[: campaign.sample]
-        return self._total(worst)
+        return self._total(self.campaign.costliest())
 
-    def _total(self, cells: list[Cell]) -> Cost:
+    def _total(self, laws: list[Mechanism]) -> Cost:
         """Add up costs, in the decimals that the ledger goes by.
 
         All entries of a report together were audited to keep the campaign's epsilon, so what
         decimals add to that in the last digit is no cost.
         """
-        total = sum((_exact(cell.cost) for cell in cells), start=Fraction(0))
-        if self.campaign.accept_loss or any(isinstance(c.mechanism, Memoised) for c in cells):
+        total = sum((_exact(law.charge) for law in laws), start=Fraction(0))
+        if self.campaign.accept_loss or any(law.asked_again for law in laws):
             return total
         return min(total, _exact(self.campaign.epsilon))
 
@@ -298,9 +298,8 @@ class Client:
     def _encoded(self, answers: Mapping[str, Any]) -> list[NDArray[np.generic]]:
         if missing := [str(name) for name, value in answers.items() if value is None]:
             raise InputError(f"no answer for {', '.join(missing)}. Nothing was sent.")
-        return self.campaign.encode(
-            {name: [value] for name, value in answers.items()}, not self._may_be_silent
-        )
+        given = {name: [value] for name, value in answers.items()}
+        return self.campaign.encode(given, system_rng(), not self._may_be_silent)
 
     def _levels(self, level: Level | None) -> list[list[str]] | None:
         """Return the level of each attribute, as `Campaign.privatize` takes them."""
@@ -368,8 +367,9 @@ class Client:
     def _words(self) -> list[str]:
         campaign, left = self.campaign, self.ledger.remaining()
         asked = ", ".join(question.name for question in campaign.questions)
-        some = campaign.strategy == "sample" and campaign.sample < len(campaign.questions)
-        which = f"{campaign.sample} of these, drawn by a coin that looks at nothing" if some else ""
+        entries = len(campaign.frame.slots)
+        some = entries < len(campaign.frame.groups)
+        which = f"{entries} of these, drawn independently of the answers" if some else ""
         rest = "there is no lifetime limit" if left is None else f"{left:g} of the lifetime limit"
         return [
             f"{campaign.name}: {campaign.terms.purpose}",
@@ -385,7 +385,7 @@ def _example(
     campaign: Campaign, columns: list[NDArray[np.generic]], levels: list[list[str]] | None
 ) -> str:
     rows = campaign.privatize(columns, system_rng(), levels)
-    nameless = np.zeros((1, report.ID_BYTES), dtype=np.uint8)
+    nameless = np.zeros((1, ID_BYTES), dtype=np.uint8)
     return report.to_json(campaign, nameless, rows).decode()
 
 

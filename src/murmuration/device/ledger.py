@@ -58,7 +58,7 @@ CREATE TABLE entry (
     report_id BLOB NOT NULL UNIQUE,
     report BLOB,                     -- NULL once it was acknowledged and forgotten
     outcome TEXT,                    -- NULL until the collector has answered
-    UNIQUE (digest, round)           -- one report for a question and a round, whoever races
+    UNIQUE (digest, round)           -- one report for a question and a round, whatever races
 );
 CREATE TABLE memo (
     digest TEXT NOT NULL,

@@ -25,12 +25,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
 
 import msgspec
 
 from murmuration.errors import ParameterError, SendError
-from murmuration.wire.address import is_loopback
+from murmuration.wire.address import Address
 
 BUSY = frozenset({429, 503})
 ABOUT_THE_BYTES = frozenset({400, 409, 413, 415, 422})
@@ -40,60 +39,6 @@ MOST_ANSWER = 64 << 20
 REASON = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused:"
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a campaign is collected, such as https://collector.example/v1/campaigns/phones."""
-
-    secure: bool
-    host: str
-    port: int
-    path: str
-
-    @classmethod
-    def parse(cls, url: str, allow_plain_http: bool = False) -> Self:
-        """Read an address; refuse one whose traffic others could read, unless it is allowed.
-
-        >>> Address.parse("http://127.0.0.1:8750/v1/campaigns/phones").port
-        8750
-        """
-        try:
-            parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
-        except ValueError:
-            host = port = None
-            parts = urlsplit("")
-        secure = parts.scheme == "https"
-        extra = parts.query or parts.fragment or "@" in parts.netloc
-        if parts.scheme not in ("http", "https") or not host or extra or not _plain(url):
-            raise ParameterError(
-                "an address is that of a campaign: https://HOST/v1/campaigns/NAME, "
-                "without a user, a query or a fragment"
-            )
-        if not secure and not allow_plain_http and not is_loopback(host):
-            raise ParameterError(
-                f"{host} is another machine and this is plain HTTP: reports and tokens could be "
-                "read on the way. Use https://, or allow it: --plain-http, allow_plain_http=True."
-            )
-        return cls(secure, host, port or (443 if secure else 80), parts.path.rstrip("/"))
-
-    def connect(self, seconds: float) -> http.client.HTTPConnection:
-        """Return a connection, not yet opened."""
-        if not self.secure:
-            return http.client.HTTPConnection(self.host, self.port, timeout=seconds)
-        trusted = ssl.create_default_context()
-        return http.client.HTTPSConnection(self.host, self.port, timeout=seconds, context=trusted)
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        usual = self.port == (443 if self.secure else 80)
-        place = host if usual else f"{host}:{self.port}"
-        return f"http{'s' if self.secure else ''}://{place}{self.path}"
-
-
-def _plain(url: str) -> bool:
-    return url.isascii() and url.isprintable() and " " not in url
 
 
 @dataclass(frozen=True)
@@ -166,7 +111,7 @@ class Link:
         done = False
         try:
             if self._open is None:
-                self._open = self.address.connect(self._seconds)
+                self._open = connect(self.address, self._seconds)
             self._open.request(method, path, body, headers)
             response = self._open.getresponse()
             data = response.read(MOST_ANSWER + 1)
@@ -183,6 +128,14 @@ class Link:
         known = isinstance(problem, OSError) and problem.strerror
         words = problem.strerror if known else type(problem).__name__  # type: ignore[attr-defined]
         return SendError(f"no answer from {self.address}: {words}")
+
+
+def connect(address: Address, seconds: float) -> http.client.HTTPConnection:
+    """Return a connection, not yet opened."""
+    if not address.secure:
+        return http.client.HTTPConnection(address.host, address.port, timeout=seconds)
+    trusted = ssl.create_default_context()
+    return http.client.HTTPSConnection(address.host, address.port, timeout=seconds, context=trusted)
 
 
 def _seconds(text: str | None) -> float | None:

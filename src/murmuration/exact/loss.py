@@ -94,6 +94,28 @@ def _log_or_infinite(ratio: Fraction | None) -> float:
     return math.inf if ratio is None else log_above(ratio)
 
 
+def product(losses: Sequence[Loss], claimed: float, output: str | int | None = None) -> Loss:
+    """Return the loss of reports that are sent together: the ratios multiply.
+
+    >>> half = Loss(0.5, 0.5, Fraction(3, 2), (0, 1), 0)
+    >>> product([half, half], 1.0).ratio
+    Fraction(9, 4)
+    """
+    first = losses[0]
+    where = first.output if output is None else output
+    ratio = Fraction(1)
+    for loss in losses:
+        if loss.ratio is None:
+            return Loss(math.inf, claimed, None, loss.inputs, loss.output)
+        ratio *= loss.ratio
+    return Loss(log_above(ratio), claimed, ratio, first.inputs, where)
+
+
+def size(loss: Loss) -> tuple[bool, Fraction]:
+    """Order losses by their ratio, the infinite ones last."""
+    return _sort_key(loss.ratio)
+
+
 def pairwise_loss(
     table: Table,
     points: Floats,

@@ -96,7 +96,7 @@ class Table:
         """Halve each range of possible symbols until one is left; the steps do not depend on it."""
         flat, base = self.cumulative.ravel(), rows * self.symbols
         low, high = base + np.asarray(least), base + np.asarray(most)
-        for _ in range(int(np.max(high - low)).bit_length()):
+        for _ in range(int(np.max(high - low, initial=0)).bit_length()):
             middle = (low + high) >> 1
             passed = (flat.take(middle) <= drawn) & (low < high)
             low = np.where(passed, middle + 1, low)

@@ -8,7 +8,7 @@ at any.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,11 @@ import numpy as np
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.exact.randomness import Rng
-from murmuration.mechanisms.graded.base import GradedMechanism
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.domain import Graded, Number
 from murmuration.mechanisms.number.base import NumericMechanism
 from murmuration.mechanisms.number.optimal import limit
-from murmuration.mechanisms.registry import list_mechanisms, numeric_mechanism, numeric_names
+from murmuration.mechanisms.registry import list_mechanisms, mechanisms_for, numeric_mechanism
 
 CROWDS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "uniform": lambda rng, n: rng.uniform(-1, 1, n),
@@ -31,14 +32,9 @@ CROWDS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
 }
 """Named crowds on [-1, 1]: how private values may be spread."""
 
-VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "piecewise": [{}, {"t": "sub"}, {"t": "optimal"}],
-}
-"""Parameters worth a line of their own; every other mechanism is compared as it comes."""
-
 
 @dataclass(frozen=True)
-class Row:
+class Comparison:
     """One mechanism at one epsilon, all errors as n * MSE."""
 
     mechanism: str
@@ -66,18 +62,21 @@ def crowd(name: str, n: int, seed: int = 1) -> Floats:
     return CROWDS[name](np.random.default_rng(seed), n)
 
 
-def contestants(names: Sequence[str] | None = None) -> list[tuple[str, dict[str, Any]]]:
+def contestants(names: Sequence[str] | None = None) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the numeric mechanisms to compare, variants included."""
-    numeric = numeric_names()
-    for name in names or ():
-        kind = list_mechanisms().get(name, object)
-        if issubclass(kind, GradedMechanism):
-            raise ParameterError(f"{name} has ranges: see `murmur compare graded`")
-        if not issubclass(kind, NumericMechanism):
-            known = ", ".join([*numeric, "dct"])
-            raise ParameterError(f"no numeric mechanism is called {name!r}; there are {known}")
-    chosen = list(names or numeric)
-    return [(name, variant) for name in chosen for variant in VARIANTS.get(name, [{}])]
+    kept = mechanisms_for(Number, kept=True)
+    chosen = {name: _numeric(name, list(kept)) for name in names} if names else kept
+    return [(name, variant) for name, kind in chosen.items() for variant in kind.variants]
+
+
+def _numeric(name: str, known: list[str]) -> type[Mechanism]:
+    kind = list_mechanisms().get(name)
+    if kind is not None and kind.takes is Graded:
+        raise ParameterError(f"{name} has ranges: see `murmur compare graded`")
+    if kind is None or kind.takes is not Number:
+        there = ", ".join([*known, "dct"])
+        raise ParameterError(f"no numeric mechanism is called {name!r}; there are {there}")
+    return kind
 
 
 def compare(
@@ -86,7 +85,7 @@ def compare(
     runs: int,
     rng: Rng,
     names: Sequence[str] | None = None,
-) -> Iterator[Row]:
+) -> Iterator[Comparison]:
     """Yield a row for each epsilon and mechanism, from `runs` collections of all the values.
 
     >>> from murmuration import seeded_rng
@@ -102,7 +101,9 @@ def compare(
             yield measure(label, contestant, values, runs, rng)
 
 
-def measure(label: str, contestant: NumericMechanism, values: Floats, runs: int, rng: Rng) -> Row:
+def measure(
+    label: str, contestant: NumericMechanism, values: Floats, runs: int, rng: Rng
+) -> Comparison:
     """Collect from all the values `runs` times and compare the mean squared error with theory."""
     errors = np.empty(runs)
     truth = float(values.mean())
@@ -110,7 +111,7 @@ def measure(label: str, contestant: NumericMechanism, values: Floats, runs: int,
         tally = contestant.tally(contestant.privatize(values, rng))
         errors[run] = contestant.estimate(tally).value - truth
     squares = len(values) * errors**2
-    return Row(
+    return Comparison(
         label,
         contestant.epsilon,
         float(squares.mean()),

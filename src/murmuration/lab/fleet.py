@@ -13,20 +13,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from murmuration.campaign.model import Campaign, Rows
+from murmuration.campaign.model import Campaign
 from murmuration.device.sending import (
     DUPLICATE,
     REFUSED,
     STORED,
-    Address,
     Link,
     Patience,
     deliver,
     outcomes,
 )
 from murmuration.errors import ParameterError, SendError
+from murmuration.exact.arrays import Rows
 from murmuration.wire import report
-from murmuration.wire.report import MOST_REPORTS, Ids
+from murmuration.wire.address import Address
+from murmuration.wire.ids import ID_BYTES, Ids
+from murmuration.wire.report import MOST_REPORTS
 
 FORMS = {"binary": (report.BINARY, report.to_binary), "json": (report.JSON, report.to_json)}
 MOST_BYTES = 2 << 20
@@ -121,7 +123,7 @@ def send_all(
 
 def _fitting(campaign: Campaign, form: str) -> int:
     """Return how many reports fit an upload."""
-    plain = report.ID_BYTES + campaign.row_bytes
+    plain = ID_BYTES + campaign.row_bytes
     one = plain if form == "binary" else JSON_HEAD + JSON_BYTES * plain
     return max(1, MOST_BYTES // one)
 

@@ -22,7 +22,7 @@ from murmuration.exact.randomness import Rng
 from murmuration.mechanisms.graded.base import GradedMechanism, Matrix
 from murmuration.mechanisms.graded.hiera import Hiera
 from murmuration.mechanisms.number.base import NumericMechanism
-from murmuration.mechanisms.registry import mechanism, numeric_mechanism
+from murmuration.mechanisms.registry import graded_mechanism, numeric_mechanism
 from murmuration.mechanisms.tally import Tally
 
 
@@ -47,7 +47,7 @@ UNGRADED = ("duchi", "optimal")
 
 
 @dataclass(frozen=True)
-class Row:
+class GradedComparison:
     """One way to the mean at one epsilon: its error on the data, and the promise's state."""
 
     label: str
@@ -80,16 +80,13 @@ class Layout:
         semantics = self.semantics
         if not isinstance(semantics, str):  # a matrix is in units of epsilon, like the grades
             semantics = tuple(tuple(entry * epsilon for entry in row) for row in semantics)
-        made = mechanism(
+        return graded_mechanism(
             name,
             epsilon=self.budgets(epsilon),
             edges=self.edges,
             semantics=semantics,
             **parameters,
         )
-        if not isinstance(made, GradedMechanism):
-            raise ParameterError(f"{name} is not graded")
-        return made
 
     def budgets(self, epsilon: float) -> tuple[float, ...]:
         """The budget of each range."""
@@ -100,7 +97,8 @@ def contests(
     layout: Layout, epsilon: float, left_out: Callable[[str], None] = lambda _: None
 ) -> list[Contest]:
     """Return each mechanism with the ways to read it; say which cannot be built, and why."""
-    hiera = layout.at("hiera", epsilon)
+    first = layout.at("hiera", epsilon)
+    hiera = Hiera(first.epsilon, first.edges, first.semantics)
     contest: list[Contest] = [(hiera, _hiera_readings(hiera))]
     wanted: dict[str, Callable[[], NumericMechanism]] = {
         "hiera, calibrated": partial(layout.at, "hiera", epsilon, factor="calibrated"),
@@ -130,10 +128,8 @@ def _plain(chosen: NumericMechanism, label: str, mu: int = 0) -> Reading:
     )
 
 
-def _hiera_readings(hiera: GradedMechanism) -> list[Reading]:
+def _hiera_readings(hiera: Hiera) -> list[Reading]:
     """The ways to read hiera: mu = 1 .. k, as published (mu = 2, clipped), and by likelihood."""
-    if not isinstance(hiera, Hiera):
-        raise ParameterError("only hiera's bits are used more than once")
     readings = [_plain(hiera, "hiera mu=1", mu=1)]
     for mu in range(2, hiera.k + 1):
         readings.append(
@@ -163,7 +159,7 @@ def compare(
     runs: int,
     rng: Rng,
     left_out: Callable[[str], None] = lambda _: None,
-) -> Iterator[list[Row]]:
+) -> Iterator[list[GradedComparison]]:
     """Yield the rows of each mechanism at each epsilon, from `runs` collections of the values.
 
     >>> from murmuration import seeded_rng
@@ -184,7 +180,7 @@ def _measured(
     epsilon: float,
     runs: int,
     rng: Rng,
-) -> list[Row]:
+) -> list[GradedComparison]:
     """Collect from all the values `runs` times; read each tally in every way."""
     errors = np.empty((len(readings), runs))
     truth = float(values.mean())
@@ -193,7 +189,7 @@ def _measured(
         errors[:, run] = [abs(reading.read(tally, run) - truth) for reading in readings]
     loss, worst = chosen.loss(), chosen.worst_variance()
     return [
-        Row(
+        GradedComparison(
             reading.label,
             epsilon,
             float(error.mean()),

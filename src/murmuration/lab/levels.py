@@ -24,6 +24,7 @@ from murmuration.campaign.levels import Levels, Survey
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.randomness import Rng
+from murmuration.lab import oracle
 from murmuration.mechanisms.tally import Tally
 
 SIZES = (5, 10, 15, 20, 25)
@@ -66,7 +67,7 @@ def _read(method: Callable[[Sequence[Tally]], Combination], tidy: bool = False) 
 
 def _oracle(tallies: Sequence[Tally], truth: Floats) -> Floats:
     """Read by OP, which looks at the truth."""
-    return np.asarray(combine.perturbed(tallies, truth).estimate.value)
+    return np.asarray(oracle.perturbed(tallies, truth).estimate.value)
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ ORACLE = Collection("sue", "optimal", {"OP (oracle)": _oracle})
 
 
 @dataclass(frozen=True)
-class Row:
+class LevelComparison:
     """One method at one epsilon and one shift: the mean NSE of all runs."""
 
     method: str
@@ -181,8 +182,8 @@ def compare_levels(
     runs: int,
     rng: Rng,
     shifts: Sequence[float] = (0.0,),
-    oracle: bool = False,
-) -> Iterator[Row]:
+    with_oracle: bool = False,
+) -> Iterator[LevelComparison]:
     """Yield a row for each epsilon, shift and method, from `runs` collections.
 
     >>> from murmuration import seeded_rng
@@ -192,13 +193,13 @@ def compare_levels(
     """
     for epsilon in epsilons:
         for shift in shifts:
-            for collection in (*COLLECTIONS, *([ORACLE] if oracle else [])):
+            for collection in (*COLLECTIONS, *([ORACLE] if with_oracle else [])):
                 yield from measure(setting, collection, epsilon, shift, runs, rng)
 
 
 def measure(
     setting: Setting, collection: Collection, epsilon: float, shift: float, runs: int, rng: Rng
-) -> list[Row]:
+) -> list[LevelComparison]:
     """Collect `runs` times and return the mean error of each reader."""
     survey = Survey(
         epsilon, setting.sizes, setting.levels, collection.mechanism, how=collection.how
@@ -210,7 +211,7 @@ def measure(
     )
     means, spreads = errors.mean(axis=0), errors.std(axis=0) / math.sqrt(runs)
     triples = zip(collection.readers, means.tolist(), spreads.tolist(), strict=True)
-    return [Row(name, epsilon, shift, mean, spread) for name, mean, spread in triples]
+    return [LevelComparison(name, epsilon, shift, mean, spread) for name, mean, spread in triples]
 
 
 def _run(

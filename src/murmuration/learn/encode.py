@@ -184,7 +184,7 @@ class Encoder:
         return tuple(name for part in parts for name in part)
 
     def encode(self, table: Any) -> Floats:
-        """Return a matrix with a row a person, from arrays by name (a data frame too) or rows.
+        """Return a matrix with one row per person, from arrays by name (a data frame too) or rows.
 
         Columns by name that were not declared are left out; rows have the declared order.
         """

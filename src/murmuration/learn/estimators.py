@@ -3,7 +3,7 @@
 `fit` plays all parties: it shares the people out over rounds, lets each round's devices answer
 with the weights so far, and steps. Nothing but reports goes into the model. What must be known
 beforehand is public: the range of the features (`bounds`) and, for a number, of the target
-(`target_bounds`). Devices clip to it; whoever knows better ranges gets a better model.
+(`target_bounds`). Devices clip to it; anyone who knows better ranges gets a better model.
 """
 
 from __future__ import annotations

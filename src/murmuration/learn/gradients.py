@@ -18,11 +18,10 @@ from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats, Reports
 from murmuration.exact.randomness import Rng
 from murmuration.learn.hiera import ByAttribute
-from murmuration.mechanisms.number.base import NumericMechanism
-from murmuration.mechanisms.registry import list_mechanisms, mechanism
+from murmuration.mechanisms.domain import Ball, Box, Number
+from murmuration.mechanisms.registry import list_mechanisms, vector_mechanism
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.vector.base import TupleMechanism
-from murmuration.mechanisms.vector.privunit import PrivUnit
 from murmuration.mechanisms.vector.sampled import Sampled
 
 
@@ -38,7 +37,7 @@ class Courier:
     @property
     def ball(self) -> bool:
         """Whether gradients are clipped as a whole, by their length, or each coordinate alone."""
-        return isinstance(self.mechanism, PrivUnit)
+        return self.mechanism.takes is Ball
 
     def clipped(self, gradients: Floats) -> Floats:
         """Return gradients in the mechanism's domain.
@@ -68,9 +67,7 @@ class Courier:
     @cached_property
     def noise(self) -> float:
         """N times the squared length of the mean's noise, in units of the clip, at most."""
-        if isinstance(self.mechanism, PrivUnit):
-            return self.mechanism.total_variance()
-        return self.mechanism.worst_variance() * self.dimensions
+        return self.mechanism.total_noise() * self.dimensions / len(self.mechanism.attributes)
 
     @property
     def reach(self) -> float:
@@ -94,23 +91,22 @@ def courier_for(
     if isinstance(mechanism, ByAttribute):
         return Courier(mechanism.mechanism(epsilon, d), clip(d, False), mechanism.attribute)
     made = gradient_mechanism(mechanism, epsilon, d)
-    return Courier(made, clip(d, isinstance(made, PrivUnit)))
+    return Courier(made, clip(d, made.takes is Ball))
 
 
 def gradient_mechanism(name: str, epsilon: float, d: int) -> TupleMechanism:
     """Return the mechanism of that name for d coordinates; "auto" is privunit.
 
     A mechanism for one number (piecewise, hybrid, optimal, dct, ...) is asked about one coordinate
-    that is drawn by a public coin.
+    that is drawn at random, independently of the gradient.
 
     >>> gradient_mechanism("piecewise", 1.0, 3).numeric
     'piecewise'
     """
     chosen = "privunit" if name == "auto" else name
-    kind = list_mechanisms().get(chosen, object)
-    if issubclass(kind, NumericMechanism):
+    kind = list_mechanisms().get(chosen)
+    if kind is not None and kind.takes in (Box, Ball):
+        return vector_mechanism(chosen, epsilon=epsilon, d=d)
+    if kind is not None and kind.takes is Number:
         return Sampled(epsilon=epsilon, d=d, numeric=chosen)
-    made = mechanism(chosen, epsilon=epsilon, d=d) if issubclass(kind, TupleMechanism) else None
-    if isinstance(made, TupleMechanism):
-        return made
     raise ParameterError(f"no mechanism for gradients is called {name!r}")

@@ -8,20 +8,23 @@ exceeds what the paper claims; it is here to be compared with.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from murmuration.errors import EmptyError, FormatError, ParameterError
-from murmuration.exact.arrays import Bits, Floats, Ints, Reports, Rows
+from murmuration.errors import FormatError, ParameterError
+from murmuration.exact.arrays import Bits, Floats, Ints, Reports
 from murmuration.exact.grid import Grid, fixed_point
 from murmuration.exact.loss import PairwiseLoss, pairwise_loss
-from murmuration.exact.randomness import Rng, require_rng, uniform
+from murmuration.exact.randomness import Rng, uniform
 from murmuration.exact.table import Table
+from murmuration.mechanisms.domain import Values
 from murmuration.mechanisms.graded.base import (
     Matrix,
     checked_budgets,
@@ -29,12 +32,11 @@ from murmuration.mechanisms.graded.base import (
     pairwise_budgets,
 )
 from murmuration.mechanisms.graded.hiera import pair_law
-from murmuration.mechanisms.packing import RowReports
-from murmuration.mechanisms.tally import Tally, require_same
+from murmuration.mechanisms.packing import RowReports, integer_rows, row_integers
+from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.trial import ChanceTrial, Trial
 from murmuration.mechanisms.vector.base import TupleMechanism
-from murmuration.results.estimate import About, Estimate, TupleEstimate
-
-PEOPLE_PER_PASS = 1 << 17
+from murmuration.results.estimate import Estimate, TupleEstimate
 
 
 @dataclass(frozen=True)
@@ -83,22 +85,16 @@ class HieraGradient(TupleMechanism, RowReports):
 
     # --- device ---
 
-    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
-        """Turn rows (attribute, gradient) into reports."""
-        rng, rows = require_rng(rng), np.stack(self.columns(values), axis=1).astype(np.float64)
-        self.require_promise(rng)
-        step = PEOPLE_PER_PASS
-        parts = [self._respond(rows[i : i + step], rng) for i in range(0, len(rows), step)]
-        return np.concatenate(parts or [np.zeros((0, self.report_bytes), dtype=np.uint8)])
-
-    def _respond(self, rows: Floats, rng: Rng) -> Rows:
+    def respond(self, columns: Values, rng: Rng) -> Reports:
+        """Draw a coordinate, look up the grade, draw the pair of grade and bit."""
+        rows = np.stack(columns, axis=1).astype(np.float64)
         n = len(rows)
         place = uniform(rng, n, self.coordinates)
         inner = fixed_point(np.array(self.edges[1:-1]))
         grade = np.searchsorted(inner, fixed_point(np.ascontiguousarray(rows[:, 0])), side="right")
         end = Grid(1).round(rows[np.arange(n), place + 1], rng.words(n))
         symbol = self.table.draw(2 * grade + end, rng.words(n))
-        return np.hstack([place.astype("<u2")[:, None].view(np.uint8), symbol[:, None]])
+        return np.hstack([integer_rows(place, 2), symbol[:, None]])
 
     # --- collector ---
 
@@ -112,25 +108,24 @@ class HieraGradient(TupleMechanism, RowReports):
         """One for each coordinate and pair."""
         return self.coordinates * 2 * self.k
 
-    def _possible(self, rows: Rows) -> Bits:
-        place, symbol = self._fields(rows)
+    def possible(self, reports: Reports) -> Bits:
+        """Coordinate and pair have their ranges."""
+        place, symbol = self._fields(reports)
         return np.asarray((place < self.coordinates) & (symbol < 2 * self.k))
 
-    def complaint(self, rows: Rows, bad: int) -> str:
+    def complaint(self, reports: Reports, bad: int) -> str:
         """Coordinate and pair have their ranges."""
-        del rows
+        del reports
         return f"report {bad} is outside the alphabet of {self.name}"
 
-    def _fields(self, rows: Rows) -> tuple[Ints, Ints]:
-        place = np.ascontiguousarray(rows[:, :2]).view("<u2")[:, 0].astype(np.int64)
-        return place, rows[:, 2].astype(np.int64)
+    def _fields(self, reports: Reports) -> tuple[Ints, Ints]:
+        rows = self.to_rows(reports)
+        return row_integers(rows[:, :2]).astype(np.int64), rows[:, 2].astype(np.int64)
 
-    def tally(self, reports: ArrayLike) -> Tally:
+    def count(self, reports: Reports) -> Ints:
         """Count pairs by coordinate."""
-        rows = self.checked_reports(reports)
-        place, symbol = self._fields(rows)
-        counts = np.bincount(place * 2 * self.k + symbol, minlength=self.counters)
-        return Tally(self, counts.astype(np.int64), len(rows))
+        place, symbol = self._fields(reports)
+        return np.bincount(place * 2 * self.k + symbol, minlength=self.counters)
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """Everybody is counted once."""
@@ -142,15 +137,16 @@ class HieraGradient(TupleMechanism, RowReports):
 
     def mean_vector(self, tally: Tally) -> Floats:
         """Return the mean gradient: sum of the pairs' values / n, coordinate by coordinate."""
-        n = require_same(self, tally).n
-        if n == 0:
-            raise EmptyError("no reports yet: nothing to estimate")
+        n = self.answered(tally)
         return np.asarray(tally.counts.reshape(self.coordinates, -1) @ self.values / n)
 
-    def estimate(self, tally: Tally, about: str = "participants") -> TupleEstimate:
+    def estimate(
+        self, tally: Tally, about: str = "participants", everybody: int | None = None
+    ) -> TupleEstimate:
         """Return each coordinate's mean; its error bar is the worst case."""
-        subject = About.parse(about)
-        stderr = float(np.sqrt(self.worst_variance() / tally.n)) if tally.n else 0.0
+        del everybody
+        n, subject = self.subject(tally, about)
+        stderr = float(np.sqrt(self.worst_variance() / n))
         parts = tuple(
             Estimate(float(mean), stderr, tally.n, self.budget, subject, self.caveat)
             for mean in self.mean_vector(tally)
@@ -162,11 +158,22 @@ class HieraGradient(TupleMechanism, RowReports):
         """What is claimed: the larger of two budgets."""
         return pairwise_budgets(self.budgets, "max")
 
-    def loss(self) -> PairwiseLoss:
+    def exact_loss(self) -> PairwiseLoss:
         """Return the exact loss between and inside grades; the coordinate tells nothing."""
         points = np.tile([-1.0, 1.0], self.k)
         rows = [np.array([2 * t, 2 * t + 1]) for t in range(self.k)]
         return pairwise_loss(self.table, points, rows, self.pairwise)
+
+    def trials(self) -> Iterator[Trial]:
+        """Every pair, for people in the middle of each range with coordinates at both ends."""
+        middles = [(low + high) / 2 for low, high in pairwise(self.edges)]
+        for row, chances in enumerate(self.table.probabilities):
+            grade, end = divmod(row, 2)
+            answer = (middles[grade], *((2.0 * end - 1,) * self.coordinates))
+            yield ChanceTrial(self, answer, self._pairs, chances, "every grade and bit")
+
+    def _pairs(self, reports: Reports) -> Ints:
+        return np.bincount(self._fields(reports)[1], minlength=2 * self.k)
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a coordinate at x for the grade that has the most noise."""
@@ -176,11 +183,6 @@ class HieraGradient(TupleMechanism, RowReports):
     def worst_variance(self) -> float:
         """Return the largest n Var of a coordinate's mean."""
         return float(self.variance(0.0))
-
-    def law_bytes(self) -> bytes:
-        """The weights and the edges."""
-        edges = fixed_point(np.array(self.edges))
-        return self.table.weights.astype("<i8").tobytes() + edges.astype("<i8").tobytes()
 
     def law(self) -> dict[str, Any]:
         """The weights, two rows a grade, the grades' edges in fixed point, and the coordinates."""

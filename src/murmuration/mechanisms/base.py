@@ -3,6 +3,12 @@
 A mechanism is a frozen dataclass whose fields are its parameters. It holds no state, no
 generator, and does no I/O. The device calls `privatize`, the collector `tally`, the analyst
 `estimate`, the auditor `loss`, the planner `variance`.
+
+    values --checked by the domain--> respond --> reports --to_rows--> bytes --from_rows--> count
+
+Reports are integers in whatever shape suits the mechanism (see `packing`); on the wire each is a
+row of `report_bytes` bytes. `tally` and `unpack` check what they are given against the alphabet;
+`count` and `from_rows` are for what has been checked.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -23,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from murmuration.errors import (
+    EmptyError,
     FormatError,
     MismatchError,
     ParameterError,
@@ -31,9 +38,12 @@ from murmuration.errors import (
 )
 from murmuration.exact.arrays import Bits, Floats, Ints, Reports, Rows
 from murmuration.exact.loss import Loss
-from murmuration.exact.randomness import Rng
-from murmuration.mechanisms.tally import Tally
-from murmuration.results.estimate import AnyEstimate
+from murmuration.exact.randomness import Rng, require_rng
+from murmuration.mechanisms.domain import Domain, Values
+from murmuration.mechanisms.tally import Tally, require_same
+from murmuration.mechanisms.trial import Trial
+from murmuration.results.distribution import Distribution
+from murmuration.results.estimate import About, AnyEstimate
 
 MIN_EPSILON = 1e-3
 """Below this, rounding to a 52-bit word is no longer small beside epsilon."""
@@ -56,10 +66,16 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     answers: ClassVar[Task]
+    takes: ClassVar[type[Domain]]
+    """What kind of domain it is for; `domain` is the domain itself."""
     paper: ClassVar[str]
     summary: ClassVar[str]
     keeps_promise: ClassVar[bool] = True
     """False only for a mechanism that is built as published although its loss exceeds epsilon."""
+    asked_again: ClassVar[bool] = False
+    """True where it is made for a question that is asked again: no choice for asking once."""
+    variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
+    """Parameters that are worth a line of their own in a comparison."""
     adds: ClassVar[tuple[int, int]] = (0, 1)
     """The least and the most that one person adds to a counter."""
 
@@ -69,35 +85,212 @@ class Mechanism(ABC):
         object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
 
     @property
+    @abstractmethod
+    def domain(self) -> Domain:
+        """What it takes."""
+
+    @property
     def budget(self) -> float:
         """The most that any two values may be told apart: epsilon, unless it is graded."""
         return self.epsilon
+
+    def answering(self, attribute: int) -> Mechanism:
+        """Return the mechanism that answers one attribute: this one, or one inside it."""
+        del attribute
+        return self
+
+    def shares_asked(self) -> list[float]:
+        """Return how many of the people are asked about each attribute."""
+        return [1.0]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The fields by name: what makes this mechanism this one."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    # --- device ---
+
+    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
+        """DEVICE. Turn private values into reports, one each. One person is an array of one."""
+        rng, checked = require_rng(rng), self.domain.checked(values)
+        self.require_promise(rng)
+        return self.drawn(checked, rng)
+
+    def drawn(self, checked: Values, rng: Rng) -> Reports:
+        """Draw the reports of checked values, so many people at a time."""
+        people, step = self.domain.count(checked), self.people_per_pass
+        if people <= step:
+            return self.respond(checked, rng)
+        starts = range(0, people, step)
+        parts = (self.domain.part(checked, slice(start, start + step)) for start in starts)
+        return np.concatenate([self.respond(part, rng) for part in parts])
+
+    @abstractmethod
+    def respond(self, checked: Values, rng: Rng) -> Reports:
+        """Return the reports of checked values: no randomness but the generator's."""
+
+    @property
+    def people_per_pass(self) -> int:
+        """How many people are randomised at once."""
+        return 1 << 17
+
+    def remember(self, values: ArrayLike, rng: Rng) -> Reports:
+        """DEVICE. Draw permanent answers, for a question that is asked again."""
+        del values, rng
+        raise ParameterError(f"{self.name} is for asking once: it keeps no answer")
+
+    def repeat(self, answers: ArrayLike, rng: Rng) -> Reports:
+        """DEVICE. Make one report of each permanent answer, with fresh noise."""
+        del answers, rng
+        raise ParameterError(f"{self.name} is for asking once: it keeps no answer")
+
+    # --- wire ---
 
     @property
     @abstractmethod
     def report_bytes(self) -> int:
         """The size of a report on the wire: the same whole number of bytes for every value."""
 
+    @abstractmethod
+    def to_rows(self, reports: Reports) -> Rows:
+        """Return reports as rows of bytes, unchecked."""
+
+    @abstractmethod
+    def from_rows(self, rows: Rows) -> Reports:
+        """Return rows of bytes as reports, unchecked."""
+
+    @abstractmethod
+    def possible(self, reports: Reports) -> Bits:
+        """Tell for each report whether a device can have sent it."""
+
+    @abstractmethod
+    def complaint(self, reports: Reports, bad: int) -> str:
+        """Say what is wrong with report number `bad`, which is not possible."""
+
+    @abstractmethod
+    def shaped(self, reports: ArrayLike) -> Reports:
+        """Return reports of the right shape and type, or say what was given instead."""
+
+    def checked_reports(self, reports: ArrayLike) -> Reports:
+        """Return the reports, or say which one no device can have sent."""
+        shaped = self.shaped(reports)
+        if not (possible := self.possible(shaped)).all():
+            raise ReportError(self.complaint(shaped, int(possible.argmin())))
+        return shaped
+
+    def pack(self, reports: ArrayLike) -> bytes:
+        """Serialise reports, `report_bytes` each."""
+        return self.to_rows(self.checked_reports(reports)).tobytes()
+
+    def unpack(self, data: bytes) -> Reports:
+        """Read what `pack` wrote; refuse a truncated tail and what no device can have sent."""
+        if len(data) % self.report_bytes:
+            raise FormatError(
+                f"{len(data)} bytes are not a whole number of {self.report_bytes}-byte reports"
+            )
+        rows = np.frombuffer(data, dtype=np.uint8).reshape(-1, self.report_bytes)
+        return self.checked_reports(self.from_rows(rows))
+
+    def valid(self, rows: Rows) -> Bits:
+        """COLLECTOR. Tell for each row of packed bytes whether a device can have sent it.
+
+        It is so exactly when `unpack` takes the row's bytes.
+        """
+        checked = checked_rows(rows, self.report_bytes, self.name)
+        return self.possible(self.from_rows(checked))
+
+    # --- collector ---
+
     @property
     @abstractmethod
     def counters(self) -> int:
         """The length of a tally."""
 
-    @abstractmethod
-    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
-        """DEVICE. Turn private values into reports, one each. One person is an array of one."""
-
-    @abstractmethod
     def tally(self, reports: ArrayLike) -> Tally:
         """COLLECTOR. Check reports against the alphabet, then count them."""
+        checked = self.checked_reports(reports)
+        return Tally(self, self.count(checked), len(checked))
+
+    def tally_rows(self, rows: Rows) -> Tally:
+        """COLLECTOR. Count rows that are known to be valid: nothing is checked twice."""
+        return Tally(self, self.count(self.from_rows(rows)), len(rows))
 
     @abstractmethod
-    def estimate(self, tally: Tally, about: str = "participants") -> AnyEstimate:
-        """ANALYST. Read a tally: unbiased, with a standard error."""
+    def count(self, reports: Reports) -> Ints:
+        """Return what checked reports add up to."""
 
     @abstractmethod
+    def checked_counts(self, counts: Ints, n: int) -> Ints:
+        """Return the counters, or say why n people cannot have produced them."""
+
+    def empty(self) -> Tally:
+        """Return the tally of nobody, which changes nothing when added."""
+        return Tally(self, np.zeros(self.counters, dtype=np.int64), 0)
+
+    # --- analyst ---
+
+    @abstractmethod
+    def estimate(
+        self, tally: Tally, about: str = "participants", everybody: int | None = None
+    ) -> AnyEstimate:
+        """ANALYST. Read a tally: unbiased, with a standard error.
+
+        `everybody` is how many took part in all, where the people of this tally were drawn from
+        them at random: then the estimate is about everybody, and its error allows for that.
+        """
+
+    def distribution(
+        self, tally: Tally, method: str = "ems", bins: int = 64, replicates: int = 0
+    ) -> Distribution:
+        """ANALYST. Read the whole distribution of a number, where the reports can show it."""
+        del tally, method, bins, replicates
+        raise ParameterError(f"{self.name} is not for a number: it shows no distribution")
+
+    def answered(self, tally: Tally) -> int:
+        """Return how many people a tally of this mechanism counts; refuse one that counts none."""
+        n = require_same(self, tally).n
+        if n == 0:
+            raise EmptyError("no reports yet: nothing to estimate")
+        return n
+
+    def subject(self, tally: Tally, about: str) -> tuple[int, About]:
+        """Return how many people a tally counts, and about whom it is to be read."""
+        parsed = About.parse(about)
+        return self.answered(tally), parsed
+
+    # --- auditor ---
+
     def loss(self) -> Loss:
-        """AUDITOR. The exact worst case, from the integers that `privatize` uses."""
+        """AUDITOR. The exact worst case, from the integers that `respond` uses."""
+        return self._loss
+
+    @cached_property
+    def _loss(self) -> Loss:
+        return self.exact_loss()
+
+    @abstractmethod
+    def exact_loss(self) -> Loss:
+        """Work out the loss; `loss` keeps it."""
+
+    @property
+    def promise_kept(self) -> bool:
+        """Whether the exact loss is within the budget."""
+        return self.loss().holds
+
+    @property
+    def charge(self) -> float:
+        """What one report costs a person's ledger: the budget, or more if the loss is more."""
+        return max(self.budget, self.loss().epsilon)
+
+    def long_run(self) -> Loss | None:
+        """AUDITOR. What any number of reports about one value tell; None if it is asked once."""
+        return None
+
+    @abstractmethod
+    def trials(self) -> Iterator[Trial]:
+        """AUDITOR. Yield what the sampler is tried on, with what the law says must come out."""
+
+    # --- planner ---
 
     @abstractmethod
     def variance(self, x: ArrayLike) -> Floats:
@@ -106,6 +299,36 @@ class Mechanism(ABC):
     @abstractmethod
     def worst_variance(self) -> float:
         """PLANNER. The largest variance over all true values."""
+
+    def squared_errors(self, x: Floats, n: int) -> Floats:
+        """PLANNER. The variance of estimates from n reports, where the true values are x."""
+        return self.variance(x) / n
+
+    def quiet_error(self, n: int) -> float:
+        """PLANNER. The variance of an estimate from n reports before anything is known."""
+        return self.worst_variance() / n
+
+    def cost(self, share: float = 1.0) -> float:
+        """PLANNER. Noise + (1 - share) spread of one report, for the crowd that is hardest.
+
+        Summed over all figures of the domain. `share` of the people are asked; that they are a
+        sample themselves is the second part.
+        """
+        del share
+        return self.worst_variance()
+
+    def influence(self) -> float:
+        """PLANNER. Return W, the most that one report adds to the sum behind an estimate.
+
+        A share m of malicious people moves the estimate by m W from a mean or a frequency of 0;
+        from one at the far end of its range by m (W + 1), since they also keep their own answer
+        back.
+        """
+        raise ParameterError(f"{self.name} is neither for a number nor for an item")
+
+    def kept_share(self) -> float:
+        """PLANNER. The part of a report's variance that comes again in the same person's next."""
+        return 0.0
 
     @property
     def work(self) -> int:
@@ -117,9 +340,7 @@ class Mechanism(ABC):
         """PLANNER. How many numbers the analyst holds at once while reading a tally."""
         return self.counters
 
-    @abstractmethod
-    def law_bytes(self) -> bytes:
-        """Return the integers that decide a report, as bytes: part of the fingerprint."""
+    # --- the law as data ---
 
     @abstractmethod
     def law(self) -> dict[str, Any]:
@@ -127,6 +348,10 @@ class Mechanism(ABC):
 
         They are below 2^53, so that a browser reads them exactly; larger ones are text.
         """
+
+    def law_bytes(self) -> bytes:
+        """Return the law as bytes: part of the fingerprint."""
+        return canonical(self.law()).encode()
 
     def with_law(self, law: Mapping[str, Any]) -> Self:
         """Return this mechanism with the integers that were published for it.
@@ -146,58 +371,28 @@ class Mechanism(ABC):
         """Return all that a device has to know, as JSON: name, parameters and law."""
         return {**self.heading(), "law": self.law()}
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The fields by name: what makes this mechanism this one."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
     @cached_property
     def fingerprint(self) -> str:
         """A digest of name, parameters and law. Only tallies with equal fingerprints add up."""
         header = json.dumps([self.name, self.parameters], sort_keys=True).encode()
         return hashlib.sha256(header + b"\0" + self.law_bytes()).hexdigest()
 
-    @abstractmethod
-    def pack(self, reports: ArrayLike) -> bytes:
-        """Serialise reports, `report_bytes` each."""
-
-    @abstractmethod
-    def unpack(self, data: bytes) -> Reports:
-        """Read what `pack` wrote; refuse a truncated tail and what no device can have sent."""
-
-    def valid(self, rows: Rows) -> Bits:
-        """COLLECTOR. Tell for each row of packed bytes whether a device can have sent it.
-
-        It is so exactly when `unpack` takes the row's bytes.
-        """
-        return self._possible(checked_rows(rows, self.report_bytes, self.name))
-
-    @abstractmethod
-    def _possible(self, rows: Rows) -> Bits:
-        """Return `valid` of rows that have the right width."""
-
-    @abstractmethod
-    def complaint(self, rows: Rows, bad: int) -> str:
-        """Say what is wrong with row number `bad`, which is not valid."""
-
-    @abstractmethod
-    def checked_counts(self, counts: Ints, n: int) -> Ints:
-        """Return the counters, or say why n people cannot have produced them."""
+    # --- broken promises ---
 
     @property
-    def published(self) -> bool:
+    def broken(self) -> bool:
         """Whether it is built as published although its loss exceeds its budget."""
         return not self.keeps_promise
 
     def require_promise(self, rng: Rng) -> None:
         """Refuse to send anything by a law whose exact loss exceeds its budget.
 
-        A mechanism that is built as published may be simulated, with a seeded generator. With the
+        A mechanism that is broken as published may be simulated, with a seeded generator. With the
         operating system's it sends only when its loss was accepted in words (`audit.admission`).
         """
-        allowed = self.published and (rng.simulated or self._loss_accepted)
-        if not allowed and not self._promise_kept:
-            hint = " (simulate with seeded_rng, or see admission)" if self.published else ""
+        allowed = self.broken and (rng.simulated or self._loss_accepted)
+        if not allowed and not self.promise_kept:
+            hint = " (simulate with seeded_rng, or see admission)" if self.broken else ""
             raise PromiseError(
                 f"{self}: the exact loss {self.loss().epsilon!r} exceeds its budget; nothing was "
                 f"sent{hint}"
@@ -210,7 +405,7 @@ class Mechanism(ABC):
     @cached_property
     def caveat(self) -> str:
         """What an estimate has to say about its reports: nothing, unless a promise was broken."""
-        if not self.published or self._promise_kept:
+        if not self.broken or self.promise_kept:
             return ""
         return f"the exact loss of these reports is {self.loss().epsilon:.4g}, not {self.budget:g}"
 
@@ -222,14 +417,6 @@ class Mechanism(ABC):
         accepted = copy.copy(self)
         object.__setattr__(accepted, "_accepted", True)
         return accepted
-
-    @cached_property
-    def _promise_kept(self) -> bool:
-        return self.loss().holds
-
-    def empty(self) -> Tally:
-        """Return the tally of nobody, which changes nothing when added."""
-        return Tally(self, np.zeros(self.counters, dtype=np.int64), 0)
 
 
 def canonical(law: object) -> str:

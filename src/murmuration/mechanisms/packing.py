@@ -2,9 +2,9 @@
 
 Three shapes of a report, each with its packing, checking and counting:
 
-    SymbolMechanism   one integer of a small alphabet
-    RowReports        a row of bytes with a meaning of its own
-    PackedReports     bits, packed eight to a byte, counted bit by bit
+    SymbolReports   one integer of a small alphabet; one counter per symbol
+    RowReports      a row of bytes with a meaning of its own
+    BitReports      bits, packed eight to a byte; one counter per bit
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from murmuration.errors import FormatError, ReportError
 from murmuration.exact.arrays import Bits, Ints, Reports, Rows
-from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.base import Mechanism, checked_rows
 
 COUNT_CHUNK = 1 << 18
 """Reports per counting pass: bincount makes a copy of eight bytes per report."""
@@ -25,7 +24,7 @@ BITS_PER_PASS = 1 << 20
 """Bits that one pass holds unpacked: memory is bounded whatever the sizes are."""
 
 
-class SymbolMechanism(Mechanism):
+class SymbolReports(Mechanism):
     """A mechanism whose report is one integer in 0 .. symbols-1, and whose tally counts them."""
 
     @property
@@ -35,7 +34,7 @@ class SymbolMechanism(Mechanism):
 
     @property
     def counters(self) -> int:
-        """One counter a symbol."""
+        """One counter per symbol."""
         return self.symbols
 
     @property
@@ -43,50 +42,46 @@ class SymbolMechanism(Mechanism):
         """The fewest whole bytes that hold any symbol."""
         return max(1, (max(self.symbols - 1, 1).bit_length() + 7) // 8)
 
-    def pack(self, reports: ArrayLike) -> bytes:
-        """Serialise reports, little-endian, `report_bytes` each."""
-        return pack_integers(self.checked_reports(reports), self.report_bytes)
+    def to_rows(self, reports: Reports) -> Rows:
+        """Write symbols little-endian."""
+        return integer_rows(reports, self.report_bytes)
 
-    def unpack(self, data: bytes) -> Reports:
-        """Read what `pack` wrote; refuse a truncated tail and symbols outside the alphabet."""
-        return self.checked_reports(unpack_integers(data, self.report_bytes))
+    def from_rows(self, rows: Rows) -> Reports:
+        """Read symbols."""
+        return row_integers(rows)
 
-    def checked_reports(self, reports: ArrayLike) -> Reports:
-        """Return the reports in the smallest type, or say which one no device can have sent."""
+    def shaped(self, reports: ArrayLike) -> Reports:
+        """Return a flat array of integers."""
         array = np.asarray(reports)
         if array.ndim != 1 or (array.dtype.kind not in "ui" and array.size):
             raise ReportError(
                 f"reports are a flat array of integers; got {array.dtype} of shape {array.shape}"
             )
-        if not (inside := self._inside(array)).all():
-            raise ReportError(self._outside(array, int(inside.argmin())))
-        return array.astype(np.min_scalar_type(self.symbols - 1), copy=False)
+        return array
 
-    def _inside(self, symbols: NDArray[np.integer]) -> Bits:
+    def checked_reports(self, reports: ArrayLike) -> Reports:
+        """Return the reports in the smallest type."""
+        checked = super().checked_reports(reports)
+        return checked.astype(np.min_scalar_type(self.symbols - 1), copy=False)
+
+    def possible(self, reports: Reports) -> Bits:
         """Tell which symbols are in the alphabet."""
-        return np.asarray((symbols >= 0) & (symbols < self.symbols))
+        return np.asarray((reports >= 0) & (reports < self.symbols))
 
-    def _outside(self, symbols: NDArray[np.integer], bad: int) -> str:
+    def complaint(self, reports: Reports, bad: int) -> str:
+        """Name the symbol, its place and the alphabet."""
         return (
-            f"report {symbols[bad]} at position {bad} is outside the alphabet "
+            f"report {reports[bad]} at position {bad} is outside the alphabet "
             f"0..{self.symbols - 1} of {self.name}"
         )
 
-    def _possible(self, rows: Rows) -> Bits:
-        return self._inside(unpack_integers(rows.tobytes(), self.report_bytes))
-
-    def complaint(self, rows: Rows, bad: int) -> str:
-        """Name the symbol, its place and the alphabet."""
-        return self._outside(unpack_integers(rows.tobytes(), self.report_bytes), bad)
-
-    def tally(self, reports: ArrayLike) -> Tally:
+    def count(self, reports: Reports) -> Ints:
         """Count each symbol."""
-        checked = self.checked_reports(reports)
         counts = np.zeros(self.symbols, dtype=np.int64)
-        for start in range(0, len(checked), COUNT_CHUNK):
-            chunk = checked[start : start + COUNT_CHUNK]
+        for start in range(0, len(reports), COUNT_CHUNK):
+            chunk = reports[start : start + COUNT_CHUNK]
             counts += np.bincount(chunk, minlength=self.symbols)
-        return Tally(self, counts, len(checked))
+        return counts
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """Every person is counted once."""
@@ -98,23 +93,20 @@ class SymbolMechanism(Mechanism):
 class RowReports(Mechanism):
     """A mechanism whose report is a row of `report_bytes` bytes."""
 
-    def checked_reports(self, reports: ArrayLike) -> Rows:
-        """Return the rows, or say which one no device can have sent."""
-        rows = np.asarray(reports)
-        if not (valid := self.valid(rows)).all():
-            raise ReportError(self.complaint(rows, int(valid.argmin())))
+    def to_rows(self, reports: Reports) -> Rows:
+        """They are rows."""
+        return reports.astype(np.uint8, copy=False)
+
+    def from_rows(self, rows: Rows) -> Reports:
+        """They are rows."""
         return rows
 
-    def pack(self, reports: ArrayLike) -> bytes:
-        """Serialise the rows one after the other."""
-        return self.checked_reports(reports).tobytes()
-
-    def unpack(self, data: bytes) -> Reports:
-        """Read what `pack` wrote; refuse a truncated tail and what no device can have sent."""
-        return self.checked_reports(unpack_rows(data, self.report_bytes))
+    def shaped(self, reports: ArrayLike) -> Reports:
+        """Return rows of bytes."""
+        return checked_rows(reports, self.report_bytes, self.name)
 
 
-class PackedReports(RowReports):
+class BitReports(RowReports):
     """A mechanism whose report is a fixed number of bits, lowest bit first; a counter each."""
 
     @property
@@ -129,22 +121,35 @@ class PackedReports(RowReports):
 
     @property
     def counters(self) -> int:
-        """One counter a bit: the reports that have it set."""
+        """One counter per bit: the reports that have it set."""
         return self.bits
 
-    def _possible(self, rows: Rows) -> Bits:
-        spare = 8 * self.report_bytes - self.bits
-        return np.asarray(rows[:, -1] <= 255 >> spare)
+    @property
+    def people_per_pass(self) -> int:
+        """Bounded by the bits that they need."""
+        return max(1, BITS_PER_PASS // self.bits)
 
-    def complaint(self, rows: Rows, bad: int) -> str:
+    def possible(self, reports: Reports) -> Bits:
+        """Tell which rows have no bit beyond the last one."""
+        spare = 8 * self.report_bytes - self.bits
+        return np.asarray(reports[:, -1] <= 255 >> spare)
+
+    def complaint(self, reports: Reports, bad: int) -> str:
         """Bits beyond the last one are never set."""
-        del rows
+        del reports
         return f"report {bad} of {self.name} has more than {self.bits} bits"
 
-    def tally(self, reports: ArrayLike) -> Tally:
-        """Count the set bits."""
-        rows = self.checked_reports(reports)
-        return Tally(self, count_bits(rows, self.bits), len(rows))
+    def count(self, reports: Reports) -> Ints:
+        """Count the set bits; 255 rows at a time fit a byte's worth of counting."""
+        rows = self.to_rows(reports)
+        counts = np.zeros(self.bits, dtype=np.int64)
+        step = max(255, BITS_PER_PASS // self.bits // 255 * 255)
+        for start in range(0, len(rows), step):
+            bits = unpack_bits(rows[start : start + step], self.bits)
+            whole = len(bits) // 255 * 255
+            stacked = bits[:whole].reshape(-1, 255, self.bits).sum(axis=1, dtype=np.uint8)
+            counts += stacked.sum(axis=0, dtype=np.int64) + bits[whole:].sum(axis=0, dtype=np.int64)
+        return counts
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """No bit is set more often than there are people: checked for every tally already."""
@@ -152,11 +157,26 @@ class PackedReports(RowReports):
         return counts
 
 
-def unpack_rows(data: bytes, width: int) -> Rows:
-    """Cut bytes into rows; refuse a truncated tail."""
-    if len(data) % width:
-        raise FormatError(f"{len(data)} bytes are not a whole number of {width}-byte reports")
-    return np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
+def integer_rows(numbers: Reports | Ints, width: int) -> Rows:
+    """Write integers little-endian, `width` bytes each.
+
+    >>> integer_rows(np.array([258, 3]), 2).tolist()
+    [[2, 1], [3, 0]]
+    """
+    if numbers.dtype.itemsize == width and numbers.dtype.kind == "u":
+        little = np.ascontiguousarray(numbers.astype(numbers.dtype.newbyteorder("<"), copy=False))
+        return little.view(np.uint8).reshape(len(numbers), width)
+    return numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width]
+
+
+def row_integers(rows: Rows) -> Reports:
+    """Read what `integer_rows` wrote."""
+    width = rows.shape[1]
+    if width in (1, 2, 4):
+        return np.ascontiguousarray(rows).view(f"<u{width}")[:, 0]
+    octets = np.zeros((len(rows), 8), dtype=np.uint8)
+    octets[:, :width] = rows
+    return octets.view("<u8")[:, 0]
 
 
 def pack_bits(bits: Bits) -> Rows:
@@ -164,32 +184,6 @@ def pack_bits(bits: Bits) -> Rows:
     return np.packbits(bits, axis=1, bitorder="little")
 
 
-def count_bits(rows: Rows, bits: int) -> Ints:
-    """Return how many rows have each bit set; 255 rows at a time fit a byte's worth of counting."""
-    counts = np.zeros(bits, dtype=np.int64)
-    step = max(255, BITS_PER_PASS // bits // 255 * 255)
-    for start in range(0, len(rows), step):
-        spread = np.unpackbits(rows[start : start + step], axis=1, count=bits, bitorder="little")
-        whole = len(spread) // 255 * 255
-        stacked = spread[:whole].reshape(-1, 255, bits).sum(axis=1, dtype=np.uint8)
-        counts += stacked.sum(axis=0, dtype=np.int64) + spread[whole:].sum(axis=0, dtype=np.int64)
-    return counts
-
-
-def pack_integers(reports: Reports, width: int) -> bytes:
-    """Serialise integers little-endian in `width` bytes each."""
-    if reports.dtype.itemsize == width:
-        return reports.astype(reports.dtype.newbyteorder("<"), copy=False).tobytes()
-    octets = reports.astype("<u8").view(np.uint8).reshape(-1, 8)
-    return octets[:, :width].tobytes()
-
-
-def unpack_integers(data: bytes, width: int) -> Reports:
-    """Read what `pack_integers` wrote."""
-    if len(data) % width:
-        raise FormatError(f"{len(data)} bytes are not a whole number of {width}-byte reports")
-    if width in (1, 2, 4):
-        return np.frombuffer(data, dtype=f"<u{width}")
-    octets = np.zeros((len(data) // width, 8), dtype=np.uint8)
-    octets[:, :width] = np.frombuffer(data, dtype=np.uint8).reshape(-1, width)
-    return octets.view("<u8").ravel()
+def unpack_bits(rows: Rows, bits: int) -> Rows:
+    """Return rows of bits, one byte each."""
+    return np.unpackbits(rows, axis=1, count=bits, bitorder="little")

@@ -16,8 +16,10 @@ from typing import Any
 from murmuration import mechanisms
 from murmuration.errors import FormatError, MurmurationError, ParameterError
 from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.domain import Domain
 from murmuration.mechanisms.graded.base import GradedMechanism
 from murmuration.mechanisms.number.base import NumericMechanism
+from murmuration.mechanisms.vector.base import TupleMechanism
 
 
 @cache
@@ -59,10 +61,10 @@ def mechanism(
     return chosen(**parameters)
 
 
-def publish(chosen: Mechanism) -> dict[str, Any]:
+def to_document(chosen: Mechanism) -> dict[str, Any]:
     """Return a mechanism as JSON: name, parameters, and the integers that decide a report.
 
-    >>> publish(mechanism("grr", epsilon=1.0, k=2))["law"]
+    >>> to_document(mechanism("grr", epsilon=1.0, k=2))["law"]
     {'truth': 3292395142304094, 'lie': 1211204485066402}
     """
     if list_mechanisms().get(chosen.name) is not type(chosen):
@@ -70,10 +72,10 @@ def publish(chosen: Mechanism) -> dict[str, Any]:
     return chosen.document()
 
 
-def published(document: Mapping[str, Any]) -> Mechanism:
+def from_document(document: Mapping[str, Any]) -> Mechanism:
     """Return the mechanism of a published document, with the table that is written there.
 
-    >>> published(publish(mechanism("duchi", epsilon=1.0)))
+    >>> from_document(to_document(mechanism("duchi", epsilon=1.0)))
     Duchi(epsilon=1.0)
     """
     if not isinstance(document, Mapping) or set(document) != {"mechanism", "parameters", "law"}:
@@ -92,21 +94,25 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def numeric_names() -> list[str]:
-    """Return the names of the mechanisms that take a number and keep one epsilon.
+def mechanisms_for(
+    takes: type[Domain], *, kept: bool = False, asked_again: bool = False
+) -> dict[str, type[Mechanism]]:
+    """Return the mechanisms that take a kind of domain, by name.
 
-    Not those whose budget depends on the value, nor those that break their promise as published.
+    `kept`: only those that keep their promise. Those for a question that is asked again are left
+    out, or are the only ones.
 
-    >>> "duchi" in numeric_names(), "grr" in numeric_names(), "dct" in numeric_names()
+    >>> names = mechanisms_for(Number, kept=True)
+    >>> "duchi" in names, "grr" in names, "dct" in names
     (True, False, False)
     """
-    return [
-        name
+    return {
+        name: kind
         for name, kind in list_mechanisms().items()
-        if issubclass(kind, NumericMechanism)
-        and not issubclass(kind, GradedMechanism)
-        and kind.keeps_promise
-    ]
+        if kind.takes is takes
+        and kind.asked_again == asked_again
+        and (kind.keeps_promise or not kept)
+    }
 
 
 def numeric_mechanism(name: str, **parameters: Any) -> NumericMechanism:
@@ -118,4 +124,20 @@ def numeric_mechanism(name: str, **parameters: Any) -> NumericMechanism:
     chosen = mechanism(name, **parameters)
     if not isinstance(chosen, NumericMechanism):
         raise ParameterError(f"{name} does not take a number")
+    return chosen
+
+
+def graded_mechanism(name: str, **parameters: Any) -> GradedMechanism:
+    """Return the graded mechanism of that name, or say that it is not one."""
+    chosen = mechanism(name, **parameters)
+    if not isinstance(chosen, GradedMechanism):
+        raise ParameterError(f"{name} has no budgets for ranges")
+    return chosen
+
+
+def vector_mechanism(name: str, **parameters: Any) -> TupleMechanism:
+    """Return the mechanism for several attributes of that name, or say that it is not one."""
+    chosen = mechanism(name, **parameters)
+    if not isinstance(chosen, TupleMechanism):
+        raise ParameterError(f"{name} does not take several attributes")
     return chosen

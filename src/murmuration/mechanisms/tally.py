@@ -129,7 +129,7 @@ def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def _parsed(text: bytes) -> dict[str, Any]:
-    """Read the JSON header, whoever wrote it."""
+    """Read the JSON header, which anyone may have written."""
     try:
         header = json.loads(text)
         if isinstance(header, dict) and all(type(header[key]) is int for key in ("counters", "n")):

@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.base import MAX_EPSILON, MIN_EPSILON
-from murmuration.mechanisms.item.base import MAX_ITEMS, FrequencyMechanism
+from murmuration.mechanisms.domain import MAX_ITEMS
+from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.item.subset import Subset
 from murmuration.mechanisms.item.sue import Sue
 

@@ -1,8 +1,8 @@
 """Before a collection: which mechanism for which attribute, and what will come of it.
 
-For one attribute everybody is asked. For several, each person is asked one of them, drawn by a
-public coin, with all of epsilon: up to epsilon 3 or so that beats splitting it (see `allocate`),
-and `advice` says when it does not.
+For one attribute everybody is asked. For several, each person is asked one of them, drawn at
+random, independently of the answers, with all of epsilon: up to epsilon 3 or so that beats
+splitting it (see `allocate`), and `advice` says when it does not.
 When a share pi of the people is asked, the error about all people is
 
     n MSE = (noise + (1 - pi) spread) / pi:
@@ -23,11 +23,9 @@ from typing import Any
 import numpy as np
 
 from murmuration.errors import ParameterError
-from murmuration.lab.compare import contestants
 from murmuration.mechanisms.base import Mechanism, Task, checked_epsilon
-from murmuration.mechanisms.item.base import MAX_ITEMS, FrequencyMechanism
-from murmuration.mechanisms.number.base import NumericMechanism
-from murmuration.mechanisms.registry import list_mechanisms, mechanism
+from murmuration.mechanisms.domain import MAX_ITEMS, Items, Number
+from murmuration.mechanisms.registry import mechanism, mechanisms_for
 from murmuration.mechanisms.tally import MAX_PEOPLE
 from murmuration.planning import allocate
 from murmuration.planning.shuffle import central_epsilon
@@ -42,7 +40,6 @@ NEAR = 0.001
 """Errors this close count as equal; the smaller report wins."""
 PEOPLE = 100_000
 """The crowd to choose for when none is given: only the largest mechanisms depend on it."""
-X = np.linspace(-1, 1, 4097)
 SAMPLINGS = ("cost", "equal")
 
 
@@ -69,9 +66,14 @@ class Attribute:
             )
 
     @property
+    def domain(self) -> Number | Items:
+        """What a mechanism for it takes."""
+        return Number() if self.k is None else Items(int(self.k))
+
+    @property
     def items(self) -> int:
         """How many numbers are estimated."""
-        return 1 if self.k is None else self.k
+        return self.domain.figures
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Row:
+class Planned:
     """What one attribute's reports will cost and give."""
 
     attribute: Attribute
@@ -118,7 +120,7 @@ class Plan:
     wanted: float
     delta: float
     malicious: float
-    rows: tuple[Row, ...]
+    rows: tuple[Planned, ...]
     advice: str
     """Whether to split epsilon or to sample, where all attributes are categorical."""
 
@@ -191,7 +193,7 @@ def _candidates(
         except ParameterError:  # no such k, no such epsilon: not for this campaign
             continue
         extra = {key: parameters[key] for key in parameters if key not in _GIVEN}
-        yield _Candidate(found, "-".join([name, *map(str, extra.values())]), cost(found, share))
+        yield _Candidate(found, "-".join([name, *map(str, extra.values())]), found.cost(share))
 
 
 _GIVEN = ("epsilon", "k", "people")
@@ -201,34 +203,13 @@ def _named(
     attribute: Attribute, epsilon: float, people: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield names and parameters: all variants that give a mean, or all that give frequencies."""
-    if attribute.k is None:
-        for name, variant in contestants():
-            if (
-                list_mechanisms()[name].answers is Task.MEAN
-                and list_mechanisms()[name].keeps_promise
-            ):
-                yield name, {"epsilon": epsilon, **variant}
-        return
-    for name, kind in list_mechanisms().items():
-        once = issubclass(kind, FrequencyMechanism) and not kind.repeated
-        if once and kind.keeps_promise:
-            given = {"epsilon": epsilon, "k": int(attribute.k), "people": people}
-            known = {field.name for field in dataclasses.fields(kind)}
-            yield name, {key: value for key, value in given.items() if key in known}
-
-
-def cost(found: Mechanism, share: float) -> float:
-    """Return noise + (1 - share) spread of one report, for the crowd that is hardest.
-
-    >>> grr = mechanism("grr", epsilon=1.0, k=4)
-    >>> round(cost(grr, 1.0), 2), round(cost(grr, 0.0), 2)
-    (7.56, 8.31)
-    """
-    if isinstance(found, FrequencyMechanism):
-        return found.total_variance() + (1 - share) * (1 - 1 / found.k)
-    if share == 1:
-        return found.worst_variance()
-    return float((found.variance(X) + (1 - share) * X**2).max())
+    given = {"epsilon": epsilon, "people": people, **attribute.domain.parameters()}
+    for name, kind in mechanisms_for(type(attribute.domain), kept=True).items():
+        if kind.answers is Task.DISTRIBUTION:
+            continue
+        known = {field.name for field in dataclasses.fields(kind)}
+        for variant in kind.variants:
+            yield name, {**{key: given[key] for key in given if key in known}, **variant}
 
 
 def _obstacle(found: Mechanism, people: int) -> str:
@@ -264,26 +245,6 @@ def _beside(best: _Candidate, others: list[_Candidate]) -> str:
     after = min(others, key=lambda one: one.cost)
     gap = after.cost / best.cost - 1
     return f", {after.label} equal" if gap < NEAR else f"; next {after.label}, {gap:+.1%}"
-
-
-def influence(found: Mechanism) -> float:
-    """Return W, the most that one report adds to the sum behind a mean or a frequency.
-
-    The largest |value| of a symbol; for frequencies max((1-q)/(p-q), q/(p-q)). A share m of
-    malicious people moves the estimate by m W from a mean or a frequency of 0; from one at the
-    far end of its range by m (W + 1), since they also keep their own answer back.
-
-    >>> e = math.exp(1)
-    >>> abs(influence(mechanism("duchi", epsilon=1.0)) - (e + 1) / (e - 1)) < 1e-9
-    True
-    >>> abs(influence(mechanism("grr", epsilon=1.0, k=9)) - (e + 9 - 2) / (e - 1)) < 1e-9
-    True
-    """
-    if isinstance(found, FrequencyMechanism):
-        return float(max(1 - found.q, found.q) / (found.p - found.q))
-    if isinstance(found, NumericMechanism):
-        return float(np.abs(found.design.values).max())
-    raise ParameterError(f"{found.name} is neither for a number nor for an item")
 
 
 # --- planning ----------------------------------------------------------------------------------
@@ -331,11 +292,11 @@ def _shares(
     return [float(share) for share in allocate.sampling(costs)]
 
 
-def _row(campaign: Plan, attribute: Attribute, share: float) -> Row:
+def _row(campaign: Plan, attribute: Attribute, share: float) -> Planned:
     choice = _choose(attribute, campaign.epsilon, share, campaign.people)
     asked = max(1, math.floor(share * campaign.people))
     variance = choice.n_mse / attribute.items
-    return Row(
+    return Planned(
         attribute=attribute,
         choice=choice,
         share=share,
@@ -343,7 +304,7 @@ def _row(campaign: Plan, attribute: Attribute, share: float) -> Row:
         loss=choice.mechanism.loss().epsilon,
         stderr=math.sqrt(variance / campaign.people),
         people_needed=math.ceil(variance / campaign.wanted**2),
-        malicious_shift=campaign.malicious * influence(choice.mechanism),
+        malicious_shift=campaign.malicious * choice.mechanism.influence(),
         central_epsilon=central_epsilon(campaign.epsilon, asked, campaign.delta),
     )
 

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from murmuration.errors import ParameterError
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.domain import Graded
 from murmuration.mechanisms.graded.base import GradedMechanism, Matrix
 from murmuration.mechanisms.graded.graded_bit import GradedBit
 from murmuration.mechanisms.graded.graded_optimal import MAX_BUDGET, MOST_RANGES, GradedOptimal
-from murmuration.mechanisms.number.base import NumericMechanism
 from murmuration.mechanisms.registry import mechanism
 from murmuration.planning.choose import choose_numeric
 
@@ -28,7 +29,7 @@ NOTHING = 0.05
 class Option:
     """A mechanism that keeps every budget, and its worst standard error with these people."""
 
-    mechanism: NumericMechanism
+    mechanism: Mechanism
     worst: float
     stderr: float
     people_needed: int
@@ -72,27 +73,22 @@ def plan_graded(
         table = GradedOptimal(bit.epsilon, bit.edges, bit.semantics)
         graded, limit = [table, bit], table.limit
     single = choose_numeric(bit.least_budget, people=people).mechanism
-    ungraded = {single.name: single, "duchi": mechanism("duchi", epsilon=bit.least_budget)}
-    candidates = [*graded, *ungraded.values()]
-    options = [
-        _option(chosen, people, wanted)
-        for chosen in candidates
-        if isinstance(chosen, NumericMechanism)
-    ]
+    ungraded = {single, mechanism("duchi", epsilon=bit.least_budget)}
+    options = [_option(chosen, people, wanted) for chosen in [*graded, *ungraded]]
     best = min(option.worst for option in options if option.graded)
     alone = min(option.worst for option in options if not option.graded)
     ordered = sorted(options, key=lambda option: (option.worst, option.mechanism.report_bytes))
     return GradedPlan(tuple(ordered), alone / best, limit, _advice(bit, best, alone, limit))
 
 
-def _option(chosen: NumericMechanism, people: int, wanted: float) -> Option:
+def _option(chosen: Mechanism, people: int, wanted: float) -> Option:
     worst = chosen.worst_variance()
     return Option(
         chosen,
         worst,
         math.sqrt(worst / people),
         math.ceil(worst / wanted**2),
-        isinstance(chosen, GradedMechanism),
+        chosen.takes is Graded,
     )
 
 

@@ -2,7 +2,7 @@
 
 Each of the other n - 1 people sends, with probability exp(-ε₀), a report that looks like one of
 two clones of the person in question, either one equally likely. With C clones, A of them of the
-first kind, whoever tries to tell two inputs of that person apart sees no more than
+first kind, anyone who tries to tell two inputs of that person apart sees no more than
 
     P = (A + Δ, C - A + 1 - Δ)    or    Q = (A + 1 - Δ, C - A + Δ),
 

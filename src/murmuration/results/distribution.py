@@ -144,7 +144,7 @@ def _resampled(counts: Ints, replicates: int) -> list[Ints]:
 
 
 def _maximise(channel: Floats, crowds: Ints, smooth: bool, gain: float) -> Floats:
-    """Repeat the EM step (and smoothing), all crowds at once; a row a crowd.
+    """Repeat the EM step (and smoothing), all crowds at once, one row per crowd.
 
     A crowd is done when its log-likelihood gains less than `gain`.
     """

@@ -9,12 +9,13 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from murmuration.errors import ParameterError
+from murmuration.exact.arrays import Floats
 
-Floats = NDArray[np.float64]
+ENOUGH = 1000
+"""From this many reports on, an error is read off them; below, it is the worst case."""
 
 
 class About(StrEnum):
@@ -33,6 +34,19 @@ class About(StrEnum):
         except ValueError:
             names = " or ".join(f"'{member}'" for member in cls)
             raise ParameterError(f"an estimate is about {names}; got {text!r}") from None
+
+    def unseen(self, n: int, everybody: int | None) -> float:
+        """How much of the people's own spread the error of an estimate from n of them includes.
+
+        None about those who answered, all about the population. Where n were drawn at random from
+        `everybody`, those asked stand for all: the part 1 - n/everybody.
+
+        >>> About.PARTICIPANTS.unseen(25, 100), About.POPULATION.unseen(25, 100)
+        (0.75, 1.0)
+        """
+        if self is About.POPULATION:
+            return 1.0
+        return 0.0 if everybody is None else 1 - n / everybody
 
 
 def normal_quantile(level: float) -> float:

@@ -1,53 +1,29 @@
 """Who may do what. Every route declares a policy; there is no route without one.
 
-    public    anybody
-    device    whoever holds a device's token, or anybody if the campaign's uploads are open
+    public    anyone
+    device    anyone with a device's token, or anyone at all if the campaign's uploads are open
     analyst   reads estimates and status
     admin     merges tallies, reads raw state
 
-A higher role may do what a lower one may. A token is 32 random bytes and is stored as its SHA-256
-(a token is no password: it cannot be guessed, so a slow hash would gain nothing). It ends by
-itself. Rotation: a new token of the same name, while the old one goes on for a while.
+A higher role may do what a lower one may (`collector.tokens`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Awaitable, Callable
-from secrets import token_urlsafe
 
-from murmuration.collector.commit import Served
-from murmuration.collector.store import Store, Token
-from murmuration.errors import ParameterError
+from murmuration.collector.publish import Served
+from murmuration.collector.store import Token
+from murmuration.collector.tokens import DEVICE, PREFIX, RANKS, hashed
 from murmuration.server.problems import Problem
 
-PUBLIC, DEVICE, ANALYST, ADMIN = "public", "device", "analyst", "admin"
-RANKS = {DEVICE: 1, ANALYST: 2, ADMIN: 3}
-PREFIX = "murmur_"
-DAY = 86_400
+PUBLIC = "public"
 REFRESH_SECONDS = 2.0
 """How old what is known may be."""
 NEWS_SECONDS = 0.2
 """How old it may be for a token that is not known."""
-
-
-def new_token(store: Store, role: str, name: str = "", campaign: str = "", days: float = 90) -> str:
-    """Make a token, keep its hash, and return it: this is the only time it is seen."""
-    if role not in RANKS:
-        raise ParameterError(f"a role is {', '.join(RANKS)}; got {role!r}")
-    if not 0 < days <= 3660:
-        raise ParameterError(f"a token lasts up to ten years; got {days!r} days")
-    text, now = PREFIX + token_urlsafe(32), int(time.time())
-    expires = now + max(1, round(days * DAY))
-    store.add_token(Token(hashed(text), name or role, role, campaign, now, expires))
-    return text
-
-
-def hashed(token: str) -> bytes:
-    """Return what is stored of a token."""
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 class Gate:

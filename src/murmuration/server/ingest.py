@@ -10,7 +10,10 @@ import asyncio
 import logging
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar, TypeVarTuple, Unpack
 
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.store import Store, StoreError, StoreFullError
@@ -23,7 +26,8 @@ MOST_WAITING = 200_000
 MOST_GROUP = 65_536
 """Reports in one transaction."""
 
-
+_T = TypeVar("_T")
+_Values = TypeVarTuple("_Values")
 Waiting = tuple[Batch, "asyncio.Future[None]"]
 
 
@@ -63,7 +67,12 @@ class Ingest:
         self._waiting.append((batch, done))
         self.reports_waiting += size
         self._arrived.set()
-        await asyncio.shield(done)  # whoever hangs up has been counted all the same
+        await asyncio.shield(done)  # a client that hangs up has been counted all the same
+
+    async def write(self, change: Callable[[Store, Unpack[_Values]], _T], *values: *_Values) -> _T:
+        """Change something else in the store, between two groups: only this thread writes."""
+        call = partial(change, self._store, *values)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     async def _run(self) -> None:
         while True:
@@ -109,7 +118,7 @@ class Ingest:
                 done.set_result(None)
             else:
                 done.set_exception(problem)
-                done.exception()  # whoever hung up does not fetch it
+                done.exception()  # a client that hung up does not fetch it
 
 
 def _problem_of(failure: BaseException) -> Problem:

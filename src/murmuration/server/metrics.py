@@ -5,10 +5,8 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from murmuration.server.app import Collector
+from murmuration.server.state import Collector
 
 
 def exposition(collector: Collector, counts: Mapping[str, Mapping[str, int]]) -> str:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from murmuration.analysis import figures
-from murmuration.campaign.file.resolve import NAME
+from murmuration.campaign.file.schema import NAME
 from murmuration.campaign.model import WIRE
 from murmuration.server.answers import Described
 from murmuration.server.problems import MEDIA_TYPE, PROBLEMS
 from murmuration.wire import report
 
 if TYPE_CHECKING:
-    from murmuration.server.app import Route
+    from murmuration.server.routes import Route
 
 PLACE = "#/components/schemas/{name}"
 ALWAYS = ("bad-request", "head-too-large", "too-many-requests", "internal")

@@ -14,8 +14,9 @@ from typing import Any
 import uvicorn
 
 from murmuration.errors import ParameterError
-from murmuration.server.app import Collector, create_app
 from murmuration.server.protocol import PatientProtocol
+from murmuration.server.routes import create_app
+from murmuration.server.state import Collector
 from murmuration.wire.address import is_loopback
 
 log = logging.getLogger("murmuration.server")
@@ -27,7 +28,7 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 @dataclass(frozen=True)
-class Address:
+class Endpoint:
     """Where to listen, and whether the way there is protected."""
 
     host: str = "127.0.0.1"
@@ -56,15 +57,15 @@ class Address:
         return f"{scheme}://{host}:{self.port}"
 
 
-def configured(collector: Collector, address: Address) -> uvicorn.Config:
+def configured(collector: Collector, endpoint: Endpoint) -> uvicorn.Config:
     """Return uvicorn's settings: no access log, as it would hold addresses."""
-    address.check()
+    endpoint.check()
     most = connections(collector.limits.connections)
     limits = replace(collector.limits, connections=most)
     return uvicorn.Config(
         create_app(collector),
-        host=address.host,
-        port=address.port,
+        host=endpoint.host,
+        port=endpoint.port,
         http=partial(PatientProtocol, limits=limits),  # type: ignore[arg-type]
         loop="uvloop",
         ws="none",
@@ -76,8 +77,8 @@ def configured(collector: Collector, address: Address) -> uvicorn.Config:
         timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]
         timeout_graceful_shutdown=10,
         proxy_headers=False,
-        ssl_certfile=address.certificate,
-        ssl_keyfile=address.key,
+        ssl_certfile=endpoint.certificate,
+        ssl_keyfile=endpoint.key,
     )
 
 
@@ -114,4 +115,6 @@ def log_to_stderr(level: int = logging.WARNING) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Discreet(LOG_FORMAT))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.getLogger("uvicorn.error").setLevel(max(level, logging.ERROR))  # no line a bad request
+    logging.getLogger("uvicorn.error").setLevel(
+        max(level, logging.ERROR)
+    )  # no line per bad request

@@ -20,12 +20,12 @@ import uvloop
 
 from murmuration.campaign.document import publish, read
 from murmuration.campaign.model import Campaign
-from murmuration.collector import commit as collect
+from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.errors import ParameterError
-from murmuration.server.app import Collector
 from murmuration.server.limits import Limits
-from murmuration.server.run import Address, configured, discreet, log_to_stderr
+from murmuration.server.run import Endpoint, configured, discreet, log_to_stderr
+from murmuration.server.state import Collector
 
 
 @dataclass(frozen=True)
@@ -34,43 +34,43 @@ class Settings:
 
     store: str
     documents: tuple[bytes, ...]
-    address: Address
+    endpoint: Endpoint
     limits: Limits
 
 
 def run(
     campaigns: Sequence[Campaign],
     store: str,
-    address: Address,
+    endpoint: Endpoint,
     workers: int = 1,
     limits: Limits | None = None,
 ) -> None:
     """Listen until told to stop."""
-    check(store, address, workers)
+    check(store, endpoint, workers)
     documents = tuple(publish(campaign) for campaign in campaigns)
-    settings = Settings(store, documents, address, limits or Limits())
-    listener = listening(address)
+    settings = Settings(store, documents, endpoint, limits or Limits())
+    listener = listening(endpoint)
     if workers == 1:
         _serve(settings, listener)
     else:
         _supervise(settings, listener, workers)
 
 
-def check(store: str, address: Address, workers: int = 1) -> None:
+def check(store: str, endpoint: Endpoint, workers: int = 1) -> None:
     """Refuse what cannot run."""
-    address.check()
+    endpoint.check()
     if workers > 1 and not store.startswith("postgres"):
         raise ParameterError("several workers need PostgreSQL: a SQLite file has one writer")
-    for path in (address.certificate, address.key):
+    for path in (endpoint.certificate, endpoint.key):
         if path is not None and not path.is_file():
             raise ParameterError(f"there is no file {path}")
 
 
-def listening(address: Address) -> socket.socket:
-    """Bind the address, so that a port in use is found before anything starts."""
+def listening(endpoint: Endpoint) -> socket.socket:
+    """Bind the endpoint, so that a port in use is found before anything starts."""
     try:
         family, _, _, _, place = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM
+            endpoint.host, endpoint.port, type=socket.SOCK_STREAM
         )[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -82,7 +82,7 @@ def listening(address: Address) -> socket.socket:
     except OSError as problem:
         why = problem.strerror or str(problem)
         hint = "; choose another with --port" if problem.errno == errno.EADDRINUSE else ""
-        where = f"{address.host}:{address.port}"
+        where = f"{endpoint.host}:{endpoint.port}"
         raise ParameterError(f"cannot listen on {where}: {why.lower()}{hint}") from None
     listener.set_inheritable(True)
     return listener
@@ -93,9 +93,9 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
     _end_with_parent()
     log_to_stderr()
     store = open_store(settings.store)
-    served = [collect.serve(store, read(document)) for document in settings.documents]
+    served = [serve(store, read(document)) for document in settings.documents]
     collector = Collector(store, served, settings.limits)
-    server = uvicorn.Server(configured(collector, settings.address))
+    server = uvicorn.Server(configured(collector, settings.endpoint))
     _calm_collection()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.get_loop().set_exception_handler(discreet)

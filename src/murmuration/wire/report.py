@@ -8,15 +8,12 @@ number of a cell and the octets of that cell's own report, all of them small int
     binary   "MURMRPTS", version (2 bytes), digest (32), number of reports (4), all ids (16 each),
              all rows; little-endian. For one campaign.
 
-An id is 4 bytes of time (whole seconds, big-endian, so that ids of one time lie together in the
-store: it may be wrong, nothing else depends on it) and 12 random bytes. It names the report, not
-the person; a report that is sent again has the same id and is counted once.
+A report that is sent again has the same id (`wire.ids`) and is counted once.
 """
 
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -25,18 +22,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.model import WIRE, Campaign, Rows
+from murmuration.campaign.model import WIRE, Campaign
 from murmuration.errors import FormatError, ReportError
-from murmuration.exact.arrays import Ints
-from murmuration.exact.randomness import Rng, system_rng
+from murmuration.exact.arrays import Ints, Rows
+from murmuration.wire.ids import ID_BYTES, Ids
 
 MOST_REPORTS = 10_000
-ID_BYTES = 16
 MAGIC = b"MURMRPTS"
 HEAD = struct.Struct("<8sH32sI")
 JSON, BINARY = "application/json", "application/vnd.murmuration.reports"
 
-Ids = NDArray[np.uint8]
 Codes = NDArray[np.uint8]
 
 FINE = 0
@@ -92,22 +87,6 @@ class Incoming:
         return len(self.reports) if self.columns is None else len(self.columns)
 
 
-# --- ids ---------------------------------------------------------------------------------------
-
-
-def new_ids(n: int, rng: Rng | None = None, now: float | None = None) -> Ids:
-    """Return n fresh ids.
-
-    >>> new_ids(2).shape
-    (2, 16)
-    """
-    words = (rng or system_rng()).words(2 * n)
-    ids = words.astype("<u8").view(np.uint8).reshape(n, ID_BYTES).copy()
-    seconds = int(time.time() if now is None else now) & 0xFFFFFFFF
-    ids[:, :4] = np.frombuffer(struct.pack(">I", seconds), dtype=np.uint8)
-    return ids
-
-
 # --- writing -----------------------------------------------------------------------------------
 
 
@@ -123,11 +102,11 @@ def to_json(campaign: Campaign, ids: Ids, rows: Rows) -> bytes:
 def entries_of(campaign: Campaign, row: NDArray[np.uint8]) -> list[list[int]]:
     """Return a row's entries: the cell's number, then the octets of the cell's report."""
     found, start = [], 0
-    for width in campaign.widths:
+    for width in campaign.frame.widths:
         octets = row[start : start + width].tolist()
-        cell = int.from_bytes(bytes(octets[: campaign.index_bytes]), "little")
-        size = campaign.cells[cell].mechanism.report_bytes
-        found.append([cell, *octets[campaign.index_bytes :][:size]])
+        cell = int.from_bytes(bytes(octets[: campaign.frame.index_bytes]), "little")
+        size = int(campaign.frame.sizes[cell])
+        found.append([cell, *octets[campaign.frame.index_bytes :][:size]])
         start += width
     return found
 
@@ -161,7 +140,7 @@ def decode(campaign: Campaign, body: bytes, kind: str, older: Container[str] = (
 
 def _check_size(campaign: Campaign, body: bytes) -> None:
     """Refuse more lists and numbers than the largest upload has, before they are all objects."""
-    lists = 1 + len(campaign.widths)
+    lists = 1 + len(campaign.frame.widths)
     commas = 3 + lists + campaign.row_bytes
     if body.count(b"[") > MOST_REPORTS * lists + 1 or body.count(b",") > MOST_REPORTS * commas:
         raise FormatError(f"at most {MOST_REPORTS:,} reports of this campaign fit one upload")
@@ -262,10 +241,10 @@ def _rows(campaign: Campaign, reports: Sequence[Report], problems: Codes) -> Row
     entries = [report.entries for report in reports]
     rows = np.zeros((len(reports), campaign.row_bytes), dtype=np.uint8)
     counts = np.fromiter(map(len, entries), dtype=np.int64, count=len(entries))
-    _mark(problems, (counts != len(campaign.widths)).tolist(), "bad-entries")
+    _mark(problems, (counts != len(campaign.frame.widths)).tolist(), "bad-entries")
     todo = np.flatnonzero(problems == FINE)
     start = 0
-    for slot, width in enumerate(campaign.widths):
+    for slot, width in enumerate(campaign.frame.widths):
         mine = [entries[report][slot] for report in todo.tolist()]
         fits = _lay(campaign, mine, rows, todo, start)
         problems[todo[~fits]] = CODES["bad-entries"]
@@ -276,15 +255,15 @@ def _rows(campaign: Campaign, reports: Sequence[Report], problems: Codes) -> Row
 def _lay(
     campaign: Campaign, entries: list[list[int]], rows: Rows, who: Ints, start: int
 ) -> NDArray[np.bool_]:
-    """Write these entries, one a report, from byte `start` of their rows on; say which fit."""
+    """Write these entries, one per report, from byte `start` of their rows on; say which fit."""
     sizes = np.fromiter(map(len, entries), dtype=np.int64, count=len(entries))
     numbers = _octets(chain.from_iterable(entries), int(sizes.sum()))
     firsts = np.cumsum(sizes) - sizes
     fits = sizes > 1
     cells = np.zeros(len(entries), dtype=np.int64)
     cells[fits] = numbers[firsts[fits]]
-    fits &= (cells >= 0) & (cells < len(campaign.cells))
-    lengths = np.array([cell.mechanism.report_bytes for cell in campaign.cells])
+    fits &= (cells >= 0) & (cells < len(campaign.frame.cells))
+    lengths = campaign.frame.sizes
     fits[fits] &= sizes[fits] == 1 + lengths[cells[fits]]
     owner = np.repeat(np.arange(len(entries)), sizes)
     place = np.arange(len(numbers)) - firsts[owner]
@@ -292,9 +271,9 @@ def _lay(
     outside = payload & ((numbers < 0) | (numbers > 255))
     fits[owner[outside]] = False
     put = payload & fits[owner]
-    rows[who[owner[put]], start + campaign.index_bytes + place[put] - 1] = numbers[put]
+    rows[who[owner[put]], start + campaign.frame.index_bytes + place[put] - 1] = numbers[put]
     rows[who[fits], start] = cells[fits] & 255
-    if campaign.index_bytes == 2:
+    if campaign.frame.index_bytes == 2:
         rows[who[fits], start + 1] = cells[fits] >> 8
     return fits
 

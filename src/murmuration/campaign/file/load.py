@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 
 from murmuration.campaign.file.lines import Lines
-from murmuration.campaign.file.resolve import (
+from murmuration.campaign.file.resolve import resolve
+from murmuration.campaign.file.schema import (
     UPLOADS,
     AttributeTable,
     CampaignTable,
     Mistake,
     RepeatTable,
-    resolve,
 )
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import KINDS

@@ -2,6 +2,8 @@
 
 A store is used by one thread at a time. Everything that one group of uploads changes (reports,
 tallies, counts) is one transaction: after a crash all of it is there, or none of it.
+
+A store that is opened to be read waits for nobody, changes nothing, and is never migrated.
 """
 
 from __future__ import annotations
@@ -13,19 +15,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.collector.store.migrations import MIGRATIONS, NEWEST
 from murmuration.errors import FormatError, MurmurationError
+from murmuration.exact.arrays import Ints
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.tally import Tally
 
 Octets = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 EXPORT_ROWS = 50_000
+ONLY_READ = "this store is open for reading only: nothing can be written to it"
 
 
 class StoreError(MurmurationError):
@@ -57,16 +61,22 @@ class Token:
 class Merged:
     """Another collector's tallies, as they were last sent here."""
 
-    source: str
+    collector: str
     n: int
     tallies: bytes
 
 
 class Store(ABC):
-    """A database with our tables."""
+    """A database with our tables, opened to write and read, or (`readonly`) to read."""
 
+    begin_transaction: ClassVar[tuple[str, ...]]
+    """The statements that begin writing: other writers wait from now on."""
     begin_snapshot: ClassVar[str] = "BEGIN"
     """The statement that begins reading as of one moment."""
+
+    def __init__(self, readonly: bool) -> None:
+        self.readonly = readonly
+        self._inside: Literal["", "transaction", "snapshot"] = ""
 
     # --- what each kind of database does its own way ---------------------------------------------
 
@@ -75,10 +85,8 @@ class Store(ABC):
         """Run one statement (values as ?) and return its rows."""
 
     @abstractmethod
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Everything inside is committed durably, or not at all."""
-        yield
+    def roll_back(self) -> None:
+        """Leave a transaction or a snapshot; what went wrong before matters more than this."""
 
     @abstractmethod
     def add_reports(self, key: int, ids: Octets, rows: Octets) -> Mask:
@@ -94,7 +102,7 @@ class Store(ABC):
 
     @abstractmethod
     def reader(self) -> Store:
-        """Return another connection to the same database, for another thread."""
+        """Return another connection to the same database, to read in another thread."""
 
     @abstractmethod
     def close(self) -> None:
@@ -104,14 +112,57 @@ class Store(ABC):
         """Write a statement in this database's words."""
         return sql
 
+    def is_same(self, other: Store) -> bool:
+        """Whether both are connections to one store."""
+        return self.collector_name() == other.collector_name()
+
+    # --- transactions ----------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything inside is committed durably, or not at all.
+
+        A transaction inside another is part of it.
+        """
+        self.require_writable()
+        if self._inside:
+            yield
+            return
+        begin, *locks = self.begin_transaction
+        self.execute(begin)
+        self._inside = "transaction"
+        try:
+            for statement in locks:
+                self.execute(statement)
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            self.roll_back()
+            raise
+        finally:
+            self._inside = ""
+
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read as of one moment, whatever others write meanwhile; nobody has to wait."""
+        """Read as of one moment, whatever others write meanwhile; nobody has to wait.
+
+        A snapshot inside another, or inside a transaction, is part of it.
+        """
+        if self._inside:
+            yield
+            return
         self.execute(self.begin_snapshot)
+        self._inside = "snapshot"
         try:
             yield
         finally:
-            self.execute("ROLLBACK")
+            self.roll_back()
+            self._inside = ""
+
+    def require_writable(self) -> None:
+        """Refuse to write to what is only read; in a snapshot it would be lost at its end."""
+        if self.readonly or self._inside == "snapshot":
+            raise StoreError(ONLY_READ)
 
     # --- schema ----------------------------------------------------------------------------------
 
@@ -134,6 +185,16 @@ class Store(ABC):
         if version > NEWEST:
             known = f"this program knows up to {NEWEST}"
             raise FormatError(f"the store has schema {version}, {known}: use a newer one")
+
+    @classmethod
+    def require_readable(cls, version: int) -> None:
+        """Refuse a schema that is not this program's: a reader cannot bring it up to date."""
+        cls.refuse_newer(version)
+        if version < NEWEST:
+            raise FormatError(
+                f"the store has schema {version}, and this program reads {NEWEST}: `murmur serve` "
+                "brings it up to date, as does any command that writes to it"
+            )
 
     def collector_name(self) -> str:
         """Return this collector's random name: whose tallies these are."""
@@ -220,7 +281,7 @@ class Store(ABC):
         return Tally(mechanism, counts, int(found[0][0]))
 
     def tallies(self, digest: str, mechanisms: Sequence[Mechanism]) -> tuple[Tally, ...]:
-        """Return this collector's own tallies, one a cell, as of one moment."""
+        """Return this collector's own tallies, one per cell, as of one moment."""
         key = self.key_of(digest)
         if key is None:
             return tuple(mechanism.empty() for mechanism in mechanisms)
@@ -268,19 +329,32 @@ class Store(ABC):
             yield ids, [bytes(row[1]) for row in found]
             last = bytes(found[-1][0])
 
+    def kept_reports(self, key: int, width: int) -> Iterator[tuple[Octets, Octets, Ints]]:
+        """Yield ids in chunks, the rows of those that were not scrubbed, and which ones these are.
+
+        `width` is the length of a row.
+        """
+        for ids, listed in self.reports(key):
+            lengths = np.fromiter(map(len, listed), dtype=np.int64, count=len(listed))
+            kept = np.flatnonzero(lengths)
+            if (lengths[kept] != width).any():
+                raise FormatError("the store has reports of a wrong length: it is damaged")
+            rows = np.frombuffer(b"".join(listed), dtype=np.uint8)
+            yield ids, rows.reshape(len(kept), width), kept
+
     # --- other collectors ------------------------------------------------------------------------
 
     def merged(self, key: int) -> list[Merged]:
         """Return what other collectors have sent."""
         sql = "SELECT source, n, tallies FROM merged WHERE key = ? ORDER BY source"
-        return [Merged(str(s), int(n), bytes(data)) for s, n, data in self.execute(sql, (key,))]
+        return [Merged(str(c), int(n), bytes(data)) for c, n, data in self.execute(sql, (key,))]
 
     def set_merged(self, key: int, merged: Merged) -> None:
         """Keep another collector's tallies, instead of what it sent before."""
         self.execute(
             "INSERT INTO merged (key, source, n, tallies) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (key, source) DO UPDATE SET n = excluded.n, tallies = excluded.tallies",
-            (key, merged.source, merged.n, merged.tallies),
+            (key, merged.collector, merged.n, merged.tallies),
         )
 
     # --- tokens ----------------------------------------------------------------------------------

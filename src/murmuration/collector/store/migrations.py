@@ -1,8 +1,8 @@
 """The schema, step by step. A step that was released never changes; a change is a new step.
 
     campaigns   every version of every campaign file that was served, as published
-    reports     a report each: its id, and its row of bytes unless the campaign scrubs them
-    tallies     one a cell: what the reports add up to
+    reports     one row per report: its id, and its bytes unless the campaign scrubs them
+    tallies     one row per cell: what the reports add up to
     counts      what became of every report that arrived, by campaign and outcome
     tokens      who may do what: hashes of tokens, never tokens
     merged      tallies of other collectors, the latest of each

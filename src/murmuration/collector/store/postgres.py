@@ -2,19 +2,19 @@
 
 A transaction begins by taking one lock for the whole store, so workers commit one after the
 other: groups are large, and nothing can deadlock. Reports go in by COPY, then into their table
-with ON CONFLICT DO NOTHING, which says which of them are new.
+with ON CONFLICT DO NOTHING, which says which of them are new. Readers do not take the lock.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from murmuration.collector.store.base import (
+    ONLY_READ,
     Mask,
     Octets,
     Store,
@@ -22,7 +22,7 @@ from murmuration.collector.store.base import (
     StoreFullError,
     StoreGoneError,
 )
-from murmuration.errors import ParameterError
+from murmuration.errors import FormatError, ParameterError
 
 try:
     import psycopg
@@ -36,18 +36,31 @@ CONNECT_SECONDS = 10
 class PostgresStore(Store):
     """A store in a PostgreSQL database."""
 
+    begin_transaction: ClassVar[tuple[str, ...]] = (
+        "BEGIN",
+        f"SELECT pg_advisory_xact_lock({LOCK})",  # to the end of the transaction
+    )
     begin_snapshot: ClassVar[str] = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, readonly: bool = False) -> None:
+        super().__init__(readonly)
         self.url = url
-        self._inside = False
         self._db: psycopg.Connection[Any] | None = None
         self._closing = threading.Lock()
         try:
-            self.migrate()
+            if readonly:
+                self._check_ours()
+            else:
+                self.migrate()
         except BaseException:
             self.close()
             raise
+
+    def _check_ours(self) -> None:
+        version = self.schema_version()
+        if not version:
+            raise FormatError("there is no store in this database")
+        self.require_readable(version)
 
     def _connection(self) -> psycopg.Connection[Any]:
         """Return the connection; a lost one is made anew, but not in the middle of things."""
@@ -60,6 +73,8 @@ class PostgresStore(Store):
                 )
                 self._db.execute("SET synchronous_commit = on")
                 self._db.execute("SET client_min_messages = warning")
+                if self.readonly:
+                    self._db.execute("SET default_transaction_read_only = on")
             except psycopg.Error as problem:
                 raise _translated(problem) from None
         return self._db
@@ -72,25 +87,7 @@ class PostgresStore(Store):
         except psycopg.Error as problem:
             raise _translated(problem) from None
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Take the store's lock, then do everything, or nothing."""
-        if self._inside:
-            yield
-            return
-        self.execute("BEGIN")
-        self._inside = True
-        try:
-            self.execute("SELECT pg_advisory_xact_lock(?)", (LOCK,))
-            yield
-            self.execute("COMMIT")
-        except BaseException:
-            self._roll_back()
-            raise
-        finally:
-            self._inside = False
-
-    def _roll_back(self) -> None:
+    def roll_back(self) -> None:
         """Leave the transaction; a connection that cannot is given up."""
         try:
             self._connection().rollback()
@@ -99,6 +96,7 @@ class PostgresStore(Store):
 
     def add_reports(self, key: int, ids: Octets, rows: Octets) -> Mask:
         """Copy into a table that ends with the transaction, then insert what is new."""
+        self.require_writable()
         db = self._connection()
         try:
             db.execute(
@@ -132,13 +130,15 @@ class PostgresStore(Store):
         return new
 
     def schema_version(self) -> int:
-        """A table with one number."""
-        self.execute("CREATE TABLE IF NOT EXISTS murmur_schema (version BIGINT NOT NULL)")
+        """A table with one number; a new database has none."""
+        if self.execute("SELECT to_regclass('murmur_schema')") == [(None,)]:
+            return 0
         found = self.execute("SELECT version FROM murmur_schema")
         return int(found[0][0]) if found else 0
 
     def set_schema_version(self, version: int) -> None:
         """Write the number."""
+        self.execute("CREATE TABLE IF NOT EXISTS murmur_schema (version BIGINT NOT NULL)")
         self.execute("DELETE FROM murmur_schema")
         self.execute("INSERT INTO murmur_schema (version) VALUES (?)", (version,))
 
@@ -148,8 +148,8 @@ class PostgresStore(Store):
         return sql.replace("{clustered}", "")
 
     def reader(self) -> Store:
-        """Return another connection."""
-        return PostgresStore(self.url)
+        """Return another connection, which only reads."""
+        return PostgresStore(self.url, readonly=True)
 
     def close(self) -> None:
         """Close the connection."""
@@ -187,6 +187,8 @@ def _translated(problem: psycopg.Error) -> StoreError:
     """Say what happened in our words; no statement, no value, no address."""
     if isinstance(problem, psycopg.errors.DiskFull):
         return StoreFullError("the disk of the database is full")
+    if isinstance(problem, psycopg.errors.ReadOnlySqlTransaction):
+        return StoreError(ONLY_READ)
     if isinstance(problem, psycopg.OperationalError):
         return StoreGoneError("the database cannot be reached")
     return StoreError(f"the store failed: {type(problem).__name__}")

@@ -3,6 +3,8 @@
 WAL with synchronous=FULL: every commit syncs the log, so a power cut loses nothing that was
 acknowledged. Ids start with their time, so reports of one moment lie on the same few pages.
 A group of reports is one statement: Python is not asked row by row.
+
+Readers see what was committed when they began, and wait for no writer.
 """
 
 from __future__ import annotations
@@ -13,11 +15,18 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from murmuration.collector.store.base import Mask, Octets, Store, StoreError, StoreFullError
+from murmuration.collector.store.base import (
+    ONLY_READ,
+    Mask,
+    Octets,
+    Store,
+    StoreError,
+    StoreFullError,
+)
 from murmuration.errors import FormatError
 
 MOST_ROWS = 1 << 16
@@ -32,6 +41,8 @@ CHECKPOINT_PAGES = 2000
 CACHE_KIB = 64 << 10
 BUSY_SECONDS = 30.0
 WAL_TRIES, WAL_PAUSE = 20, 0.05
+LOGS = ("-wal", "-journal")
+"""What SQLite puts after a file's name while the file is written to."""
 FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
 """What SQLite calls a full disk; the last is no room for the index of the log."""
 
@@ -39,26 +50,42 @@ FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
 class SqliteStore(Store):
     """A store in one file, which only its owner reads."""
 
-    def __init__(self, path: Path | str) -> None:
+    begin_transaction: ClassVar[tuple[str, ...]] = ("BEGIN IMMEDIATE",)
+
+    def __init__(self, path: Path | str, *, readonly: bool = False) -> None:
+        super().__init__(readonly)
         self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._inside = False
-        with suppress(OSError):  # what cannot be made, SQLite cannot open: it says so
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        self._frozen = False
+        if not readonly:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):  # what cannot be made, SQLite cannot open: it says so
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        self._db = self._connected()
         try:
-            self._db = sqlite3.connect(
-                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-        except sqlite3.Error as problem:
-            raise _translated(problem, self.path) from None
-        try:
-            self._set_up()
+            self._check_ours()
+            if not readonly:
+                self._set_up()
         except BaseException:
             self.close()
             raise
 
+    def _connected(self) -> sqlite3.Connection:
+        where = str(self.path)
+        if self.readonly:
+            self._frozen = _is_frozen(self.path)
+            where = self.path.absolute().as_uri() + "?mode=ro" + "&immutable=1" * self._frozen
+        try:
+            return sqlite3.connect(
+                where,
+                uri=self.readonly,
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        except sqlite3.Error as problem:
+            raise _translated(problem, self.path) from None
+
     def _set_up(self) -> None:
-        self._check_ours()
         self.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # before anything is written
         self._keep_log()
         for setting in (
@@ -91,14 +118,17 @@ class SqliteStore(Store):
 
     def _check_ours(self) -> None:
         """Refuse another program's database, or a newer one's, before anything is changed."""
-        self.execute("BEGIN")  # what follows is read as of one moment
-        application = self.execute("PRAGMA application_id")[0][0]
-        tables = self.execute("SELECT COUNT(*) FROM sqlite_master")[0][0]
-        version = self.schema_version()
-        self.execute("COMMIT")
-        if application != APPLICATION and (application or tables):
+        with self.snapshot():
+            application = self.execute("PRAGMA application_id")[0][0]
+            tables = self.execute("SELECT COUNT(*) FROM sqlite_master")[0][0]
+            version = self.schema_version()
+        empty = not (application or tables)
+        if application != APPLICATION and (self.readonly or not empty):
             raise FormatError(f"{self.path} is a database, but not a store of ours")
-        self.refuse_newer(version)
+        if self.readonly:
+            self.require_readable(version)
+        else:
+            self.refuse_newer(version)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement."""
@@ -107,27 +137,29 @@ class SqliteStore(Store):
         except sqlite3.Error as problem:
             raise _translated(problem, self.path) from None
 
+    def roll_back(self) -> None:
+        """Leave the transaction; a full disk may have done so already."""
+        with suppress(sqlite3.Error):
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Begin at once with the write lock; a transaction inside another is part of it."""
-        if self._inside:
-            yield
+    def snapshot(self) -> Iterator[None]:
+        """Read as of one moment; a frozen file is opened anew, as it may have changed since."""
+        if self._inside or not self._frozen:
+            with super().snapshot():
+                yield
             return
-        self.execute("BEGIN IMMEDIATE")
-        self._inside = True
-        try:
+        self.close()
+        before, self._db = _changed(self.path), self._connected()
+        with super().snapshot():
             yield
-            self.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:  # a full disk may have rolled back already
-                with suppress(sqlite3.Error):  # what went wrong first is what matters
-                    self._db.execute("ROLLBACK")
-            raise
-        finally:
-            self._inside = False
+        if self._frozen and (not _is_frozen(self.path) or _changed(self.path) != before):
+            raise StoreError("the store was written to while it was read: try again")
 
     def add_reports(self, key: int, ids: Octets, rows: Octets) -> Mask:
         """Insert all; only if some were there, take it back and look which."""
+        self.require_writable()
         new = np.ones(len(ids), dtype=bool)
         for start in range(0, len(ids), MOST_ROWS):
             part = slice(start, start + MOST_ROWS)
@@ -182,12 +214,38 @@ class SqliteStore(Store):
         return sql.format(clustered=" WITHOUT ROWID")
 
     def reader(self) -> Store:
-        """Return another connection: readers do not wait for the writer."""
-        return SqliteStore(self.path)
+        """Return another connection, which only reads: it does not wait for the writer."""
+        return SqliteStore(self.path, readonly=True)
+
+    def is_same(self, other: Store) -> bool:
+        """Whether both are the same file: a copy of a store has the same name."""
+        if isinstance(other, SqliteStore):
+            return self.path.samefile(other.path)
+        return super().is_same(other)
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+
+def _is_frozen(path: Path) -> bool:
+    """Whether a file has no log beside it, and this user can make none: nobody changes it now.
+
+    To read a file in WAL mode, SQLite needs two more files beside it, and makes them if they are
+    missing. Where it cannot, it has to be told that the file does not change (immutable). It is
+    told so, too, where only the file is not ours to write: what a reader makes belongs to the
+    reader, and could lock out the collector.
+    """
+    file = path.resolve()
+    if any(Path(f"{file}{ending}").exists() for ending in LOGS):
+        return False
+    return not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))
+
+
+def _changed(path: Path) -> tuple[int, int]:
+    """Return what is different after a file was written to."""
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size
 
 
 def _translated(problem: sqlite3.Error, path: Path) -> Exception:
@@ -197,6 +255,10 @@ def _translated(problem: sqlite3.Error, path: Path) -> Exception:
         return StoreFullError("the disk is full")
     if code in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
         return FormatError(f"{path} is not a store of ours, or it is damaged")
+    if code == "SQLITE_READONLY":
+        return StoreError(ONLY_READ)
+    if code == "SQLITE_READONLY_DIRECTORY":
+        return StoreError(f"{path} is in a folder that cannot be written to")
     if code.startswith("SQLITE_CANTOPEN"):
         return StoreError(f"{path} cannot be opened")
     if code in ("SQLITE_BUSY", "SQLITE_LOCKED"):

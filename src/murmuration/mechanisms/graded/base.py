@@ -33,6 +33,7 @@ from murmuration.exact.grid import AnyGrid, fixed_point
 from murmuration.exact.loss import PairwiseLoss, pairwise_loss
 from murmuration.exact.randomness import HALF
 from murmuration.mechanisms.base import checked_epsilon
+from murmuration.mechanisms.domain import Domain, Graded
 from murmuration.mechanisms.number.base import NumericMechanism
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -48,6 +49,7 @@ class GradedMechanism(NumericMechanism):
     `edges` are all k+1 ends of the ranges, -1 and 1 included, or only the k-1 inner ones.
     """
 
+    takes: ClassVar[type[Domain]] = Graded
     even: ClassVar[bool] = False
 
     epsilon: tuple[float, ...]  # type: ignore[assignment]  # one for each range, not one for all
@@ -59,6 +61,11 @@ class GradedMechanism(NumericMechanism):
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "edges", checked_edges(self.edges, len(epsilon)))
         object.__setattr__(self, "semantics", checked_semantics(self.semantics, epsilon))
+
+    @property
+    def domain(self) -> Graded:
+        """A number, with its ranges."""
+        return Graded(self.edges)
 
     @property
     def k(self) -> int:
@@ -80,7 +87,7 @@ class GradedMechanism(NumericMechanism):
         """The smallest entry of the matrix: an ordinary mechanism with it keeps all of them."""
         return min(itertools.chain(*self.budgets))
 
-    def loss(self) -> PairwiseLoss:
+    def exact_loss(self) -> PairwiseLoss:
         """Return the exact loss between and inside ranges, against the matrix of budgets."""
         design = self.design
         return pairwise_loss(design.table, design.grid.reached, self.range_rows(), self.budgets)
@@ -93,11 +100,6 @@ class GradedMechanism(NumericMechanism):
         except ParameterError as problem:
             raise FormatError(f"the published law of {self} cannot be used: {problem}") from None
         return planted
-
-    def range_of(self, x: float) -> int:
-        """Return the range of a value, from 0 on, as the device decides it."""
-        inner = fixed_point(np.array(self.edges[1:-1]))
-        return int(np.searchsorted(inner, fixed_point(np.array([x]))[0], side="right"))
 
     def range_rows(self) -> list[Ints]:
         """Return for each range the rows that its values mix, those at both its ends included."""

@@ -14,7 +14,6 @@ from murmuration.exact.exponential import exp_below
 from murmuration.exact.grid import UnevenGrid
 from murmuration.exact.loss import pairwise_loss
 from murmuration.exact.randomness import HALF, WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.graded.base import GradedMechanism
 from murmuration.mechanisms.number.base import Design, unbiased
 
@@ -31,13 +30,17 @@ class GradedBit(GradedMechanism):
     over all pairs of ranges and the ends of both. Both as small as possible is the steepest line
     there is. The range never leaves the device. Var(x) = (rho + x) (sigma - x).
 
+    epsilon: one budget for each range, the lowest range first
+    edges: where ranges meet: the k-1 inner edges, or all k+1 with -1 and 1
+    semantics: what two values in different ranges may cost: "max" (the larger budget), "min" (the
+        smaller), or a symmetric matrix with epsilon on its diagonal
+
     >>> bit = GradedBit(epsilon=(0.5, 0.4, 0.3, 0.2, 0.1), edges=(-0.6, -0.2, 0.2, 0.6))
     >>> bit.loss().holds, round(bit.worst_variance(), 1)
     (True, 19.7)
     """
 
     name: ClassVar[str] = "graded-bit"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "built for this project, in place of HierA"
     summary: ClassVar[str] = "one bit, as steep as the budgets between ranges allow"
 

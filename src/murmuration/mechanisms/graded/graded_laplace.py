@@ -13,7 +13,6 @@ from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
 from murmuration.exact.grid import UnevenGrid, fixed_point
 from murmuration.exact.randomness import WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.graded.base import GradedMechanism
 from murmuration.mechanisms.number.base import Design, unbiased
 from murmuration.mechanisms.number.laplace import REACH, cells_for, shifted_noise
@@ -32,13 +31,17 @@ class GradedLaplace(GradedMechanism):
     `laplace`: the noise of a public range cannot reach where that of a private one can.
     Inside a range the loss is eps_g times half its width.
 
+    epsilon: one budget for each range, the lowest range first
+    edges: where ranges meet: the k-1 inner edges, or all k+1 with -1 and 1
+    semantics: what two values in different ranges may cost: "max" (the larger budget), "min" (the
+        smaller), or a symmetric matrix with epsilon on its diagonal
+
     >>> graded = GradedLaplace(epsilon=(2.0, 1.0), edges=(0.0,))
     >>> graded.loss().pairwise.round(3).tolist()
     [[1.0, inf], [inf, 0.5]]
     """
 
     name: ClassVar[str] = "graded-laplace"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "the baseline of Hao, Wu, Wan 2023 (as published)"
     summary: ClassVar[str] = "Laplace noise of each range's own scale"
     keeps_promise: ClassVar[bool] = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -10,12 +11,9 @@ from typing import ClassVar
 from murmuration.errors import ParameterError
 from murmuration.exact.grid import UnevenGrid
 from murmuration.exact.loss import Loss, pairwise_loss
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.graded.base import GradedMechanism, Matrix, edge_points, range_rows
 from murmuration.mechanisms.number.base import Design, unbiased
 from murmuration.mechanisms.stored import Solution, integer_weights, stored
-from murmuration.solve import graded as graded_program
-from murmuration.solve.linear import Report
 
 MOST_RANGES = 32
 """More take minutes to solve."""
@@ -36,13 +34,17 @@ class GradedOptimal(GradedMechanism):
     folder (MURMUR_CACHE, else the user's) and audited whenever it is read. Where every range has
     a large budget (5 and more) it takes half a minute and is some percent above the limit.
 
+    epsilon: one budget for each range, the lowest range first
+    edges: where ranges meet: the k-1 inner edges, or all k+1 with -1 and 1
+    semantics: what two values in different ranges may cost: "max" (the larger budget), "min" (the
+        smaller), or a symmetric matrix with epsilon on its diagonal
+
     >>> graded = GradedOptimal(epsilon=(0.5, 0.4, 0.3, 0.2, 0.1), edges=(-0.6, -0.2, 0.2, 0.6))
     >>> graded.loss().holds, graded.worst_variance() < 18
     (True, True)
     """
 
     name: ClassVar[str] = "graded-optimal"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "linear program under pairwise budgets (built for this project)"
     summary: ClassVar[str] = "the table of least worst-case error that the budgets allow"
 
@@ -84,8 +86,12 @@ def _solution(edges: tuple[float, ...], budgets: Matrix) -> Solution:
     )
 
 
-def _build(edges: tuple[float, ...], budgets: Matrix, progress: Report) -> Solution:
+def _build(
+    edges: tuple[float, ...], budgets: Matrix, progress: Callable[[float], None]
+) -> Solution:
     """Solve the program, round to integers and remove the bias that rounding leaves."""
+    from murmuration.solve import graded as graded_program  # here: a device never solves
+
     borders = edge_points(edges)
     grid = UnevenGrid.at(graded_program.grid_for(borders, budgets))
     found = graded_program.solve(borders, budgets, grid.points, progress=progress)

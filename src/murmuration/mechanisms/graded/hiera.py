@@ -16,7 +16,6 @@ from murmuration.exact.arrays import Floats
 from murmuration.exact.exponential import exp_below
 from murmuration.exact.grid import UnevenGrid
 from murmuration.exact.randomness import HALF, WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.graded.base import GradedMechanism
 from murmuration.mechanisms.number.base import Design, unbiased
 from murmuration.mechanisms.tally import Tally
@@ -41,6 +40,12 @@ class Hiera(GradedMechanism):
     `factor` multiplies all budgets. "calibrated" is the largest one for which the pair keeps the
     promised matrix: what hiera costs when it keeps its word.
 
+    epsilon: one budget for each range, the lowest range first
+    edges: where ranges meet: the k-1 inner edges, or all k+1 with -1 and 1
+    semantics: what two values in different ranges may cost: "max" (the larger budget), "min" (the
+        smaller), or a symmetric matrix with epsilon on its diagonal
+    factor: multiplies all budgets, above 0 and up to 1; or "calibrated"
+
     >>> hiera = Hiera(epsilon=(0.5, 0.4, 0.3, 0.2, 0.1), edges=(-0.6, -0.2, 0.2, 0.6))
     >>> loss = hiera.loss()
     >>> loss.holds, loss.claimed, round(loss.epsilon, 3)
@@ -48,7 +53,6 @@ class Hiera(GradedMechanism):
     """
 
     name: ClassVar[str] = "hiera"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Hao, Wu, Wan 2023 (as published)"
     summary: ClassVar[str] = "a perturbed grade, then one bit with that grade's budget"
     keeps_promise: ClassVar[bool] = False

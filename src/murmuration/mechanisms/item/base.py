@@ -7,14 +7,14 @@ all that the estimate needs:
     f_v = (C_v/n - q) / (p - q),   n Var(f_v) = (f p(1-p) + (1-f) q(1-q)) / (p-q)^2.
 
 The files in `mechanisms/` say how reports are drawn and counted. Two kinds of report are shared
-by several of them: `PackedMechanism` (k bits) and those that use the Walsh-Hadamard transform.
+by several of them: `BitMechanism` (k bits) and those that use the Walsh-Hadamard transform.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -23,16 +23,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from murmuration.errors import EmptyError, InputError, MismatchError, ParameterError
+from murmuration.errors import InputError, MismatchError, ParameterError
 from murmuration.exact.arrays import Floats, Ints, Reports
-from murmuration.exact.randomness import Rng, require_rng
 from murmuration.mechanisms.base import Mechanism, Task
-from murmuration.mechanisms.number.base import ENOUGH, checked_values
-from murmuration.mechanisms.packing import BITS_PER_PASS, PackedReports
-from murmuration.mechanisms.tally import Tally, require_same
-from murmuration.results.estimate import About, FrequencyEstimate
+from murmuration.mechanisms.domain import MAX_ITEMS, Domain, Items
+from murmuration.mechanisms.packing import BitReports
+from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
+from murmuration.results.estimate import ENOUGH, FrequencyEstimate
 
-MAX_ITEMS = 1 << 20
+MOST_ENUMERATED = 1 << 16
+"""Entries of a channel up to which the auditor tries every report."""
+MOST_BITS = 1 << 28
+"""Items times reports that one trial of the auditor may look at."""
 MAX_CHANNEL = 4_000_000
 """The most entries of a channel that is written out: 32 MB, read twice by each step of `bayes`."""
 
@@ -42,10 +45,9 @@ class FrequencyMechanism(Mechanism):
     """A mechanism for one of k items."""
 
     answers: ClassVar[Task] = Task.FREQUENCY
+    takes: ClassVar[type[Domain]] = Items
     largest: ClassVar[int] = MAX_ITEMS
     """The most items that this mechanism can take."""
-    repeated: ClassVar[bool] = False
-    """True where it is made for a question that is asked again: no choice for asking once."""
 
     k: int
 
@@ -57,6 +59,11 @@ class FrequencyMechanism(Mechanism):
                 f"{self.name}: k, the number of items, is 2 to {self.largest:,}; got {self.k!r}"
             )
         object.__setattr__(self, "k", int(self.k))
+
+    @property
+    def domain(self) -> Items:
+        """The items."""
+        return Items(self.k)
 
     @property
     @abstractmethod
@@ -73,35 +80,17 @@ class FrequencyMechanism(Mechanism):
         return tally.counts
 
     def channel(self) -> Floats | None:
-        """Return P(counter | item), a row an item, where each report adds one to one counter.
+        """Return P(counter | item), one row per item, where a report adds one to one counter.
 
         None where a report is more than that (bits, hashes): then counters do not tell all.
         """
         return None
 
-    @abstractmethod
-    def respond(self, items: Ints, rng: Rng) -> Reports:
-        """Return the reports of checked items."""
-
-    @property
-    def people_per_pass(self) -> int:
-        """How many people are randomised at once."""
-        return 1 << 17
-
-    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
-        """Turn items 0 .. k-1 into reports, one each."""
-        rng, items = require_rng(rng), checked_items(values, self.k)
-        self.require_promise(rng)
-        step = self.people_per_pass
-        parts = [self.respond(items[i : i + step], rng) for i in range(0, len(items), step)]
-        return np.concatenate(parts) if parts else self.respond(items, rng)
-
-    def estimate(self, tally: Tally, about: str = "participants") -> FrequencyEstimate:
+    def estimate(
+        self, tally: Tally, about: str = "participants", everybody: int | None = None
+    ) -> FrequencyEstimate:
         """Return all k frequencies: unbiased, so some may be below 0; see `postprocess`."""
-        subject = About.parse(about)
-        n = require_same(self, tally).n
-        if n == 0:
-            raise EmptyError("no reports yet: nothing to estimate")
+        n, subject = self.subject(tally, about)
         shares = (self.support(tally) / n - float(self.q)) / float(self.p - self.q)
         # Two people more with the item and two without: reports that agree are not certainty.
         likely = (n * np.clip(shares, 0, 1) + 2) / (n + 4)
@@ -110,14 +99,13 @@ class FrequencyMechanism(Mechanism):
             spread = np.maximum(
                 *(self.squared_errors(np.full(self.k, end), n) for end in (0.0, 1.0))
             )
-        if subject is About.POPULATION:
-            spread = spread + likely * (1 - likely) / n
-        noise = math.sqrt(float(self.squared_errors(np.zeros(1), n)[0]))
+        spread = spread + subject.unseen(n, everybody) * likely * (1 - likely) / n
+        noise = math.sqrt(self.quiet_error(n))
         return FrequencyEstimate(shares, np.sqrt(spread), n, self.epsilon, subject, noise=noise)
 
-    def squared_errors(self, shares: Floats, n: int) -> Floats:
-        """Return the variance of estimates from n reports, for items of these true shares."""
-        return self.variance(shares) / n
+    def quiet_error(self, n: int) -> float:
+        """The noise of an item that nobody has."""
+        return float(self.squared_errors(np.zeros(1), n)[0])
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of an item's estimated frequency when its true frequency is x."""
@@ -142,21 +130,51 @@ class FrequencyMechanism(Mechanism):
         own, other = self.variance([1.0, 0.0])
         return float(own + (self.k - 1) * other)
 
+    def cost(self, share: float = 1.0) -> float:
+        """The spread of k items is 1 - 1/k, that of a flat histogram.
 
-def checked_items(values: ArrayLike, k: int) -> Ints:
-    """Return items as integers in 0 .. k-1, or say that they are not, without repeating them."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise InputError("masked values have no answer: leave those people out first")
-    array = np.atleast_1d(np.asarray(values))
-    if array.ndim != 1 or (array.dtype.kind not in "ui" and array.size):
-        raise InputError(f"values must be a flat array of whole numbers, items 0 to {k - 1}")
-    if array.size and not (array.min() >= 0 and array.max() < k):
-        outside = (array < 0) | (array >= k)
-        raise InputError(
-            f"items are 0 to {k - 1}; {int(outside.sum())} of {array.size} are not (first at "
-            f"position {int(outside.argmax())}). Nothing was sent."
-        )
-    return array.astype(np.int64, copy=False)
+        >>> from murmuration import mechanism
+        >>> grr = mechanism("grr", epsilon=1.0, k=4)
+        >>> round(grr.cost(), 2), round(grr.cost(0.0), 2)
+        (7.56, 8.31)
+        """
+        return self.total_variance() + (1 - share) * (1 - 1 / self.k)
+
+    def influence(self) -> float:
+        """max((1-q)/(p-q), q/(p-q)).
+
+        >>> from murmuration import mechanism
+        >>> e = math.exp(1)
+        >>> abs(mechanism("grr", epsilon=1.0, k=9).influence() - (e + 9 - 2) / (e - 1)) < 1e-9
+        True
+        """
+        return float(max(1 - self.q, self.q) / (self.p - self.q))
+
+    def trials(self) -> Iterator[Trial]:
+        """Every counter of a small alphabet, else the support of every item, for some items."""
+        small = self.counters * self.k <= MOST_ENUMERATED
+        channel = self.channel() if small else None
+        for item in spread_over(self.k):
+            if channel is not None:
+                people = max(20_000, 20 * self.counters)
+                yield ChanceTrial(
+                    self, item, self.count, channel[item], "every report", people=people
+                )
+            else:
+                yield ChanceTrial(
+                    *(self, item, self._supported, self._rates(item), "the support of each item"),
+                    exclusive=False,
+                    people=max(1000, min(20_000, MOST_BITS // max(self.k, 8 * self.report_bytes))),
+                )
+
+    def _supported(self, reports: Reports) -> Ints:
+        return self.support(Tally(self, self.count(reports), len(reports)))
+
+    def _rates(self, item: int) -> Floats:
+        """P for the own item, q for the others."""
+        rates = np.full(self.k, float(self.q))
+        rates[item] = float(self.p)
+        return rates
 
 
 def require_small_channel(mechanism: FrequencyMechanism) -> None:
@@ -208,30 +226,13 @@ class Labels:
         return dict(zip(self.names, zip(*columns, strict=True), strict=True))
 
 
-def to_bins(values: ArrayLike, bins: int) -> Ints:
-    """Ask a number as a histogram: return which of the equal bins of [-1, 1] each value is in.
-
-    >>> to_bins([-1.0, -0.1, 0.0, 1.0], 4).tolist()
-    [0, 1, 2, 3]
-    """
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:
-        raise ParameterError(f"bins must be 2 or more; got {bins!r}")
-    places = np.floor((checked_values(values) + 1) / 2 * bins).astype(np.int64)
-    return np.minimum(places, bins - 1)
-
-
-class PackedMechanism(FrequencyMechanism, PackedReports):
+class BitMechanism(FrequencyMechanism, BitReports):
     """A mechanism whose report is a bit for each item; the counters are the items' support."""
 
     @property
     def bits(self) -> int:
-        """One bit an item."""
+        """One bit per item."""
         return self.k
-
-    @property
-    def people_per_pass(self) -> int:
-        """Bounded by the bits that they need."""
-        return max(1, BITS_PER_PASS // self.k)
 
 
 # --- Walsh-Hadamard ----------------------------------------------------------------------------

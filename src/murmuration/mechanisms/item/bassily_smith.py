@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +18,11 @@ from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.item.hadamard import OneBit
 from murmuration.mechanisms.packing import BITS_PER_PASS
 from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
 
 MOST_ROWS = 1 << 22
+ROW_CLASSES = 2
+"""Parts of the matrix that the auditor tells apart."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,12 @@ class BassilySmith(OneBit):
     are orthogonal only on average, so other items leak in: that adds up to 1/m to the variance,
     which is why Harmony replaces the matrix by an orthogonal one (`hadamard`). The matrix is
     public, made from `seed` by a 32-bit mixing function; unbiased over the choice of the seed.
+
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
+    people: how many are expected; more rows of the matrix are used for more
+    beta: the confidence is 1 - beta
+    seed: of the public matrix
 
     >>> BassilySmith(epsilon=1.0, k=16, people=10_000).rows
     16175
@@ -84,6 +95,22 @@ class BassilySmith(OneBit):
         bit = signs(self.seed, row, items) ^ lie
         return (2 * row + bit).astype(np.min_scalar_type(self.symbols - 1))
 
+    def trials(self) -> Iterator[Trial]:
+        """The bit is the item's entry in its row with p, and the row tells nothing."""
+        sizes = np.diff(np.arange(ROW_CLASSES + 1) * self.rows // ROW_CLASSES) / self.rows
+        for item in spread_over(self.k):
+            chances = np.outer(sizes, [1 - float(self.p), float(self.p)]).ravel()
+            read = partial(self._agreeing, item)
+            yield ChanceTrial(self, item, read, chances, "the bit, by the part of the rows")
+
+    def _agreeing(self, item: int, reports: Reports) -> Ints:
+        """Count reports by the part of the matrix that their row is in, and by their bit."""
+        row, bit = reports.astype(np.int64) >> 1, reports.astype(np.int64) & 1
+        ends = np.arange(1, ROW_CLASSES + 1) * self.rows // ROW_CLASSES
+        part = np.searchsorted(ends, row, side="right")
+        right = bit == signs(self.seed, row, np.full(len(row), item))
+        return np.bincount(2 * part + right, minlength=2 * ROW_CLASSES)
+
     def support(self, tally: Tally) -> Ints:
         """Count the reports whose bit is the item's entry in their row, over the rows in use."""
         used = np.flatnonzero(tally.counts.reshape(-1, 2).any(axis=1))
@@ -95,10 +122,6 @@ class BassilySmith(OneBit):
             entries = signs(self.seed, used[:, None], items[None, :])
             support[items] = zero @ (1 - entries) + one @ entries
         return support
-
-    def law_bytes(self) -> bytes:
-        """The response's weights and the matrix."""
-        return self.response.law_bytes() + f" {self.rows} {self.seed}".encode()
 
     def law(self) -> dict[str, Any]:
         """The response's weights and the matrix."""

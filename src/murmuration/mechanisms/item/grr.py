@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -12,16 +13,20 @@ import numpy as np
 from murmuration.exact.arrays import Floats, Ints, Reports
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.loss import Loss
-from murmuration.exact.randomness import WHOLE, Rng, drawn
+from murmuration.exact.randomness import WHOLE, Rng, Words, drawn
 from murmuration.mechanisms.item.base import FrequencyMechanism, require_small_channel
-from murmuration.mechanisms.packing import SymbolMechanism
+from murmuration.mechanisms.packing import SymbolReports
+from murmuration.mechanisms.trial import Trial, WordTrial, boundaries, spread_over
 
 
 @dataclass(frozen=True)
-class Grr(FrequencyMechanism, SymbolMechanism):
+class Grr(FrequencyMechanism, SymbolReports):
     """Say the own item with probability E/(E+k-1), each other one with 1/(E+k-1), E = e^eps.
 
     n Var = (E+k-2)/(E-1)^2 for a rare item: better than oue when k < 3E+2, poor for many items.
+
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
 
     >>> grr = Grr(epsilon=1.0, k=4)
     >>> round(float(grr.p), 4), round(grr.total_variance(), 2)
@@ -65,14 +70,17 @@ class Grr(FrequencyMechanism, SymbolMechanism):
         """One word a person, compared with the two weights."""
         return own_or_other(items, self.k, self.lie, rng)
 
-    def loss(self) -> Loss:
+    def exact_loss(self) -> Loss:
         """Truth / lie."""
         ratio = Fraction(self.truth, self.lie)
         return Loss(log_above(ratio), self.epsilon, ratio, (0, 1), 0)
 
-    def law_bytes(self) -> bytes:
-        """The two weights."""
-        return f"{self.truth} {self.lie}".encode()
+    def trials(self) -> Iterator[Trial]:
+        """The words where the answer changes, then every report."""
+        for item in spread_over(self.k):
+            words, expected = own_or_other_words(item, self.k, self.lie)
+            yield WordTrial(self, np.full(len(words), item), words, expected)
+        yield from super().trials()
 
     def law(self) -> dict[str, Any]:
         """The two weights, out of 2^52."""
@@ -93,6 +101,15 @@ def own_or_other(items: Ints, k: int, lie: int, rng: Rng) -> Reports:
     other += other >= items
     reports = np.where(word < 0, items, other)
     return reports.astype(np.min_scalar_type(k - 1))
+
+
+def own_or_other_words(item: int, k: int, lie: int) -> tuple[Words, Ints]:
+    """Return the words at which `own_or_other` must change its answer, and what it must be."""
+    weights = np.full(k, lie, dtype=np.int64)
+    weights[0] = WHOLE - (k - 1) * lie
+    words, places = boundaries(weights, WHOLE)
+    others = np.array([item, *(other for other in range(k) if other != item)])
+    return words, others[places]
 
 
 def symmetric_channel(mechanism: FrequencyMechanism) -> Floats:

@@ -19,11 +19,11 @@ from murmuration.mechanisms.item.base import (
     walsh_hadamard,
 )
 from murmuration.mechanisms.item.grr import Grr
-from murmuration.mechanisms.packing import SymbolMechanism
+from murmuration.mechanisms.packing import SymbolReports
 from murmuration.mechanisms.tally import Tally
 
 
-class OneBit(FrequencyMechanism, SymbolMechanism):
+class OneBit(FrequencyMechanism, SymbolReports):
     """A report that supports half of the items, by one bit of randomised response."""
 
     @property
@@ -41,7 +41,7 @@ class OneBit(FrequencyMechanism, SymbolMechanism):
         """Two items agree in half of all cases."""
         return Fraction(1, 2)
 
-    def loss(self) -> Loss:
+    def exact_loss(self) -> Loss:
         """That of the response: the rest does not depend on the item."""
         return self.response.loss()
 
@@ -53,6 +53,9 @@ class Hadamard(OneBit):
     The columns are orthogonal, so other items cancel: p = E/(E+1), q = 1/2, n Var = B^2 - f. The
     row does not depend on the item: it may come from a public coin, and then one bit travels.
     Right for one-bit budgets and eps up to 1; above that it wastes epsilon.
+
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
 
     >>> round(Hadamard(epsilon=1.0, k=16).total_variance(), 1)
     73.9
@@ -98,10 +101,6 @@ class Hadamard(OneBit):
         """C_v = (n + sum of +-1 in v's column) / 2, all items at once by the fast transform."""
         zero, one = tally.counts.reshape(-1, 2).T
         return (tally.n + walsh_hadamard(zero - one)[: self.k]) // 2
-
-    def law_bytes(self) -> bytes:
-        """The response's weights and the rows."""
-        return self.response.law_bytes() + f" {self.rows}".encode()
 
     def law(self) -> dict[str, Any]:
         """The response's weights and the rows."""

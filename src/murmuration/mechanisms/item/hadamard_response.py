@@ -26,6 +26,9 @@ class HadamardResponse(OneBit):
     y agrees with item v when y and v+1 share an even number of bits; two items agree on half of
     their y. p = E/(E+1), q = 1/2, n Var about B^2.
 
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
+
     >>> HadamardResponse(epsilon=1.0, k=16).symbols
     32
     """
@@ -57,10 +60,6 @@ class HadamardResponse(OneBit):
     def support(self, tally: Tally) -> Ints:
         """C_v = (n + sum of +-1 in v's column) / 2, all items at once by the fast transform."""
         return (tally.n + walsh_hadamard(tally.counts)[1 : self.k + 1]) // 2
-
-    def law_bytes(self) -> bytes:
-        """The response's weights and the alphabet."""
-        return self.response.law_bytes() + f" {self.symbols}".encode()
 
     def law(self) -> dict[str, Any]:
         """The response's weights and the alphabet."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -18,9 +19,16 @@ from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import WHOLE, Rng, require_rng
 from murmuration.mechanisms.base import MAX_EPSILON, checked_epsilon
-from murmuration.mechanisms.item.base import FrequencyMechanism, checked_items
-from murmuration.mechanisms.item.grr import Grr, own_or_other, symmetric_channel
-from murmuration.mechanisms.packing import SymbolMechanism
+from murmuration.mechanisms.domain import checked_items
+from murmuration.mechanisms.item.base import FrequencyMechanism
+from murmuration.mechanisms.item.grr import (
+    Grr,
+    own_or_other,
+    own_or_other_words,
+    symmetric_channel,
+)
+from murmuration.mechanisms.packing import SymbolReports
+from murmuration.mechanisms.trial import Trial, WordTrial, spread_over
 
 EXACT_REPORTS = 64
 """Up to this many reports, the power in `loss_of` is written out digit by digit."""
@@ -30,7 +38,7 @@ CERTAIN_BITS = 256
 
 
 @dataclass(frozen=True)
-class Memoised(FrequencyMechanism, SymbolMechanism):
+class Memoised(FrequencyMechanism, SymbolReports):
     """Draw an answer once (`remember`), keep it, and send it with noise each time (`repeat`).
 
     The answer A is generalised randomised response at `permanent`: weights P (own) and L (each
@@ -47,6 +55,10 @@ class Memoised(FrequencyMechanism, SymbolMechanism):
     average keeps the noise of the permanent answers, which no number of rounds takes away. A
     device keeps the answer for each value (`device.Ledger`); a new value costs `permanent` again.
 
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
+    permanent: what all reports about one value may cost together; twice epsilon if not given
+
     >>> memoised = Memoised(epsilon=1.0, k=2, permanent=2.0)
     >>> [round(memoised.loss_of(reports).epsilon, 4) for reports in (1, 2, 3, 100)]
     [1.0, 1.6417, 1.8992, 2.0]
@@ -55,7 +67,7 @@ class Memoised(FrequencyMechanism, SymbolMechanism):
     name: ClassVar[str] = "memoised"
     paper: ClassVar[str] = "Erlingsson, Pihur, Korolova 2014 (RAPPOR); Arcolezi et al. 2022 (L-GRR)"
     summary: ClassVar[str] = "a kept noisy answer with fresh noise: asked again and again"
-    repeated: ClassVar[bool] = True
+    asked_again: ClassVar[bool] = True
 
     permanent: float = None  # type: ignore[assignment]  # a number once it is made
 
@@ -112,11 +124,11 @@ class Memoised(FrequencyMechanism, SymbolMechanism):
 
     # --- the device ----------------------------------------------------------------------------
 
-    def remember(self, items: ArrayLike, rng: Rng) -> Ints:
+    def remember(self, items: ArrayLike, rng: Rng) -> Reports:
         """Draw the permanent answers: once for each person and value; the device keeps them."""
         rng, checked = require_rng(rng), checked_items(items, self.k)
         self.require_promise(rng)
-        return self._answers(checked, rng)
+        return own_or_other(checked, self.k, self.memory.lie, rng)
 
     def repeat(self, answers: ArrayLike, rng: Rng) -> Reports:
         """Make one report of each permanent answer, with fresh noise."""
@@ -136,7 +148,7 @@ class Memoised(FrequencyMechanism, SymbolMechanism):
 
     # --- the auditor ---------------------------------------------------------------------------
 
-    def loss(self) -> Loss:
+    def exact_loss(self) -> Loss:
         """What one report tells, against epsilon: p / q, or q / p if ever that were more."""
         ratio = max(self.p / self.q, self.q / self.p)
         return Loss(log_above(ratio), self.epsilon, ratio, (0, 1), 0)
@@ -172,14 +184,30 @@ class Memoised(FrequencyMechanism, SymbolMechanism):
         truth, lie = self.memory.truth, self.memory.lie
         return (truth * power + (self.k - 1) * lie) / (lie * power + truth + (self.k - 2) * lie)
 
-    @cached_property
-    def _promise_kept(self) -> bool:
+    @property
+    def promise_kept(self) -> bool:
         """Both promises: of one report, and of the answer that is kept."""
         return self.loss().holds and self.long_run().holds
 
-    def law_bytes(self) -> bytes:
-        """The weights of the permanent answer, then of a report."""
-        return self.memory.law_bytes() + f" {self.keep} {self.swap}".encode()
+    @property
+    def charge(self) -> float:
+        """What any number of reports about one value tell."""
+        return self.permanent
+
+    def kept_share(self) -> float:
+        """The permanent answer's part, at most; between 0 and 1 it is between theirs."""
+        ends = np.array([0.0, 1.0])
+        return float((self.memory.variance(ends) / self.variance(ends)).max())
+
+    def trials(self) -> Iterator[Trial]:
+        """The words where the permanent answer or the noise on it changes, then every report."""
+        for item in spread_over(self.k):
+            first, answers = own_or_other_words(item, self.k, self.memory.lie)
+            pairs = [own_or_other_words(int(answer), self.k, self.swap) for answer in answers[:8]]
+            for word, (second, expected) in zip(first.tolist(), pairs, strict=False):
+                words = np.concatenate([np.full_like(second, word), second])
+                yield WordTrial(self, np.full(len(second), item), words, expected)
+        yield from super().trials()
 
     def law(self) -> dict[str, Any]:
         """The permanent answer's weights, and those of the noise on it, out of 2^52."""

@@ -17,8 +17,7 @@ from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, uniform
 from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.item.grr import Grr
-from murmuration.mechanisms.packing import unpack_rows
-from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.packing import integer_rows, row_integers
 
 PRIMES = (65_521, 2_147_483_647)
 """The hash works modulo the first prime above k: 2-byte or 4-byte coefficients."""
@@ -33,7 +32,10 @@ class Olh(FrequencyMechanism):
     h(v) = floor(((a v + b) mod P) g / P) with a, b uniform below the prime P: for two items the
     pair of hashes is exactly independent, so q is exact. g = round(e^eps + 1) cells. The hash is
     drawn without looking at the item; the loss is that of randomised response on g cells. Small
-    reports for any k, but the collector's work is k hashes a report.
+    reports for any k, but the collector's work is k hashes per report.
+
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
 
     >>> olh = Olh(epsilon=1.0, k=1000)
     >>> olh.report_bytes, olh.g, round(olh.total_variance() / 999)
@@ -81,7 +83,7 @@ class Olh(FrequencyMechanism):
 
     @property
     def counters(self) -> int:
-        """One counter an item."""
+        """One counter per item."""
         return self.k
 
     @property
@@ -105,59 +107,43 @@ class Olh(FrequencyMechanism):
         cell = (a * items + b) % self.prime * self.g // self.prime
         return np.stack([a, b, self.response.respond(cell, rng)], axis=1).astype(np.uint32)
 
-    def checked_reports(self, reports: ArrayLike) -> NDArray[np.uint32]:
-        """Return rows of (a, b, cell), or say which row no device can have sent."""
+    def shaped(self, reports: ArrayLike) -> Reports:
+        """Return rows of (a, b, cell)."""
         rows = np.asarray(reports)
         if rows.ndim != 2 or rows.shape[1] != 3 or rows.dtype.kind not in "ui":
             raise ReportError(f"reports of olh are rows (a, b, cell); got shape {rows.shape}")
-        if not (inside := self._inside(rows)).all():
-            raise ReportError(self._outside(int(inside.argmin())))
-        return rows.astype(np.uint32, copy=False)
+        return rows
 
-    def _inside(self, rows: NDArray[np.integer]) -> Bits:
+    def possible(self, reports: Reports) -> Bits:
         """Tell which rows have coefficients below the prime and one of the g cells."""
-        below = (rows >= 0) & (rows < np.array([self.prime, self.prime, self.g]))
+        below = (reports >= 0) & (reports < np.array([self.prime, self.prime, self.g]))
         return np.asarray(below.all(axis=1))
 
-    def _outside(self, bad: int) -> str:
+    def complaint(self, reports: Reports, bad: int) -> str:
+        """There is only one way to be wrong."""
+        del reports
         return f"report {bad} is outside the alphabet of {self}"
 
-    def _possible(self, rows: Rows) -> Bits:
-        return self._inside(self._fields(rows))
-
-    def complaint(self, rows: Rows, bad: int) -> str:
-        """There is only one way to be wrong."""
-        del rows
-        return self._outside(bad)
-
-    def pack(self, reports: ArrayLike) -> bytes:
-        """Serialise a, b and the cell, little-endian."""
-        rows = self.checked_reports(reports)
-        octets = rows.astype("<u4").view(np.uint8).reshape(-1, 3, 4)
+    def to_rows(self, reports: Reports) -> Rows:
+        """Write a, b and the cell, little-endian."""
         width, last = self.coefficient_bytes, self.response.report_bytes
-        parts = [octets[:, 0, :width], octets[:, 1, :width], octets[:, 2, :last]]
-        return np.concatenate(parts, axis=1).tobytes()
+        widths = (width, width, last)
+        fields = [integer_rows(reports[:, i], size) for i, size in enumerate(widths)]
+        return np.concatenate(fields, axis=1)
 
-    def unpack(self, data: bytes) -> Reports:
-        """Read what `pack` wrote."""
-        return self.checked_reports(self._fields(unpack_rows(data, self.report_bytes)))
+    def from_rows(self, rows: Rows) -> Reports:
+        """Read a, b and the cell."""
+        width = self.coefficient_bytes
+        parts = (rows[:, :width], rows[:, width : 2 * width], rows[:, 2 * width :])
+        return np.stack([row_integers(part) for part in parts], axis=1).astype(np.uint32)
 
-    def _fields(self, sent: Rows) -> NDArray[np.uint32]:
-        """Read a, b and the cell from packed rows."""
-        width, last = self.coefficient_bytes, self.response.report_bytes
-        octets = np.zeros((len(sent), 3, 4), dtype=np.uint8)
-        octets[:, 0, :width] = sent[:, :width]
-        octets[:, 1, :width] = sent[:, width : 2 * width]
-        octets[:, 2, :last] = sent[:, 2 * width :]
-        return octets.reshape(-1, 12).view("<u4")
-
-    def tally(self, reports: ArrayLike) -> Tally:
+    def count(self, reports: Reports) -> Ints:
         """Count for each item the reports whose cell is its hash."""
-        rows = self.checked_reports(reports)
+        rows = reports.astype(np.uint32, copy=False)
         counts = np.zeros(self.k, dtype=np.int64)
         for start in range(0, len(rows), REPORTS_PER_PASS):
             self._count(rows[start : start + REPORTS_PER_PASS], counts)
-        return Tally(self, counts, len(rows))
+        return counts
 
     def _count(self, rows: NDArray[np.uint32], counts: Ints) -> None:
         """Walk through the items: the residue of the next one is a more, modulo P."""
@@ -178,13 +164,9 @@ class Olh(FrequencyMechanism):
         del n
         return counts
 
-    def loss(self) -> Loss:
+    def exact_loss(self) -> Loss:
         """That of the response: the hash does not depend on the item."""
         return self.response.loss()
-
-    def law_bytes(self) -> bytes:
-        """The response's weights, the prime and the cells."""
-        return self.response.law_bytes() + f" {self.prime} {self.g}".encode()
 
     def law(self) -> dict[str, Any]:
         """The response's weights, the prime and the cells."""

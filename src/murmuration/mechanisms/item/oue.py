@@ -16,6 +16,9 @@ class Oue(UnaryMechanism):
 
     n Var = 4E/(E-1)^2 for a rare item, whatever k: the limit for many items, at k bits a report.
 
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
+
     >>> round(Oue(epsilon=1.0, k=16).total_variance(), 1)
     59.9
     """

@@ -16,7 +16,7 @@ from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import WHOLE, Rng, drawn, uniform
 from murmuration.mechanisms.item.base import FrequencyMechanism, require_small_channel
-from murmuration.mechanisms.packing import SymbolMechanism
+from murmuration.mechanisms.packing import SymbolReports
 from murmuration.mechanisms.tally import Tally
 
 MOST_VECTORS = 1 << 26
@@ -24,13 +24,16 @@ MOST_VECTORS = 1 << 26
 
 
 @dataclass(frozen=True)
-class Projective(FrequencyMechanism, SymbolMechanism):
+class Projective(FrequencyMechanism, SymbolReports):
     """Send a point of a projective space over a prime field, e^eps times as likely on v's plane.
 
     Item v is a hyperplane; K = (r^t-1)/(r-1) points, c = (r^(t-1)-1)/(r-1) on each plane, c2 =
     (r^(t-2)-1)/(r-1) on two. With Z = (E-1)c + K: p = Ec/Z, q = (E c2 + c - c2)/Z. For a prime r
     near E+1 the error is almost that of subset selection, and a report is one number: right for
     very many items. r and t are the prime field and the dimension of least error.
+
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
 
     >>> space = Projective(epsilon=1.0, k=1024)
     >>> space.report_bytes, round(space.total_variance() / 1024, 1)
@@ -149,17 +152,13 @@ class Projective(FrequencyMechanism, SymbolMechanism):
         spectrum = np.fft.fftn(grid).real[tuple(self.coordinates[: self.k].T)]
         return np.asarray((np.rint(spectrum).astype(np.int64) + tally.n) // r)
 
-    def loss(self) -> Loss:
+    def exact_loss(self) -> Loss:
         """inside/c against (1-inside)/(K-c)."""
         r, t = self.space
         plane = _points(r, t - 1)
         ratio = Fraction(self.inside, WHOLE - self.inside) * Fraction(self.symbols - plane, plane)
         point = int((self.coordinates[:, 0] == 0).argmax())
         return Loss(log_above(ratio), self.epsilon, ratio, (0, 1), point)
-
-    def law_bytes(self) -> bytes:
-        """The weight and the space."""
-        return f"{self.inside} {self.space}".encode()
 
     def law(self) -> dict[str, Any]:
         """The weight of the own plane, out of 2^52, and the space."""

@@ -15,7 +15,7 @@ from murmuration.exact.arrays import Bits, Ints, Reports, Rows
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import WHOLE, Rng, drawn, uniform
-from murmuration.mechanisms.item.base import PackedMechanism
+from murmuration.mechanisms.item.base import BitMechanism
 from murmuration.mechanisms.packing import BITS_PER_PASS
 
 PLACES = np.array(
@@ -27,11 +27,14 @@ SAFETY = 1.0
 
 
 @dataclass(frozen=True)
-class Subset(PackedMechanism):
+class Subset(BitMechanism):
     """Send w of the k items; sets that hold the own item are e^eps times as likely as others.
 
     p = wE/(wE+k-w), q = (p(w-1) + (1-p)w)/(k-1), w near k/(E+1). The least summed error
     of all mechanisms here. The set travels as k bits, so its members have no order that could tell.
+
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
 
     >>> subset = Subset(epsilon=1.0, k=16)
     >>> subset.w, round(subset.total_variance(), 1)
@@ -98,7 +101,7 @@ class Subset(PackedMechanism):
         return rows
 
     def _too_few(self, items: Ints, rng: Rng) -> Rows:
-        """Start from independent bits; whoever has more than wanted draws all of them again.
+        """Start from independent bits; anyone with more than wanted draws all again.
 
         The own item counts as a member all along, so that it is never drawn.
         """
@@ -139,7 +142,7 @@ class Subset(PackedMechanism):
     def _fill(self, rows: Rows, missing: Ints, rng: Rng) -> None:
         """Draw as many items as are missing and add them; repeat for those that were there.
 
-        Whoever misses most comes first: then those who take a j-th item are the first so many.
+        Who misses most comes first: then those who take a j-th item are the first so many.
         """
         todo = np.flatnonzero(missing)
         while len(todo):
@@ -152,14 +155,17 @@ class Subset(PackedMechanism):
             missing[todo] = left
             todo = todo[left > 0]
 
-    def _possible(self, rows: Rows) -> Bits:
-        return np.asarray(super()._possible(rows) & (set_sizes(rows) == self.w))
+    def possible(self, reports: Reports) -> Bits:
+        """Tell which sets have w members, all of them items."""
+        sizes = set_sizes(self.to_rows(reports))
+        return np.asarray(super().possible(reports) & (sizes == self.w))
 
-    def complaint(self, rows: Rows, bad: int) -> str:
+    def complaint(self, reports: Reports, bad: int) -> str:
         """Every set has w members, all of them items."""
-        if not super()._possible(rows)[bad]:
-            return super().complaint(rows, bad)
-        return f"report {bad} has {int(set_sizes(rows)[bad])} items, not {self.w}"
+        if not super().possible(reports)[bad]:
+            return super().complaint(reports, bad)
+        size = int(set_sizes(self.to_rows(reports))[bad])
+        return f"report {bad} has {size} items, not {self.w}"
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """Everybody's set has w members."""
@@ -167,15 +173,11 @@ class Subset(PackedMechanism):
             raise FormatError(f"{n} sets of {self.w} cannot have {int(counts.sum())} members")
         return counts
 
-    def loss(self) -> Loss:
+    def exact_loss(self) -> Loss:
         """A set with 0 and without 1: holds/C(k-1,w-1) against (1-holds)/C(k-1,w)."""
         odds = Fraction(self.holds, WHOLE - self.holds)
         ratio = odds * Fraction(self.k - self.w, self.w)
         return Loss(log_above(ratio), self.epsilon, ratio, (0, 1), "a set with 0 and without 1")
-
-    def law_bytes(self) -> bytes:
-        """The weight and the size."""
-        return f"{self.holds} {self.w}".encode()
 
     def law(self) -> dict[str, Any]:
         """The weight, out of 2^52, the size, and the rate level / 2^digits of the first coins."""

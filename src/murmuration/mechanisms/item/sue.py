@@ -13,14 +13,14 @@ from murmuration.exact.arrays import Ints, Reports
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng
-from murmuration.mechanisms.item.base import PackedMechanism
+from murmuration.mechanisms.item.base import BitMechanism
 from murmuration.mechanisms.packing import pack_bits
 
 HALF_WORD = 1 << 32
 """Bits are drawn from half words: two to a word, exact to 2^-32."""
 
 
-class UnaryMechanism(PackedMechanism):
+class UnaryMechanism(BitMechanism):
     """An independent bit for each item: set with weight `yes` for the own one, `no` for others."""
 
     yes: int
@@ -49,14 +49,10 @@ class UnaryMechanism(PackedMechanism):
         bits[people, items] = halves[people, items] < np.uint32(self.yes)
         return pack_bits(bits)
 
-    def loss(self) -> Loss:
+    def exact_loss(self) -> Loss:
         """The report with the own bit set and the other's clear: yes(1-no) / (no(1-yes))."""
         ratio = Fraction(self.yes * (HALF_WORD - self.no), self.no * (HALF_WORD - self.yes))
         return Loss(log_above(ratio), self.epsilon, ratio, (0, 1), "bit 0 set, bit 1 clear")
-
-    def law_bytes(self) -> bytes:
-        """The two weights."""
-        return f"{self.yes} {self.no}".encode()
 
     def law(self) -> dict[str, Any]:
         """The two weights, out of 2^32."""
@@ -68,6 +64,9 @@ class Sue(UnaryMechanism):
     """Keep every bit of the one-hot code with probability s/(s+1), s = e^(eps/2), flip it else.
 
     n Var = s/(s-1)^2 for a rare item. Each of two bits that differ spends half of epsilon.
+
+    epsilon: the budget of one report, 0.001 to 20
+    k: how many items there are, 2 or more; an answer is 0 to k-1
 
     >>> round(Sue(epsilon=1.0, k=16).total_variance(), 1)
     62.7

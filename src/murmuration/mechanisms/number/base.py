@@ -14,7 +14,7 @@ import dataclasses
 import math
 import struct
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -23,28 +23,30 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from murmuration.errors import EmptyError, FormatError, InputError, ParameterError
+from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Floats, Ints, Reports, frozen
 from murmuration.exact.exponential import exp_below
 from murmuration.exact.grid import AnyGrid, Grid, UnevenGrid
 from murmuration.exact.loss import Loss, table_loss
-from murmuration.exact.randomness import WHOLE, Rng, Words, require_rng
+from murmuration.exact.randomness import WHOLE, Rng, Words
 from murmuration.exact.table import Table
-from murmuration.mechanisms.packing import SymbolMechanism
-from murmuration.mechanisms.tally import Tally, require_same
+from murmuration.mechanisms.base import Task
+from murmuration.mechanisms.domain import Domain, Number, checked_values
+from murmuration.mechanisms.number.boundary import boundary_trials, random_trial
+from murmuration.mechanisms.packing import SymbolReports
+from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.trial import Trial
 from murmuration.results import distribution
 from murmuration.results.distribution import Distribution
-from murmuration.results.estimate import About, Estimate
+from murmuration.results.estimate import ENOUGH, Estimate
 
 WORDS_PER_PERSON = 2
 FEWEST_SYMBOLS = 8
 """A table with fewer symbols than this cannot show a distribution."""
-ENOUGH = 1000
-"""From this many reports on, the error is read off them; below, it is the worst case."""
 LARGEST_VALUE = 1 << 53
 """What a published symbol may be read as, at most: its square is still far from overflowing."""
-CHUNK = 1 << 17
-"""People per pass: few enough for the cache, enough that Python's own time does not count."""
+CROWD = np.linspace(-1, 1, 4097)
+"""Where people may be, all over the domain, when the hardest crowd is looked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +110,18 @@ class Design:
         return reading if exact else None
 
 
-class NumericMechanism(SymbolMechanism):
+class NumericMechanism(SymbolReports):
     """A mechanism for one number in [-1, 1], given by its design."""
 
+    answers: ClassVar[Task] = Task.MEAN
+    takes: ClassVar[type[Domain]] = Number
     even: ClassVar[bool] = True
     """Whether its grid is even: not where the law depends on the value's range."""
+
+    @property
+    def domain(self) -> Number:
+        """A number."""
+        return Number()
 
     @abstractmethod
     def build(self) -> Design:
@@ -140,7 +149,7 @@ class NumericMechanism(SymbolMechanism):
         return shape + weights.astype("<i8").tobytes() + read_as.tobytes() + self._places()
 
     def law(self) -> dict[str, Any]:
-        """Return the weights, a row a grid point, and the values that symbols are read as.
+        """Return the weights, one row per grid point, and the values that symbols are read as.
 
         For an uneven grid also its `places` and `jumps` in fixed point, (x+1) 2^51.
         """
@@ -174,35 +183,31 @@ class NumericMechanism(SymbolMechanism):
 
     # --- device ---
 
-    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
-        """Turn numbers in [-1, 1] into reports; person i uses words 2i and 2i+1."""
-        rng = require_rng(rng)
-        self.require_promise(rng)
-        numbers = checked_values(values)
-        reports = np.empty(len(numbers), dtype=self.design.table.dtype)
-        for start in range(0, len(numbers), CHUNK):
-            chunk = numbers[start : start + CHUNK]
-            words = rng.words(WORDS_PER_PERSON * len(chunk))
-            reports[start : start + CHUNK] = self.respond(chunk, words.reshape(len(chunk), 2))
-        return reports
+    def respond(self, values: Floats, rng: Rng) -> Reports:
+        """Person i uses words 2i and 2i+1."""
+        words = rng.words(WORDS_PER_PERSON * len(values))
+        return self.decide(values, words.reshape(len(values), WORDS_PER_PERSON))
 
-    def respond(self, values: Floats, words: Words) -> Reports:
+    def decide(self, values: Floats, words: Words) -> Reports:
         """Return the reports that these words make of these values: no randomness but theirs."""
         rows = self.design.grid.round(values, words[:, 0])
         return self.design.table.draw(rows, words[:, 1])
 
     # --- analyst ---
 
-    def estimate(self, tally: Tally, about: str = "participants") -> Estimate:
+    def estimate(
+        self, tally: Tally, about: str = "participants", everybody: int | None = None
+    ) -> Estimate:
         """Return the mean: sum(counts * values) / n, unbiased, with its standard error."""
-        subject = About.parse(about)
-        n = require_same(self, tally).n
-        if n == 0:
-            raise EmptyError("no reports yet: nothing to estimate")
+        n, subject = self.subject(tally, about)
         mean = float(tally.counts @ self.design.values) / n
         spread = self._spread(tally.counts, n, mean)
         noise = self._noise(tally.counts, n, spread, mean)
-        variance = noise if subject is About.PARTICIPANTS else max(noise, spread)
+        apart = max(spread - noise, 0.0)
+        if everybody is not None and n < ENOUGH:
+            apart = 1.0  # few people cannot tell how far apart all of them are
+        unseen = subject.unseen(n, everybody)
+        variance = noise + (unseen * apart if unseen else 0.0)
         return Estimate(mean, math.sqrt(variance / n), n, self.budget, subject, self.caveat)
 
     def _spread(self, counts: Ints, n: int, mean: float) -> float:
@@ -236,9 +241,7 @@ class NumericMechanism(SymbolMechanism):
         `method` is "em" (maximum likelihood) or "ems" (smoothed at each step, the default). With
         `replicates` (say 200) the result has bands that show how far noise and chance reach.
         """
-        n = require_same(self, tally).n
-        if n == 0:
-            raise EmptyError("no reports yet: nothing to estimate")
+        self.answered(tally)
         if not isinstance(self.design.grid, Grid):
             raise ParameterError(f"{self.name} is read for its mean only")
         if self.symbols < FEWEST_SYMBOLS:
@@ -251,9 +254,30 @@ class NumericMechanism(SymbolMechanism):
 
     # --- auditor and planner ---
 
-    def loss(self) -> Loss:
+    def exact_loss(self) -> Loss:
         """Return the exact worst-case loss of the weights."""
         return table_loss(self.design.table, self.design.grid.points, self.budget)
+
+    def trials(self) -> Iterator[Trial]:
+        """Boundary words of every row, and random values and words next to a slow sampler."""
+        yield from boundary_trials(self, self.design.grid, self.design.table)
+        yield random_trial(self, self.design.grid, self.design.table)
+
+    def cost(self, share: float = 1.0) -> float:
+        """The spread of a number is x^2, for people at x and -x alike.
+
+        >>> from murmuration import mechanism
+        >>> duchi = mechanism("duchi", epsilon=1.0)
+        >>> round(duchi.cost(), 2), round(duchi.cost(0.0), 2)
+        (4.68, 4.68)
+        """
+        if share == 1:
+            return self.worst_variance()
+        return float((self.variance(CROWD) + (1 - share) * CROWD**2).max())
+
+    def influence(self) -> float:
+        """The largest |value| of a symbol."""
+        return float(np.abs(self.design.values).max())
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return Var(x) = E[value^2 | x] - x^2, rounding to the grid included, in x's shape."""
@@ -319,28 +343,6 @@ def _whole(numbers: object) -> tuple[int, ...]:
     if not all(type(number) is int and 0 <= number <= WHOLE for number in found):
         raise FormatError("a published law's weights and places are whole numbers from 0 to 2^52")
     return tuple(found)
-
-
-def checked_values(values: ArrayLike) -> Floats:
-    """Return the values as floats in [-1, 1], or say that they are not, without repeating them."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise InputError("masked values have no answer: leave those people out first")
-    try:
-        array = np.atleast_1d(np.asarray(values))
-        if array.dtype.kind not in "fiu" and array.size:
-            raise TypeError
-        numbers = array.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        raise InputError("values must be real numbers in [-1, 1]") from None
-    if numbers.ndim != 1:
-        raise InputError(f"values must be a flat array, one number a person; got {numbers.ndim}-d")
-    if numbers.size and not (numbers.min() >= -1 and numbers.max() <= 1):
-        outside = ~((numbers >= -1) & (numbers <= 1))
-        raise InputError(
-            f"values must be in [-1, 1]; {int(outside.sum())} of {numbers.size} are not (first at "
-            f"position {int(outside.argmax())}). Rescale and clamp first; nothing was sent."
-        )
-    return numbers
 
 
 # --- building blocks ---------------------------------------------------------------------------

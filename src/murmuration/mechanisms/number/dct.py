@@ -11,7 +11,6 @@ import numpy as np
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
 from murmuration.exact.randomness import WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism
 
 FINEST = 1024
@@ -33,13 +32,15 @@ class Dct(NumericMechanism):
     for every two values and every epsilon. Var = d^2/3. There is no repair that keeps that error;
     what keeps the promise is `piecewise`, `dithered` or `optimal`.
 
+    epsilon: the budget of one report, 0.001 to 20
+    alpha: how much narrower than 1/epsilon the noise reaches; the paper takes 5
+
     >>> dct = Dct(epsilon=1.0)
     >>> dct.loss().epsilon, round(dct.worst_variance(), 4)
     (inf, 0.0133)
     """
 
     name: ClassVar[str] = "dct"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Zhu, Wang, Sun 2022 (as published)"
     summary: ClassVar[str] = "uniform noise of half-width 1/(alpha epsilon)"
     keeps_promise: ClassVar[bool] = False

@@ -11,7 +11,6 @@ import numpy as np
 from murmuration.errors import ParameterError
 from murmuration.exact.exponential import exp_below
 from murmuration.exact.randomness import WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism
 
 
@@ -25,13 +24,16 @@ class Dithered(NumericMechanism):
     up to 0.5 nobody can do better by more than 0.02%. kappa = 1.5 gains a little when values are
     known to be near 0. The counts by threshold also show the distribution.
 
+    epsilon: the budget of one report, 0.001 to 20
+    thresholds: how many thresholds there are, a power of two
+    kappa: how much of the threshold is subtracted again, 0 to 2
+
     >>> dithered = Dithered(epsilon=0.5)
     >>> round(dithered.worst_variance(), 2), round(float(dithered.variance(0.3)), 2)
     (16.0, 16.0)
     """
 
     name: ClassVar[str] = "dithered"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "subtractive dither on randomised response (derived for this project)"
     summary: ClassVar[str] = "one bit against a random threshold, which is subtracted again"
 

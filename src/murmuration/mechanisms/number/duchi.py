@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, ramp
 
 
@@ -16,13 +15,14 @@ class Duchi(NumericMechanism):
     Variance B^2 - x^2. The one to take when people are piled up at the two ends, and it is the
     smallest report there is.
 
+    epsilon: the budget of one report, 0.001 to 20
+
     >>> duchi = Duchi(epsilon=1.0)
     >>> duchi.symbols, round(duchi.worst_variance(), 3)
     (2, 4.683)
     """
 
     name: ClassVar[str] = "duchi"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Duchi, Jordan, Wainwright 2018; Harmony (Nguyen et al. 2016)"
     summary: ClassVar[str] = "one bit, odds linear in the value"
 

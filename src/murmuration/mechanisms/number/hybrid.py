@@ -10,7 +10,6 @@ import numpy as np
 
 from murmuration.exact.exponential import exp_below
 from murmuration.exact.randomness import WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, ramp, window
 from murmuration.mechanisms.number.piecewise import cells_for, plateau_ratio
 
@@ -24,13 +23,14 @@ class Hybrid(NumericMechanism):
 
     The two variances bend in opposite ways: mixed like this the sum is the same for every x.
 
+    epsilon: the budget of one report, 0.001 to 20
+
     >>> hybrid = Hybrid(epsilon=2.0)
     >>> round(float(hybrid.variance(0.0)), 2), round(float(hybrid.variance(1.0)), 2)
     (1.04, 1.04)
     """
 
     name: ClassVar[str] = "hybrid"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Wang et al. 2019 (HM)"
     summary: ClassVar[str] = "a coin picks the piecewise mechanism or Duchi's bit"
 

@@ -13,7 +13,6 @@ import numpy as np
 from murmuration.exact.arrays import Ints
 from murmuration.exact.exponential import exp_below
 from murmuration.exact.randomness import WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, unbiased
 
 REACH = 12
@@ -29,12 +28,13 @@ class Laplace(NumericMechanism):
     sent it, so that mean is the end symbol's value and the estimate stays unbiased. Variance
     8/eps^2. Never the best choice on a bounded range; here to be compared with.
 
+    epsilon: the budget of one report, 0.001 to 20
+
     >>> round(Laplace(epsilon=1.0).worst_variance(), 2)
     8.0
     """
 
     name: ClassVar[str] = "laplace"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Dwork et al. 2006; discrete: Ghosh, Roughgarden, Sundararajan 2009"
     summary: ClassVar[str] = "two-sided geometric noise on a grid, tails gathered at the ends"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -14,10 +14,8 @@ import numpy as np
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.exact.loss import Loss, table_loss
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, unbiased
 from murmuration.mechanisms.stored import MARGIN, Solution, integer_weights, stored
-from murmuration.solve import linear as linear_program
 
 MAX_EPSILON = 10.0
 """Beyond this the linear program is too steep to be solved in floating point."""
@@ -37,13 +35,16 @@ class Optimal(NumericMechanism):
     Tables for common epsilons are shipped; others take seconds to a minute and are kept in a
     cache folder (MURMUR_CACHE, else the user's). Every table is audited when it is read.
 
+    epsilon: the budget of one report, 0.001 to 20
+    prior: the shares of people in equal bins from -1 to 1, to lower the average error; None: the
+        worst case counts
+
     >>> optimal = Optimal(epsilon=2.0)
     >>> round(optimal.worst_variance(), 3)
     0.866
     """
 
     name: ClassVar[str] = "optimal"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "linear program over all unbiased tables (built for this project)"
     summary: ClassVar[str] = "the table of least worst-case error"
 
@@ -99,9 +100,11 @@ def file_name(epsilon: float, prior: tuple[float, ...] | None) -> str:
 def build(
     epsilon: float,
     prior: tuple[float, ...] | None = None,
-    progress: linear_program.Report | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Solution:
     """Solve the program, round to integers and remove the bias that rounding leaves."""
+    from murmuration.solve import linear as linear_program  # here: a device never solves
+
     cells = linear_program.cells_for(epsilon)
     on_grid = None if prior is None else prior_on_grid(prior, cells)
     channel = linear_program.solve(epsilon, cells, on_grid, progress, min(MARGIN, epsilon / 1000))

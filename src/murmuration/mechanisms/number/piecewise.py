@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from murmuration.errors import ParameterError
 from murmuration.exact.exponential import exp_below
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, window
 
 NAMED = ("pm", "sub", "optimal")
@@ -27,6 +27,9 @@ class Piecewise(NumericMechanism):
 
     Best of the closed forms when people are near the middle and epsilon is 2 or more.
 
+    epsilon: the budget of one report, 0.001 to 20
+    t: how narrow the plateau is: "pm", "sub", "optimal", or a number
+
     >>> round(Piecewise(epsilon=2.0).worst_variance(), 2)
     1.23
     >>> round(Piecewise(epsilon=2.0, t="optimal").worst_variance(), 2)
@@ -34,9 +37,9 @@ class Piecewise(NumericMechanism):
     """
 
     name: ClassVar[str] = "piecewise"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Wang et al. 2019 (PM); Zhao et al. 2020 (PM-SUB)"
     summary: ClassVar[str] = "a plateau around the value, a floor elsewhere"
+    variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({}, {"t": "sub"}, {"t": "optimal"})
 
     t: str | float = "pm"
 

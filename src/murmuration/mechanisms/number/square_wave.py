@@ -20,6 +20,8 @@ class SquareWave(NumericMechanism):
     the most about their input. Read `distribution(tally)` for histogram, CDF and quantiles (EMS
     by default); `estimate(tally)` gives the unbiased mean from the same counts.
 
+    epsilon: the budget of one report, 0.001 to 20
+
     >>> wave = SquareWave(epsilon=1.0)
     >>> wave.loss().holds, wave.answers.value
     (True, 'distribution')

@@ -11,7 +11,6 @@ import numpy as np
 
 from murmuration.exact.exponential import exp_below
 from murmuration.exact.randomness import WHOLE
-from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.number.base import Design, NumericMechanism, ramp
 
 
@@ -22,12 +21,13 @@ class ThreeOutput(NumericMechanism):
     C = 1/(P(C|1) - P(-C|1)) with P(C|1) = e^eps P(-C|1). P0 is chosen for the least worst-case
     variance; it is 0 (two outputs, Duchi) for epsilon below ln 2.
 
+    epsilon: the budget of one report, 0.001 to 20
+
     >>> round(ThreeOutput(epsilon=2.0).worst_variance(), 3)
     1.0
     """
 
     name: ClassVar[str] = "three-output"
-    answers: ClassVar[Task] = Task.MEAN
     paper: ClassVar[str] = "Zhao et al. 2020"
     summary: ClassVar[str] = "minus, nothing or plus"
 

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from murmuration.errors import EmptyError, FormatError, ParameterError
-from murmuration.exact.arrays import Bits, Floats, Ints, Reports, Rows
+from murmuration.exact.arrays import Bits, Floats, Ints, Reports
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.grid import Grid
 from murmuration.exact.loss import Loss
-from murmuration.exact.randomness import WHOLE, Rng, drawn, require_rng, uniform
-from murmuration.mechanisms.number.base import ENOUGH, checked_values
-from murmuration.mechanisms.packing import RowReports
-from murmuration.mechanisms.tally import Tally, require_same
+from murmuration.exact.randomness import WHOLE, Rng, drawn, uniform
+from murmuration.mechanisms.domain import Values, checked_values
+from murmuration.mechanisms.packing import RowReports, integer_rows, row_integers
+from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.trial import ChanceTrial, Trial
 from murmuration.mechanisms.vector.base import TupleMechanism
-from murmuration.results.estimate import About, Estimate, TupleEstimate
+from murmuration.results.estimate import ENOUGH, About, Estimate, TupleEstimate
 
 LARGEST_BLOCK = 12
 THRESHOLDS = 64
@@ -42,6 +44,12 @@ class Block(TupleMechanism, RowReports):
     to be near 0. Size and agreements are those of least h/size: 1 (dithered on one coordinate)
     up to epsilon 1, then larger.
 
+    epsilon: the budget of one report, 0.001 to 20
+    d: how many numbers a person has, each in [-1, 1]
+    domains: the same as zeros, one per number; items are not taken
+    size: how many coordinates a block has; that of least error if not given
+    kappa: how much of the threshold is subtracted again, 0 to 2; size/d if not given
+
     >>> block = Block(epsilon=4.0, d=10)
     >>> block.size, round(block.worst_variance(), 2)
     (4, 3.35)
@@ -56,8 +64,7 @@ class Block(TupleMechanism, RowReports):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if any(self.attributes):
-            raise ParameterError("block takes numbers only: give d, the number of them")
+        self.require_numbers()
         largest = min(LARGEST_BLOCK, len(self.attributes))
         if self.size is None:
             chosen = min(range(1, largest + 1), key=lambda k: _best(self.epsilon, k)[0] / k)
@@ -114,16 +121,14 @@ class Block(TupleMechanism, RowReports):
         """Where the block starts (2 bytes), its thresholds (1 byte each), its signs (2 bytes)."""
         return 4 + self.block
 
-    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
-        """Turn rows of d numbers into reports."""
-        rng, rows = require_rng(rng), np.stack(self.columns(values), axis=1).astype(np.float64)
-        self.require_promise(rng)
-        step = PEOPLE_PER_PASS
-        parts = [self._respond(rows[i : i + step], rng) for i in range(0, len(rows), step)]
-        return np.concatenate(parts or [np.zeros((0, self.report_bytes), dtype=np.uint8)])
+    @property
+    def people_per_pass(self) -> int:
+        """They stay in the processor's cache."""
+        return PEOPLE_PER_PASS
 
-    def _respond(self, rows: Floats, rng: Rng) -> Rows:
+    def respond(self, columns: Values, rng: Rng) -> Reports:
         """Choose block and thresholds, take the signs, flip them by a pattern of the law."""
+        rows = np.stack(columns, axis=1).astype(np.float64)
         n, k = len(rows), self.block
         start = uniform(rng, n, rows.shape[1])
         values = rows[np.arange(n)[:, None], self._members(start)]
@@ -131,8 +136,7 @@ class Block(TupleMechanism, RowReports):
         thresholds = uniform(rng, n * k, THRESHOLDS).reshape(n, k)
         signs = ((places > thresholds) << np.arange(k)).sum(axis=1)
         answer = signs ^ self._flips(n, rng)
-        octets = [start.astype("<u2"), answer.astype("<u2")]
-        ends = [part[:, None].view(np.uint8) for part in octets]
+        ends = [integer_rows(part, 2) for part in (start, answer)]
         return np.hstack([ends[0], thresholds.astype(np.uint8), ends[1]])
 
     def _members(self, start: Ints) -> Ints:
@@ -155,31 +159,33 @@ class Block(TupleMechanism, RowReports):
         """For each coordinate, threshold and sign: how many answers."""
         return len(self.attributes) * THRESHOLDS * 2
 
-    def _possible(self, rows: Rows) -> Bits:
-        start, thresholds, answer = self._fields(rows)
-        possible = (start < len(self.attributes)) & (answer < 2**self.block)
-        return np.asarray(possible & (thresholds < THRESHOLDS).all(axis=1))
-
-    def complaint(self, rows: Rows, bad: int) -> str:
+    def possible(self, reports: Reports) -> Bits:
         """Start, thresholds and answer have their ranges."""
-        del rows
+        start, thresholds, answer = self._fields(reports)
+        fits = (start < len(self.attributes)) & (answer < 2**self.block)
+        return np.asarray(fits & (thresholds < THRESHOLDS).all(axis=1))
+
+    def complaint(self, reports: Reports, bad: int) -> str:
+        """Start, thresholds and answer have their ranges."""
+        del reports
         return f"report {bad} is outside the alphabet of {self}"
 
-    def _fields(self, rows: Rows) -> tuple[Ints, Ints, Ints]:
-        start = np.ascontiguousarray(rows[:, :2]).view("<u2")[:, 0].astype(np.int64)
-        answer = np.ascontiguousarray(rows[:, -2:]).view("<u2")[:, 0].astype(np.int64)
+    def _fields(self, reports: Reports) -> tuple[Ints, Ints, Ints]:
+        rows = self.to_rows(reports)
+        start, answer = (
+            row_integers(part).astype(np.int64) for part in (rows[:, :2], rows[:, -2:])
+        )
         return start, rows[:, 2:-2].astype(np.int64), answer
 
-    def tally(self, reports: ArrayLike) -> Tally:
+    def count(self, reports: Reports) -> Ints:
         """Count answers by coordinate, threshold and sign."""
-        rows = self.checked_reports(reports)
         counts = np.zeros(self.counters, dtype=np.int64)
-        for first in range(0, len(rows), PEOPLE_PER_PASS):
-            start, thresholds, answer = self._fields(rows[first : first + PEOPLE_PER_PASS])
+        for first in range(0, len(reports), PEOPLE_PER_PASS):
+            start, thresholds, answer = self._fields(reports[first : first + PEOPLE_PER_PASS])
             sign = answer[:, None] >> np.arange(self.block) & 1
             cell = (self._members(start) * THRESHOLDS + thresholds) * 2 + sign
             counts += np.bincount(cell.ravel(), minlength=self.counters)
-        return Tally(self, counts, len(rows))
+        return counts
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """Everybody answers about a block of coordinates."""
@@ -202,12 +208,12 @@ class Block(TupleMechanism, RowReports):
         root = math.sqrt(self.response_variance)
         return np.stack([middles - root, middles + root], axis=1).ravel()
 
-    def estimate(self, tally: Tally, about: str = "participants") -> TupleEstimate:
+    def estimate(
+        self, tally: Tally, about: str = "participants", everybody: int | None = None
+    ) -> TupleEstimate:
         """Return the d means, each from the answers about it."""
-        subject = About.parse(about)
-        n = require_same(self, tally).n
-        if n == 0:
-            raise EmptyError("no reports yet: nothing to estimate")
+        del everybody  # the spread of the answers is in every error already
+        n, subject = self.subject(tally, about)
         rows = tally.counts.reshape(len(self.attributes), -1)
         if not rows.any(axis=1).all():
             raise EmptyError("nobody has answered about one of the coordinates yet")
@@ -216,10 +222,7 @@ class Block(TupleMechanism, RowReports):
 
     def mean_vector(self, tally: Tally) -> Floats:
         """Return sum of answers d / (n size): those asked stand for all."""
-        n = require_same(self, tally).n
-        if n == 0:
-            raise EmptyError("no reports yet: nothing to estimate")
-        d = len(self.attributes)
+        n, d = self.answered(tally), len(self.attributes)
         return np.asarray(tally.counts.reshape(d, -1) @ self.values * d / (n * self.block))
 
     def _mean(self, counts: Ints, subject: About) -> Estimate:
@@ -234,11 +237,30 @@ class Block(TupleMechanism, RowReports):
             total = self.response_variance + self.dither**2 / 3
         return Estimate(mean, math.sqrt(total / asked), asked, self.epsilon, subject)
 
-    def loss(self) -> Loss:
+    def exact_loss(self) -> Loss:
         """A likely answer against the same answer when it is not likely."""
         others = 2**self.block - self.likely
         ratio = Fraction(self.inside, WHOLE - self.inside) * Fraction(others, self.likely)
         return Loss(log_above(ratio), self.epsilon, ratio, (1, -1), "all signs of the block set")
+
+    def trials(self) -> Iterator[Trial]:
+        """Every answer of people whose signs are known; and where the block starts."""
+        agreeing = np.bitwise_count(np.arange(2**self.block))
+        inside, others = self.inside / WHOLE, 2**self.block - self.likely
+        d = len(self.attributes)
+        for answer, flip in zip(self.domain.extremes(), (2**self.block - 1, 0), strict=True):
+            near = agreeing >= self.agreements
+            chances = np.where(near, inside / self.likely, (1 - inside) / others)
+            read = partial(self._answers, flip)
+            yield ChanceTrial(self, answer, read, chances, "every answer")
+            yield ChanceTrial(self, answer, self._starts, np.full(d, 1 / d), "where blocks start")
+
+    def _answers(self, flip: int, reports: Reports) -> Ints:
+        """Count the answers, as if all signs were set."""
+        return np.bincount(self._fields(reports)[2] ^ flip, minlength=2**self.block)
+
+    def _starts(self, reports: Reports) -> Ints:
+        return np.bincount(self._fields(reports)[0], minlength=len(self.attributes))
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a coordinate's mean when people are at +x and -x half and half."""
@@ -249,10 +271,6 @@ class Block(TupleMechanism, RowReports):
     def worst_variance(self) -> float:
         """Return the largest n Var, which such a crowd in the middle or at the ends has."""
         return float(self.variance([0.0, 1.0]).max())
-
-    def law_bytes(self) -> bytes:
-        """The weights and the shape."""
-        return f"{self.inside} {self.block} {self.agreements} {self.dither!r}".encode()
 
     def law(self) -> dict[str, Any]:
         """The weight of a likely pattern, out of 2^52, and the sizes. kappa decides no report."""

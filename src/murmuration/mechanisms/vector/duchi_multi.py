@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from murmuration.errors import EmptyError, ParameterError
-from murmuration.exact.arrays import Bits, Floats, Reports
+from murmuration.exact.arrays import Bits, Floats, Ints, Reports
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.grid import Grid
 from murmuration.exact.loss import Loss
-from murmuration.exact.randomness import WHOLE, Rng, drawn, require_rng
-from murmuration.mechanisms.number.base import ENOUGH, checked_values
-from murmuration.mechanisms.packing import BITS_PER_PASS, PackedReports, pack_bits
-from murmuration.mechanisms.tally import Tally, require_same
+from murmuration.exact.randomness import WHOLE, Rng, drawn
+from murmuration.mechanisms.domain import Values, checked_values
+from murmuration.mechanisms.packing import BitReports, pack_bits, unpack_bits
+from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.trial import ChanceTrial, Trial
 from murmuration.mechanisms.vector.base import TupleMechanism
-from murmuration.results.estimate import About, Estimate, TupleEstimate
+from murmuration.results.estimate import ENOUGH, About, Estimate, TupleEstimate
 
 LARGEST = 1024
 
 
 @dataclass(frozen=True)
-class DuchiMulti(TupleMechanism, PackedReports):
+class DuchiMulti(TupleMechanism, BitReports):
     """Round each coordinate to a sign, then send a corner that agrees with most of the signs.
 
     T+ holds the corners that agree in more than half of the coordinates, T- all others; a corner
     of T+ is e^eps times as likely as one of T-. Pr[T+] = E|T+| / ((E-1)|T+| + 2^d): for even d the
     published law is another one, which leaks and is biased (`duchi-multi-published`).
     Var = B_d^2 - x^2 with B_d = 1/E[share agreeing - share disagreeing].
+
+    epsilon: the budget of one report, 0.001 to 20
+    d: how many numbers a person has, each in [-1, 1]
+    domains: the same as zeros, one per number; items are not taken
 
     >>> round(DuchiMulti(epsilon=1.0, d=10).worst_variance(), 2)
     60.73
@@ -45,14 +50,11 @@ class DuchiMulti(TupleMechanism, PackedReports):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if any(self.attributes):
-            raise ParameterError(f"{self.name} takes numbers only: give d, the number of them")
-        if len(self.attributes) > LARGEST:
-            raise ParameterError(f"{self.name} takes at most {LARGEST} numbers")
+        self.require_numbers(LARGEST)
 
     @property
     def bits(self) -> int:
-        """One sign a coordinate."""
+        """One sign per coordinate."""
         return len(self.attributes)
 
     @cached_property
@@ -76,16 +78,9 @@ class DuchiMulti(TupleMechanism, PackedReports):
         mean = lean * (inside / self.corners - (1 - inside) / (2**d - self.corners))
         return float(1 / mean)
 
-    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
-        """Turn rows of d numbers into corners, packed as bits."""
-        rng, rows = require_rng(rng), np.stack(self.columns(values), axis=1).astype(np.float64)
-        self.require_promise(rng)
-        step = max(1, BITS_PER_PASS // self.bits)
-        parts = [self._respond(rows[i : i + step], rng) for i in range(0, len(rows), step)]
-        return np.concatenate(parts or [np.zeros((0, self.report_bytes), dtype=np.uint8)])
-
-    def _respond(self, rows: Floats, rng: Rng) -> Reports:
+    def respond(self, columns: Values, rng: Rng) -> Reports:
         """Round to signs, choose the side, then draw corners until they are on that side."""
+        rows = np.stack(columns, axis=1).astype(np.float64)
         n, d = rows.shape
         signs = Grid(1).round(rows.ravel(), rng.words(n * d)).reshape(n, d).astype(np.bool_)
         wanted = drawn(rng.words(n)) < self.inside
@@ -97,12 +92,12 @@ class DuchiMulti(TupleMechanism, PackedReports):
             todo = todo[(2 * agree > d) != wanted[todo]]
         return pack_bits(corners)
 
-    def estimate(self, tally: Tally, about: str = "participants") -> TupleEstimate:
+    def estimate(
+        self, tally: Tally, about: str = "participants", everybody: int | None = None
+    ) -> TupleEstimate:
         """Return the d means: B_d (2 share of set bits - 1)."""
-        subject = About.parse(about)
-        n = require_same(self, tally).n
-        if n == 0:
-            raise EmptyError("no reports yet: nothing to estimate")
+        del everybody  # every report has all of the spread in it
+        n, subject = self.subject(tally, about)
         parts = tuple(self._mean(int(count), n, subject) for count in tally.counts)
         return TupleEstimate(parts, n, self.epsilon, subject)
 
@@ -116,12 +111,25 @@ class DuchiMulti(TupleMechanism, PackedReports):
         stderr = self.bound * math.sqrt(4 * share * (1 - share) / n)
         return Estimate(mean, stderr, n, self.epsilon, subject)
 
-    def loss(self) -> Loss:
+    def exact_loss(self) -> Loss:
         """A corner of one vector's T+ against the same corner in another's T-."""
         outside = 2**self.bits - self.corners
         ratio = Fraction(self.inside, WHOLE - self.inside) * Fraction(outside, self.corners)
         where = "the corner of all ones"
         return Loss(log_above(ratio), self.epsilon, ratio, (1, -1), where)
+
+    def trials(self) -> Iterator[Trial]:
+        """How many coordinates of a corner agree with the signs: C(d, a) corners with a of them."""
+        d, inside = self.bits, Fraction(self.inside, WHOLE)
+        sides = ((1 - inside) / (2**d - self.corners), inside / self.corners)
+        chances = np.array([float(math.comb(d, a) * sides[2 * a > d]) for a in range(d + 1)])
+        for answer, sign in zip(self.domain.extremes(), (False, True), strict=True):
+            read = partial(self._agreeing, sign)
+            yield ChanceTrial(self, answer, read, chances, "how many signs agree")
+
+    def _agreeing(self, sign: bool, reports: Reports) -> Ints:
+        bits = unpack_bits(self.to_rows(reports), self.bits)
+        return np.bincount((bits == sign).sum(axis=1), minlength=self.bits + 1)
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a coordinate's mean when everybody is at x: B_d^2 - x^2."""
@@ -130,10 +138,6 @@ class DuchiMulti(TupleMechanism, PackedReports):
     def worst_variance(self) -> float:
         """Return B_d^2."""
         return self.bound**2
-
-    def law_bytes(self) -> bytes:
-        """The weight, the dimension and what bits are read as."""
-        return f"{self.inside} {self.bits} {self.bound!r}".encode()
 
     def law(self) -> dict[str, Any]:
         """The weight of T+, out of 2^52, and the dimension."""

@@ -19,6 +19,10 @@ class DuchiMultiPublished(DuchiMulti):
     For odd d that is right. For even d T+ is smaller than T- (ties are in T-), so its corners are
     too likely: the exact loss is eps + ln(|T-|/|T+|), and means come out biased.
 
+    epsilon: the budget of one report, 0.001 to 20
+    d: how many numbers a person has, each in [-1, 1]
+    domains: the same as zeros, one per number; items are not taken
+
     >>> published = DuchiMultiPublished(epsilon=1.0, d=2)
     >>> round(published.loss().epsilon, 3), published.loss().holds
     (2.099, False)

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from murmuration.errors import EmptyError, ParameterError
-from murmuration.exact.arrays import Bits, Floats, Ints, Reports, Rows
-from murmuration.exact.exponential import log_above
-from murmuration.exact.loss import Loss
-from murmuration.exact.randomness import Rng, require_rng
+from murmuration.errors import ParameterError
+from murmuration.exact.arrays import Floats, Ints, Reports
 from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.domain import Values
+from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.item.bassily_smith import BassilySmith
-from murmuration.mechanisms.packing import RowReports, unpack_rows
-from murmuration.mechanisms.tally import Tally, require_same
-from murmuration.mechanisms.vector.base import TupleMechanism
+from murmuration.mechanisms.strategy import Split
+from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.vector.base import FramedMechanism
 from murmuration.mechanisms.vector.duchi_multi import DuchiMulti
-from murmuration.results.estimate import About, Estimate, FrequencyEstimate, TupleEstimate
+from murmuration.results.estimate import Estimate, FrequencyEstimate, TupleEstimate
 
 
 @dataclass(frozen=True)
-class HybridComposition(TupleMechanism, RowReports):
+class HybridComposition(FramedMechanism):
     """Numbers by `duchi-multi` with d_n eps/d, every item by `bassily-smith` with eps/d.
 
     What one would do without Harmony; here to be compared with it.
+
+    epsilon: the budget of one report, 0.001 to 20
+    d: how many numbers a person has, each in [-1, 1]
+    domains: in place of d, one entry per attribute: 0 for a number, k for one of k items
+    people: how many are expected, for the items' matrix
 
     >>> [part.name for part in HybridComposition(epsilon=1.0, domains=(0, 0, 5)).parts]
     ['duchi-multi', 'bassily-smith']
@@ -64,55 +66,31 @@ class HybridComposition(TupleMechanism, RowReports):
     def _item(self, share: float, k: int) -> Mechanism:
         return BassilySmith(epsilon=share, k=k, people=self.people)
 
-    def _inputs(self, values: ArrayLike) -> list[NDArray[np.generic]]:
-        """Return each part's values."""
-        columns = self.columns(values)
-        vector = [np.stack([columns[j] for j in self.numbers], axis=1)] if self.numbers else []
+    @cached_property
+    def frame(self) -> Frame:
+        """The parts side by side; which is which needs no number."""
+        return Frame(tuple((part,) for part in self.parts), Split(), numbered=False)
+
+    def grouped(self, columns: Values) -> list[Values]:
+        """Return each part's values: those of all numbers together, then each item's."""
+        vector = [[columns[j] for j in self.numbers]] if self.numbers else []
         return [*vector, *(columns[j] for j in self.items)]
 
-    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
-        """Turn columns of values into the parts' reports, side by side."""
-        rng, inputs = require_rng(rng), self._inputs(values)
-        self.require_promise(rng)
-        sent = [
-            unpack_rows(part.pack(part.privatize(value, rng)), part.report_bytes)
-            for part, value in zip(self.parts, inputs, strict=True)
-        ]
-        return np.hstack(sent)
-
-    @property
-    def report_bytes(self) -> int:
-        """The parts', side by side."""
-        return sum(part.report_bytes for part in self.parts)
+    def answering(self, attribute: int) -> Mechanism:
+        """The numbers' mechanism, or the item's own."""
+        if attribute in self.numbers:
+            return self.parts[0]
+        return self.parts[bool(self.numbers) + self.items.index(attribute)]
 
     @property
     def counters(self) -> int:
         """The parts', one after the other."""
         return sum(part.counters for part in self.parts)
 
-    def _pieces(self, rows: Rows) -> Iterator[tuple[Mechanism, Rows]]:
-        """Cut reports into those of each part."""
-        ends = np.cumsum([part.report_bytes for part in self.parts])
-        return zip(self.parts, np.split(rows, ends[:-1], axis=1), strict=True)
-
-    def _possible(self, rows: Rows) -> Bits:
-        valid = [part.valid(piece) for part, piece in self._pieces(rows)]
-        return np.asarray(np.all(valid, axis=0))
-
-    def complaint(self, rows: Rows, bad: int) -> str:
-        """Say what the first part that refuses the row has to say."""
-        refused = (
-            (part, piece) for part, piece in self._pieces(rows) if not part.valid(piece)[bad]
-        )
-        part, piece = next(refused)
-        return part.complaint(piece, bad)
-
-    def tally(self, reports: ArrayLike) -> Tally:
+    def count(self, reports: Reports) -> Ints:
         """Count every part by its own mechanism."""
-        rows = self.checked_reports(reports)
-        pieces = self._pieces(rows)
-        tallies = [part.tally(part.unpack(piece.tobytes())) for part, piece in pieces]
-        return Tally(self, np.concatenate([tally.counts for tally in tallies]), len(rows))
+        tallies = self.frame.tally_valid(self.to_rows(reports))
+        return np.concatenate([tally.counts for tally in tallies])
 
     def split(self, counts: Ints, n: int) -> list[Tally]:
         """Return the parts' own tallies."""
@@ -125,28 +103,18 @@ class HybridComposition(TupleMechanism, RowReports):
         self.split(counts, n)
         return counts
 
-    def estimate(self, tally: Tally, about: str = "participants") -> TupleEstimate:
+    def estimate(
+        self, tally: Tally, about: str = "participants", everybody: int | None = None
+    ) -> TupleEstimate:
         """Return every attribute's estimate, in the order of the attributes."""
-        n = require_same(self, tally).n
-        if n == 0:
-            raise EmptyError("no reports yet: nothing to estimate")
+        n, subject = self.subject(tally, about)
         estimates: list[Estimate | FrequencyEstimate] = []
         for part in self.split(tally.counts, n):
-            found = part.mechanism.estimate(part, about)
-            estimates.extend(found.parts if isinstance(found, TupleEstimate) else [found])
+            one = part.mechanism.estimate(part, about, everybody)
+            estimates.extend(one.parts if isinstance(one, TupleEstimate) else [one])
         order = np.argsort([*self.numbers, *self.items])
         parts = tuple(estimates[j] for j in order)
-        return TupleEstimate(parts, n, self.epsilon, About.parse(about))
-
-    def loss(self) -> Loss:
-        """The product of the parts' ratios: all of them answer."""
-        losses = [part.loss() for part in self.parts]
-        ratio = Fraction(1)
-        for loss in losses:
-            if loss.ratio is None:
-                return Loss(math.inf, self.epsilon, None, loss.inputs, loss.output)
-            ratio *= loss.ratio
-        return Loss(log_above(ratio), self.epsilon, ratio, losses[0].inputs, "the worst of each")
+        return TupleEstimate(parts, n, self.epsilon, subject)
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a numeric attribute's mean when everybody is at x."""
@@ -160,10 +128,6 @@ class HybridComposition(TupleMechanism, RowReports):
         if not self.numbers:
             raise ParameterError("no attribute is a number: ask the attributes' own mechanisms")
         return self.parts[0]
-
-    def law_bytes(self) -> bytes:
-        """The parts' fingerprints."""
-        return " ".join(part.fingerprint for part in self.parts).encode()
 
     def law(self) -> dict[str, Any]:
         """The parts' names, parameters and laws, in the order of their bytes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -12,18 +13,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtrc, ndtr
 
-from murmuration.errors import EmptyError, FormatError, InputError, ParameterError
-from murmuration.exact.arrays import Bits, Floats, Ints, Reports, Rows, frozen
+from murmuration.errors import FormatError, ParameterError
+from murmuration.exact.arrays import Bits, Floats, Ints, Reports, Rows
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.grid import fixed_point
 from murmuration.exact.loss import Loss
-from murmuration.exact.randomness import WHOLE, Rng, Words, drawn, require_rng
+from murmuration.exact.randomness import WHOLE, Rng, SeededRng, Words, drawn
 from murmuration.exact.table import Table
-from murmuration.mechanisms.number.base import ENOUGH, checked_values
-from murmuration.mechanisms.packing import RowReports
-from murmuration.mechanisms.tally import Tally, require_same
+from murmuration.mechanisms.domain import Ball, Domain, checked_values
+from murmuration.mechanisms.packing import RowReports, integer_rows, row_integers
+from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.trial import Trial, WordTrial, boundaries
 from murmuration.mechanisms.vector.base import TupleMechanism
-from murmuration.results.estimate import About, Estimate, TupleEstimate
+from murmuration.mechanisms.vector.directions import (
+    BLOCK,
+    COORDINATES,
+    FIRST,
+    GAMMA,
+    SCALE,
+    SECOND,
+    TOP,
+    Directions,
+    turned,
+)
+from murmuration.results.estimate import ENOUGH, Estimate, TupleEstimate
 
 LARGEST = 1024
 CANDIDATES = 128
@@ -33,8 +46,6 @@ WORDS_PER_PERSON = 3
 """One for the public seed, one for the sign of a short vector, one for the rank that is sent."""
 BYTES_PER_PASS = 1 << 18
 """Coordinates that one pass expands: they stay in the processor's cache."""
-TOO_LONG = 1 + 1e-6
-"""Longer vectors are refused; less than that is rounding, as in 32-bit gradients."""
 TOO_SHORT = 1e-100
 """Shorter vectors have no direction: their squares are not exact."""
 DEPARTURE = 1e-3
@@ -42,31 +53,6 @@ DEPARTURE = 1e-3
 0.0003 up to epsilon 4 and 0.0011 at epsilon 8, worked out for four equal coordinates."""
 FINE = float(1 << 30)
 """What 1 is in fixed point before the vector is turned: then turning it is exact."""
-
-BLOCK = 16
-"""Coordinates that are turned together."""
-HADAMARD = frozen(1.0 - 2.0 * (np.bitwise_count(np.arange(BLOCK)[:, None] & np.arange(BLOCK)) % 2))
-"""Times itself it is BLOCK times the identity."""
-
-_UPPER_HALF = bytes.fromhex(
-    "000101010202030304040405050606070707080809090a0a0a0b0b0c0c0d0d0d"
-    "0e0e0f0f1010111111121213131414151516161717181819191a1a1b1b1c1c1d"
-    "1d1e1e1f1f20202121222323242425262627282829292a2b2c2c2d2e2e2f3031"
-    "3232333435363738393a3b3c3d3e404142444547494a4c4f5154575a5e646c7f"
-)
-COORDINATES = frozen(
-    np.concatenate(
-        [-np.frombuffer(_UPPER_HALF, np.int8)[::-1], np.frombuffer(_UPPER_HALF, np.int8)]
-    )
-)
-"""What a byte is as a coordinate: the mean of the normal law in each of 256 equally likely cells,
-the last one 127. Written out, because it is part of the law."""
-TOP = int(COORDINATES[-1])
-SCALE = math.sqrt(BLOCK * float(np.square(COORDINATES.astype(np.float64)).mean()))
-"""The standard deviation of a coordinate of a candidate, turned back."""
-_TRANSLATION = COORDINATES.tobytes()
-
-_GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 @dataclass(frozen=True)
@@ -95,6 +81,12 @@ class PrivUnit(TupleMechanism, RowReports):
     K is the one of least variance. At d = 90 the summed n Var is 2275, 574, 148 and 41.2 for
     epsilon 0.5, 1, 2 and 4; PrivUnit with every direction as a candidate has 2254, 567, 145, 39.5.
 
+    epsilon: the budget of one report, 0.001 to 20
+    d: how many numbers a person has, each in [-1, 1]
+    domains: the same as zeros, one per number; items are not taken
+    candidates: M, how many public vectors there are, a power of two up to 256; 128 if not given
+    keep: K, how many of them count as near; the number of least variance if not given
+
     >>> from murmuration import system_rng
     >>> unit = PrivUnit(epsilon=1.0, d=90)
     >>> unit.candidates, unit.keep, unit.report_bytes, round(unit.total_variance())
@@ -106,6 +98,7 @@ class PrivUnit(TupleMechanism, RowReports):
     name: ClassVar[str] = "privunit"
     paper: ClassVar[str] = "Bhowmick et al. 2018 (PrivUnit); Shah et al. 2022 (candidates)"
     summary: ClassVar[str] = "one of a few public random directions, near the vector's own"
+    takes: ClassVar[type[Domain]] = Ball
     adds: ClassVar[tuple[int, int]] = (-BLOCK * TOP, (BLOCK * TOP) ** 2)
 
     candidates: int | None = None
@@ -113,10 +106,7 @@ class PrivUnit(TupleMechanism, RowReports):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if any(self.attributes):
-            raise ParameterError(f"{self.name} takes numbers only: give d, the number of them")
-        if len(self.attributes) > LARGEST:
-            raise ParameterError(f"{self.name} takes at most {LARGEST} numbers")
+        self.require_numbers(LARGEST)
         size = CANDIDATES if self.candidates is None else self.candidates
         powers = [1 << bits for bits in range(1, MOST_CANDIDATES.bit_length())]
         if isinstance(size, bool) or size not in powers:
@@ -128,6 +118,16 @@ class PrivUnit(TupleMechanism, RowReports):
         object.__setattr__(self, "keep", int(keep))
 
     # --- the law ---
+
+    @property
+    def domain(self) -> Ball:
+        """The unit ball."""
+        return Ball(len(self.attributes))
+
+    @cached_property
+    def directions(self) -> Directions:
+        """The vectors that seeds expand to: they and their opposites are the candidates."""
+        return Directions(len(self.attributes), self.size // 2)
 
     @property
     def size(self) -> int:
@@ -154,7 +154,9 @@ class PrivUnit(TupleMechanism, RowReports):
     @cached_property
     def unit(self) -> int:
         """What 1 is in fixed point: no product reaches 2^24, so 32-bit floats add them exactly."""
-        root = math.isqrt(self._padded - 1) + 1  # the sum of all |u_j| is at most sqrt(d) |u|
+        root = (
+            math.isqrt(self.directions.padded - 1) + 1
+        )  # the sum of all |u_j| is at most sqrt(d) |u|
         fits = [bits for bits in range(16) if TOP * root * ((1 << bits) + root) < 1 << 24]
         return 1 << fits[-1]
 
@@ -163,69 +165,42 @@ class PrivUnit(TupleMechanism, RowReports):
         """The seed and the candidate's number."""
         return SEED_BYTES + 1
 
-    @property
-    def _padded(self) -> int:
-        """The dimension, rounded up to whole blocks."""
-        return -(-len(self.attributes) // BLOCK) * BLOCK
-
-    def _stream(self, seeds: Words, bases: Ints) -> bytes:
-        """Return the bytes of some of each seed's vectors.
-
-        SplitMix64 from the state 2^32 seed: no two seeds share a state.
-        """
-        words = self._padded // 8
-        count = bases[:, :, None] * words + np.arange(1, words + 1)
-        state = count.astype(np.uint64) * np.uint64(_GAMMA)
-        stream = _mixed(state + (seeds << np.uint64(32))[:, None, None])
-        return stream.astype("<u8", copy=False).tobytes()
-
-    def expand(self, seeds: Words, bases: Ints) -> NDArray[np.int8]:
-        """Return some of each seed's M/2 vectors, in the coordinates of the turned u."""
-        octets = self._stream(seeds, bases).translate(_TRANSLATION)
-        return np.frombuffer(octets, np.int8).reshape(len(seeds), bases.shape[1], self._padded)
-
-    def signs(self, seeds: Words) -> Floats:
-        """Return each seed's random signs: the first bits of one more vector."""
-        octets = np.frombuffer(self._stream(seeds, np.array([[self.size // 2]])), np.uint8)
-        return np.where(octets >> 7, 1.0, -1.0).reshape(len(seeds), self._padded)
-
     # --- device ---
 
-    def privatize(self, values: ArrayLike, rng: Rng) -> Reports:
-        """Turn rows of d numbers, each row at most 1 long, into reports."""
-        rng, rows = require_rng(rng), np.stack(self.columns(values), axis=1).astype(np.float64)
-        lengths = checked_lengths(rows)
-        self.require_promise(rng)
-        step = max(1, BYTES_PER_PASS // (self.size // 2 * self._padded))
-        parts = [
-            self._respond(rows[i : i + step], lengths[i : i + step], rng)
-            for i in range(0, len(rows), step)
-        ]
-        return np.concatenate(parts or [np.zeros((0, self.report_bytes), dtype=np.uint8)])
+    @property
+    def people_per_pass(self) -> int:
+        """What they expand stays in the processor's cache."""
+        return max(1, BYTES_PER_PASS // (self.size // 2 * self.directions.padded))
 
-    def _respond(self, rows: Floats, lengths: Floats, rng: Rng) -> Rows:
+    def respond(self, rows: Floats, rng: Rng) -> Reports:
         """Draw seed, sign and rank; order the candidates; send the one of that rank."""
         n = len(rows)
         words = rng.words(WORDS_PER_PERSON * n).reshape(n, WORDS_PER_PERSON)
         seeds = words[:, 0] >> np.uint64(32)
-        forward = drawn(words[:, 1]) < fixed_point(lengths)
         rank = self.ranks.draw(np.zeros(n, dtype=np.int64), words[:, 2])
+        sent = self._order(rows, seeds, words[:, 1])[np.arange(n), rank]
+        return np.hstack([integer_rows(seeds, SEED_BYTES), sent.astype(np.uint8)[:, None]])
+
+    def _order(self, rows: Floats, seeds: Words, coins: Words) -> Ints:
+        """Return the candidates, the nearest to u or, for a short u, maybe to -u first."""
+        lengths = np.minimum(np.sqrt(np.square(rows).sum(axis=1)), 1.0)
+        forward = drawn(coins) < fixed_point(lengths)
         aim = np.where(forward, 1.0, -1.0)[:, None] * self._aim(seeds, rows, lengths)
-        sent = self._ordered(seeds, aim)[np.arange(n), rank]
-        octets = seeds.astype("<u4")[:, None].view(np.uint8)
-        return np.hstack([octets, sent.astype(np.uint8)[:, None]])
+        return self._ordered(seeds, aim)
 
     def _aim(self, seeds: Words, rows: Floats, lengths: Floats) -> Floats:
         """Return each row's turned direction in fixed point; nowhere for a row that has none."""
         scale = np.divide(FINE, lengths, out=np.zeros(len(rows)), where=lengths > TOO_SHORT)
-        fine = np.zeros((len(rows), self._padded))
+        fine = np.zeros((len(rows), self.directions.padded))
         fine[:, : rows.shape[1]] = np.rint(rows * scale[:, None])
-        turned = _turned(fine * self.signs(seeds))
-        return np.rint(turned * (self.unit / (FINE * math.sqrt(BLOCK))))
+        aligned = turned(fine * self.directions.signs(seeds))
+        return np.rint(aligned * (self.unit / (FINE * math.sqrt(BLOCK))))
 
     def _ordered(self, seeds: Words, aim: Floats) -> Ints:
         """Return each seed's candidates, the nearest first; equal products go by number."""
-        vectors = self.expand(seeds, np.arange(self.size // 2)[None, :]).astype(np.float32)
+        vectors = self.directions.expand(seeds, np.arange(self.size // 2)[None, :]).astype(
+            np.float32
+        )
         products = (vectors @ aim.astype(np.float32)[:, :, None])[:, :, 0].astype(np.int64)
         products *= self.size
         keys = np.hstack([-products, products]) + np.arange(self.size)
@@ -244,30 +219,33 @@ class PrivUnit(TupleMechanism, RowReports):
         """The coordinates of one candidate."""
         return len(self.attributes)
 
-    def _possible(self, rows: Rows) -> Bits:
-        return np.asarray(rows[:, SEED_BYTES] < self.size)
+    def possible(self, reports: Reports) -> Bits:
+        """Tell which reports name a candidate."""
+        return np.asarray(reports[:, SEED_BYTES] < self.size)
 
-    def complaint(self, rows: Rows, bad: int) -> str:
-        """Name the candidate that there is not."""
-        return f"report {bad} names candidate {rows[bad, SEED_BYTES]} of {self.size}"
+    def complaint(self, reports: Reports, bad: int) -> str:
+        """Name the candidate that does not exist."""
+        return f"report {bad} names candidate {reports[bad, SEED_BYTES]} of {self.size}"
 
-    def tally(self, reports: ArrayLike) -> Tally:
+    def count(self, reports: Reports) -> Ints:
         """Add up the coordinates of the candidates that were sent, and their squares."""
-        rows = self.checked_reports(reports)
+        rows = self.to_rows(reports)
         counts = np.zeros(self.counters, dtype=np.int64)
-        step = max(1, BYTES_PER_PASS // self._padded)
+        step = max(1, BYTES_PER_PASS // self.directions.padded)
         for start in range(0, len(rows), step):
             vectors = self.vectors(rows[start : start + step])
             counts[: self.d] += vectors.sum(axis=0, dtype=np.int64)
             counts[self.d :] += np.square(vectors).sum(axis=0, dtype=np.int64)
-        return Tally(self, counts, len(rows))
+        return counts
 
     def vectors(self, rows: Rows) -> NDArray[np.int32]:
         """Return the candidates that were sent; the second half are opposites of the first."""
-        seeds = np.ascontiguousarray(rows[:, :SEED_BYTES]).view("<u4")[:, 0].astype(np.uint64)
+        seeds = row_integers(rows[:, :SEED_BYTES]).astype(np.uint64)
         number, half = rows[:, SEED_BYTES].astype(np.int64), self.size // 2
-        found = self.expand(seeds, (number % half)[:, None])[:, 0].astype(np.float64)
-        back = _turned(found) * self.signs(seeds) * np.where(number < half, 1, -1)[:, None]
+        found = self.directions.expand(seeds, (number % half)[:, None])[:, 0].astype(np.float64)
+        back = (
+            turned(found) * self.directions.signs(seeds) * np.where(number < half, 1, -1)[:, None]
+        )
         return back[:, : self.d].astype(np.int32)
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
@@ -293,12 +271,12 @@ class PrivUnit(TupleMechanism, RowReports):
         shares, seconds = self.ranks.probabilities[0], _order_moments(self.size // 2)[1]
         return SCALE**2 * float((shares + shares[::-1])[: len(seconds)] @ seconds)
 
-    def estimate(self, tally: Tally, about: str = "participants") -> TupleEstimate:
+    def estimate(
+        self, tally: Tally, about: str = "participants", everybody: int | None = None
+    ) -> TupleEstimate:
         """Return the d means, mean coordinates over m, with errors from their squares."""
-        subject = About.parse(about)
-        n = require_same(self, tally).n
-        if n == 0:
-            raise EmptyError("no reports yet: nothing to estimate")
+        del everybody  # the people's own spread is in every error already
+        n, subject = self.subject(tally, about)
         means, seconds = tally.counts.reshape(2, -1) / (n * np.array([[self.pull], [self.pull**2]]))
         spreads = np.maximum(seconds - means**2, 0.0) * n / max(1, n - 1)
         if n < ENOUGH:
@@ -313,12 +291,35 @@ class PrivUnit(TupleMechanism, RowReports):
         )
         return TupleEstimate(parts, n, self.epsilon, subject)
 
-    def loss(self) -> Loss:
+    def exact_loss(self) -> Loss:
         """A candidate that is near for one vector and far for its opposite; the seed is public."""
         weights = self.ranks.weights
         ratio = Fraction(int(weights.max()), int(weights.min()))
         where = "a candidate near the one vector and far from the other"
         return Loss(log_above(ratio), self.epsilon, ratio, (1, -1), where)
+
+    def trials(self) -> Iterator[Trial]:
+        """The words where the rank changes, for some vectors: the candidate of that rank is sent.
+
+        The candidates are in some order whatever the vector is, each of them once; the weight of a
+        candidate is that of its rank.
+        """
+        ranks, expected = boundaries(self.ranks.weights[0], WHOLE)
+        public = SeededRng(0).words(2 * len(ranks)).reshape(-1, 2)
+        values = self.domain.crowd(len(ranks), np.random.default_rng(0))
+        values[: len(ranks) // 2] /= np.linalg.norm(values[: len(ranks) // 2], axis=1)[:, None]
+        values[: len(ranks) // 2] *= 1 - 1e-9
+        seeds, words = public[:, 0] >> np.uint64(32), np.column_stack([public, ranks])
+        order = self._order(values, seeds, public[:, 1])
+        each_once = (np.sort(order, axis=1) == np.arange(self.size)).all(axis=1)
+        nearest = np.take_along_axis(order, expected[:, None], axis=1)[:, 0]
+        sent = np.where(each_once, nearest, -1)  # -1 is never sent: no order, nothing is right
+        report = np.column_stack([integer_rows(seeds, SEED_BYTES), sent])
+        yield WordTrial(self, values, words.ravel(), report)
+
+    def total_noise(self) -> float:
+        """That of short vectors."""
+        return self.total_variance()
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a coordinate's mean when everybody is at x there and 1 long."""
@@ -336,11 +337,6 @@ class PrivUnit(TupleMechanism, RowReports):
         rest = (len(self.attributes) - 1) * SCALE**2
         return (rest + self.pull_squared) / self.pull**2
 
-    def law_bytes(self) -> bytes:
-        """The weights, the coordinates, the fixed point, the names of expansion and turn."""
-        weights = " ".join(map(str, self.ranks.weights[0].tolist()))
-        return f"splitmix64 hadamard{BLOCK} {self.unit} {weights} ".encode() + _TRANSLATION
-
     def law(self) -> dict[str, Any]:
         """The weights by rank, what bytes are, the fixed points, SplitMix64's numbers as text."""
         return {
@@ -349,39 +345,8 @@ class PrivUnit(TupleMechanism, RowReports):
             "unit": self.unit,
             "fine": int(FINE),
             "block": BLOCK,
-            "splitmix64": [str(number) for number in (_GAMMA, _FIRST, _SECOND)],
+            "splitmix64": [str(number) for number in (GAMMA, FIRST, SECOND)],
         }
-
-
-def checked_lengths(rows: Floats) -> Floats:
-    """Return the length of each row, at most 1, or say that it is more, without repeating it."""
-    lengths = np.sqrt(np.square(rows).sum(axis=1))
-    if len(bad := np.flatnonzero(lengths > TOO_LONG)):
-        raise InputError(
-            f"a row's squares must add up to at most 1; {len(bad)} of {len(rows)} do not (first at "
-            f"position {int(bad[0])}). Scale or clip gradients first; nothing was sent."
-        )
-    return np.asarray(np.minimum(lengths, 1.0))
-
-
-def _mixed(state: Words) -> Words:
-    """Return SplitMix64's output for each state.
-
-    >>> hex(int(_mixed(np.array([0x9E3779B97F4A7C15], dtype=np.uint64))[0]))
-    '0xe220a8397b1dcdaf'
-    """
-    state ^= state >> np.uint64(30)
-    state *= np.uint64(_FIRST)
-    state ^= state >> np.uint64(27)
-    state *= np.uint64(_SECOND)
-    state ^= state >> np.uint64(31)
-    return state
-
-
-def _turned(rows: Floats) -> Floats:
-    """Return the rows with every block times the Hadamard matrix: sums of whole numbers, exact."""
-    blocks = rows.reshape(-1, BLOCK) @ HADAMARD
-    return np.asarray(blocks.reshape(rows.shape))
 
 
 # --- order statistics --------------------------------------------------------------------------

@@ -11,8 +11,7 @@ import numpy as np
 
 from murmuration.errors import ParameterError
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.item.base import FrequencyMechanism
-from murmuration.mechanisms.number.base import NumericMechanism
+from murmuration.mechanisms.domain import Items, Number
 from murmuration.mechanisms.registry import list_mechanisms, mechanism
 from murmuration.mechanisms.vector.base import SampledTuple
 
@@ -23,6 +22,15 @@ class Sampled(SampledTuple):
 
     n Var = (d/sample)(second moment at epsilon/sample) - x^2. One attribute is right for epsilon
     up to about 3; a second one pays from there on.
+
+    epsilon: the budget of one report, 0.001 to 20
+    d: how many numbers a person has, each in [-1, 1]
+    domains: in place of d, one entry per attribute: 0 for a number, k for one of k items
+    sample: how many attributes each person answers
+    numeric: the name of the mechanism for numbers
+    categorical: the name of the mechanism for items
+    shares: how often each attribute is asked, where one is; all alike if not given (see
+        `planning.allocate.sampling`)
 
     >>> Sampled(epsilon=1.0, d=4, numeric="piecewise").inner[0]
     Piecewise(epsilon=1.0, t='pm')
@@ -36,7 +44,6 @@ class Sampled(SampledTuple):
     numeric: str = "optimal"
     categorical: str = "subset"
     shares: tuple[float, ...] | None = None
-    """How often each attribute is asked; see `allocate.sampling`. All alike when not given."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,9 +53,9 @@ class Sampled(SampledTuple):
             )
         if self.shares is not None:
             object.__setattr__(self, "shares", self._checked_shares())
-        kinds = ((self.numeric, NumericMechanism), (self.categorical, FrequencyMechanism))
-        for chosen, kind in kinds:
-            if not issubclass(list_mechanisms().get(chosen, object), kind):
+        for chosen, takes in ((self.numeric, Number), (self.categorical, Items)):
+            kind = list_mechanisms().get(chosen)
+            if kind is None or kind.takes is not takes:
                 raise ParameterError(f"sampled cannot use {chosen!r} there")
 
     def _checked_shares(self) -> tuple[float, ...]:

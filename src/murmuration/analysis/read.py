@@ -1,0 +1,159 @@
+"""From a campaign's tallies to figures: each attribute's estimate, in its own units.
+
+Where each person answers some attributes only, those asked stand for all. Where people choose
+levels, the levels are combined. Attributes that fewer people than the cohort have answered are left
+out. A collector's estimates are this file's, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from murmuration.analysis import combine
+from murmuration.campaign.model import Campaign
+from murmuration.campaign.question import Question
+from murmuration.errors import EmptyError, MismatchError
+from murmuration.mechanisms.tally import Tally
+from murmuration.results.estimate import About, Estimate, FrequencyEstimate, TupleEstimate
+from murmuration.results.figure import Figure
+
+Part = Estimate | FrequencyEstimate
+
+
+def figures(
+    campaign: Campaign,
+    tallies: Sequence[Tally],
+    about: str = "participants",
+    level: float = 0.95,
+    cohort: int | None = None,
+) -> list[Figure]:
+    """ANALYST. Return all figures, each attribute's in its own units.
+
+    Attributes that fewer people than the cohort have answered are left out.
+    """
+    least = (campaign.terms.cohort if cohort is None else cohort) * campaign.rounds
+    found = []
+    for place, (part, own) in enumerate(_parts(campaign, tallies, about)):
+        if part is not None and part.n >= least:
+            # A fitted distribution is read from one level, whose people must be enough.
+            enough = [tally for tally in own if tally.n >= least]
+            found += in_units(campaign.questions[place], part, enough, level)
+    return found
+
+
+def parts(
+    campaign: Campaign, tallies: Sequence[Tally], about: str = "participants"
+) -> list[Part | None]:
+    """ANALYST. Return each attribute's estimate in its mechanism's domain; None for nobody."""
+    return [part for part, _ in _parts(campaign, tallies, about)]
+
+
+def _parts(
+    campaign: Campaign, tallies: Sequence[Tally], about: str
+) -> list[tuple[Part | None, list[Tally]]]:
+    """Return each attribute's estimate and the tallies that it was read from."""
+    About.parse(about)
+    groups = campaign.frame.by_group(tallies)
+    if campaign.strategy.gathers:
+        return [(part, groups[0]) for part in _together(campaign, groups[0][0], about)]
+    everybody = campaign.frame.reports(tallies)
+    return [(_part(campaign, own, everybody, about), own) for own in groups]
+
+
+def _together(campaign: Campaign, tally: Tally, about: str) -> list[Part | None]:
+    """Read all attributes from the tally of one mechanism."""
+    if tally.n == 0:
+        return [None] * len(campaign.questions)
+    found = tally.mechanism.estimate(tally, about)
+    return list(found.parts) if isinstance(found, TupleEstimate) else [found]
+
+
+def _part(campaign: Campaign, own: Sequence[Tally], everybody: int, about: str) -> Part | None:
+    """Estimate one attribute from its tallies, one per level."""
+    try:
+        if campaign.levels is not None:
+            part = combine.generalised(own, about, everybody).estimate
+        else:
+            (tally,) = own
+            found = tally.mechanism.estimate(tally, about, everybody)
+            if isinstance(found, TupleEstimate):
+                raise MismatchError(f"{tally.mechanism.name} is not for one attribute")
+            part = found
+    except EmptyError:
+        return None
+    return _widened(campaign, part, own)
+
+
+def _widened(campaign: Campaign, part: Part, own: Sequence[Tally]) -> Part:
+    """Allow for reports of one person that share a permanent answer: up to `rounds` of them.
+
+    With T_i <= R reports of person i, sum T_i^2 <= R n, so that
+
+        n Var <= R Var(permanent answer) + Var(one report) - Var(permanent answer),
+
+    and about the population, where a person's own answer is a draw too, R times everything.
+    """
+    rounds, laws = campaign.rounds, [tally.mechanism for tally in own]
+    if rounds == 1:
+        return part
+    share = max(law.kept_share() for law in laws)
+    factor = rounds if part.about is About.POPULATION else 1 + (rounds - 1) * share
+    note = f"up to {rounds} reports per person: error and epsilon allow for all of them"
+    stderr: Any = part.stderr * math.sqrt(factor)
+    return replace(
+        part,
+        stderr=stderr,
+        epsilon=max(law.charge for law in laws),
+        note="; ".join(filter(None, [part.note, note])),
+    )
+
+
+# --- in the attribute's own units ----------------------------------------------------------------
+
+
+def in_units(
+    question: Question, part: Part, tallies: Sequence[Tally], level: float = 0.95
+) -> list[Figure]:
+    """Return an estimate in the attribute's own units, one figure for each number."""
+    if isinstance(part, FrequencyEstimate):
+        return _shares(question, part, level)
+    mean = part.scaled(*question.range)
+    low, high = mean.interval(level)
+    figure = Figure(
+        *(question.name, "mean", mean.value, mean.stderr, low, high, mean.n, mean.epsilon),
+        *(question.unit, mean.note),
+    )
+    return [figure, *(_bins(question, tallies) if question.kind == "distribution" else [])]
+
+
+def _shares(question: Question, part: FrequencyEstimate, level: float) -> list[Figure]:
+    columns = (part.value, part.stderr, *part.interval(level))
+    rows = zip(question.labels, *(column.tolist() for column in columns), strict=True)
+    head = (part.n, part.epsilon, "share", part.note)
+    return [
+        Figure(question.name, label, value, stderr, low, high, *head)
+        for label, value, stderr, low, high in rows
+    ]
+
+
+def _bins(question: Question, tallies: Sequence[Tally]) -> list[Figure]:
+    """Return the fitted histogram: no interval, as smoothing has a bias that none covers.
+
+    Where people choose levels, it is read from the one that tells most: n epsilon^2.
+    """
+    tally = max(tallies, key=lambda one: one.n * one.mechanism.budget**2, default=None)
+    if tally is None:
+        return []
+    shape = tally.mechanism.distribution(tally, bins=question.bins).scaled(*question.range)
+    note = "fitted (EMS); read it as a shape"
+    edges = zip(shape.edges[:-1].tolist(), shape.edges[1:].tolist(), strict=True)
+    return [
+        Figure(
+            *(question.name, f"{start:g} to {end:g}", share, None, None, None),
+            *(tally.n, shape.epsilon, "share", note),
+        )
+        for (start, end), share in zip(edges, shape.histogram.tolist(), strict=True)
+    ]

@@ -1,0 +1,199 @@
+"""The tables of a campaign file, key by key: their types, and what each may be.
+
+Every mistake says which key it is about; `load` knows the line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from murmuration.campaign.model import COHORT, LEAST_COHORT, MOST_ATTRIBUTES
+from murmuration.campaign.question import Question
+from murmuration.errors import MurmurationError
+from murmuration.mechanisms.base import checked_epsilon
+
+UPLOADS = ("open", "token")
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+GIVEN = ("epsilon", "k", "edges", "semantics")
+"""Parameters of mechanisms that have a key of their own in the file."""
+VALUES = ("repeat", "values")
+ROUNDS = ("repeat", "rounds")
+
+
+class Mistake(Exception):  # noqa: N818 - not yet an error: its line is to be found
+    """What is wrong, and where in the file: the keys and numbers that lead there."""
+
+    def __init__(self, message: str, *path: str | int, refused: bool = False) -> None:
+        super().__init__(message)
+        self.path, self.refused = path, refused
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class AttributeTable(_Table, frozen=True):
+    """One [[attributes]] of the file."""
+
+    name: str
+    kind: Literal["number", "category", "distribution", "graded"] = "number"
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    labels: list[str] = []
+    outside: str | None = None
+    mechanism: str = "auto"
+    parameters: dict[str, Any] = {}
+    epsilon: float | None = None
+    bins: int = 64
+    edges: list[float] = []
+    budgets: list[float] = []
+    semantics: str | list[list[float]] = "max"
+
+
+class RepeatTable(_Table, frozen=True):
+    """[repeat]: the same question may be asked again; answers are permanent ones with noise."""
+
+    permanent: float
+    rounds: int
+    """The most reports that one device sends."""
+    values: int = 1
+    """How many different values a device may have to answer for in that time."""
+
+
+class CampaignTable(_Table, frozen=True):
+    """The whole file."""
+
+    name: str
+    purpose: str
+    attributes: list[AttributeTable]
+    epsilon: float | None = None
+    people: int = 100_000
+    opens: datetime | None = None
+    closes: datetime | None = None
+    cohort: int = COHORT
+    lifetime: float | None = None
+    strategy: str = "auto"
+    sample: int = 1
+    levels: dict[str, float | str] | None = None
+    keep_reports: bool = True
+    upload: Literal["open", "token"] = "open"
+    accept_loss: str | None = None
+    repeat: RepeatTable | None = None
+
+
+# --- single keys -------------------------------------------------------------------------------
+
+
+def check_table(table: CampaignTable) -> None:
+    """Refuse values that no campaign can have, each by its key."""
+    zone = "say date, time and time zone: 2026-11-16T09:00:00Z"
+    lifetime = table.lifetime is None or 0 < table.lifetime < math.inf
+    d = len(table.attributes)
+    rules = [
+        ("name", NAME.fullmatch(table.name), "a name has small letters, digits and - only"),
+        ("purpose", table.purpose.strip(), "say in plain words what the data is for"),
+        ("cohort", table.cohort >= LEAST_COHORT, f"a cohort is {LEAST_COHORT} people or more"),
+        ("people", 1 <= table.people < 1 << 40, "people, how many are expected, is 1 or more"),
+        ("attributes", d > 0, "there is at least one attribute"),
+        ("attributes", d <= MOST_ATTRIBUTES, f"there are {MOST_ATTRIBUTES:,} attributes at most"),
+        ("lifetime", lifetime, "lifetime, what all reports may cost together, is above 0"),
+        ("sample", 1 <= table.sample <= d, f"sample is 1 to the number of attributes, {d}"),
+        ("opens", _zoned(table.opens), zone),
+        ("closes", _zoned(table.closes), zone),
+    ]
+    for key, fine, message in rules:
+        if not fine:
+            raise Mistake(message, key)
+    if table.opens and table.closes and table.opens >= table.closes:
+        raise Mistake("it closes before it opens", "closes")
+    if table.epsilon is not None:
+        budget_of(table.epsilon, "epsilon")
+    if table.repeat is not None:
+        budget_of(table.repeat.permanent, "repeat", "permanent")
+        if not 2 <= table.repeat.rounds <= 1 << 20:
+            raise Mistake("rounds, how often one device reports at most, is 2 or more", *ROUNDS)
+        if not 1 <= table.repeat.values <= 1 << 20:
+            raise Mistake("values, how many different ones are paid for, is 1 or more", *VALUES)
+
+
+def _zoned(moment: datetime | None) -> bool:
+    return moment is None or moment.tzinfo is not None
+
+
+def budget_of(epsilon: float, *path: str | int) -> float:
+    """Return an epsilon of the file, or say at its key what is wrong with it."""
+    try:
+        return checked_epsilon(epsilon)
+    except MurmurationError as problem:
+        raise Mistake(str(problem), *path) from None
+
+
+def question_of(place: int, table: AttributeTable) -> Question:
+    """Return the question of an attribute, or say which of its keys makes it impossible."""
+    _check_attribute(place, table)
+    try:
+        return Question(
+            name=table.name,
+            kind=table.kind,
+            low=table.low,
+            high=table.high,
+            unit=table.unit,
+            labels=tuple(table.labels),
+            outside=table.outside or "",
+            bins=table.bins,
+        )
+    except MurmurationError as problem:
+        raise Mistake(str(problem), "attributes", place, _suspect(table)) from None
+
+
+def _suspect(table: AttributeTable) -> str:
+    """Return the key that makes a question impossible."""
+    if table.kind == "category":
+        different = len(set(table.labels)) == len(table.labels) >= 2 and "" not in table.labels
+        wrong = ["labels"] * (not different) + ["low"] * (table.low is not None)
+        wrong += ["high"] * (table.high is not None)
+    else:
+        low, high = table.low, table.high
+        fits = low is not None and high is not None and low < high
+        wrong = ["low"] * (not fits) + ["labels"] * bool(table.labels)
+        wrong = ["high"] if low is not None and high is None else wrong
+    known = table.outside in (None, "clamp", "spread", "refuse", *table.labels)
+    fallback = "bins" if known and not wrong else "outside"
+    return (wrong or [fallback])[0]
+
+
+def _check_attribute(place: int, table: AttributeTable) -> None:
+    """Refuse keys that would do nothing: anyone who wrote them expects something."""
+    graded, named_one = table.kind == "graded", table.mechanism != "auto"
+    ranges = "for kind = 'graded' only"
+    rules = [
+        ("name", table.name.strip(), "an attribute has a name"),
+        ("outside", table.outside != "", "outside is empty: leave it out"),
+        ("name", table.name.isprintable(), "a name is one line of plain text"),
+        ("labels", "".join(table.labels).isprintable(), "a label is one line of plain text"),
+        ("edges", graded or not table.edges, f"edges are {ranges}"),
+        ("budgets", graded or not table.budgets, f"budgets are {ranges}"),
+        ("semantics", graded or table.semantics == "max", f"semantics is {ranges}"),
+        ("epsilon", not graded or table.epsilon is None, "a graded attribute has budgets instead"),
+        ("bins", table.kind == "distribution" or table.bins == 64, "bins are for a distribution"),
+        ("parameters", named_one or not table.parameters, "parameters need a mechanism by name"),
+    ]
+    for key, fine, message in rules:
+        if not fine:
+            raise Mistake(f"{_shown(table.name)}{message}", "attributes", place, key)
+    if table.epsilon is not None:
+        budget_of(table.epsilon, "attributes", place, "epsilon")
+    for key in table.parameters:
+        if key in GIVEN:
+            message = f"{table.name}: {key} is not given as a parameter, but by keys of the file"
+            raise Mistake(message, "attributes", place, "parameters", key)
+
+
+def _shown(name: str) -> str:
+    return f"{name}: " if name.strip() and name.isprintable() else ""

@@ -1,0 +1,63 @@
+"""Arguments and options that several commands have, each with one meaning and one line of help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+# --- what is printed and drawn -------------------------------------------------------------------
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Plot = Annotated[
+    Path | None, typer.Option(help="Save a plot: a .png, .svg or .pdf file.", metavar="FILE")
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
+
+# --- stores and collectors -----------------------------------------------------------------------
+
+STORE_HELP = "sqlite:///FILE (or just a path), or postgresql://..."
+StoreArgument = Annotated[str, typer.Argument(help=f"The store: {STORE_HELP}.")]
+Source = Annotated[
+    str,
+    typer.Argument(
+        help="A store (a file, or postgresql://...), or a collector's address (http...)."
+    ),
+]
+ONE_CAMPAIGN = "Its name, if there are several."
+CampaignArgument = Annotated[str, typer.Argument(help=ONE_CAMPAIGN)]
+CampaignOption = Annotated[str, typer.Option("--campaign", help=ONE_CAMPAIGN)]
+TokenOption = Annotated[
+    str,
+    typer.Option(
+        envvar="MURMUR_TOKEN", help="Better in the variable: a command line is seen by others."
+    ),
+]
+PlainHttp = Annotated[
+    bool, typer.Option("--plain-http", help="Allow plain HTTP to another machine.")
+]
+
+# --- privacy and simulations ---------------------------------------------------------------------
+
+Epsilon = Annotated[float, typer.Option(help="The privacy of each person, in all.")]
+Epsilons = Annotated[str, typer.Option(help="A list with commas between, such as 0.5,1,2.")]
+Edges = Annotated[
+    str, typer.Option(help="Where ranges meet, in [-1, 1] or in the units of --low and --high.")
+]
+Semantics = Annotated[
+    str,
+    typer.Option(
+        help="What two values in different ranges may cost: max (the larger budget), min (the "
+        "smaller), or a matrix as 2,1;1,1."
+    ),
+]
+Low = Annotated[float | None, typer.Option(help="Lower end of the range.")]
+High = Annotated[float | None, typer.Option(help="Upper end of the range.")]
+Mechanisms = Annotated[
+    list[str] | None, typer.Option("--mechanism", help="Only this one; may be repeated.")
+]
+CrowdSize = Annotated[int, typer.Option(min=1, help="How many, of a named crowd.")]
+Runs = Annotated[int, typer.Option(min=2, help="Collections to simulate per line.")]
+Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result.")]
+PeopleSeed = Annotated[int, typer.Option(min=0, help="Of the simulated people, not of the noise.")]

@@ -1,0 +1,38 @@
+"""Tokens: who may do what with a collector, until when. Only hashes are stored.
+
+A token is 32 random bytes and is stored as its SHA-256 (a token is no password: it cannot be
+guessed, so a slow hash would gain nothing). It ends by itself. Rotation: a new token of the same
+name, while the old one goes on for a while.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from secrets import token_urlsafe
+
+from murmuration.collector.store import Store, Token
+from murmuration.errors import ParameterError
+
+DEVICE, ANALYST, ADMIN = "device", "analyst", "admin"
+RANKS = {DEVICE: 1, ANALYST: 2, ADMIN: 3}
+"""A higher role may do what a lower one may."""
+PREFIX = "murmur_"
+DAY = 86_400
+
+
+def new_token(store: Store, role: str, name: str = "", campaign: str = "", days: float = 90) -> str:
+    """Make a token, keep its hash, and return it: this is the only time it is seen."""
+    if role not in RANKS:
+        raise ParameterError(f"a role is {', '.join(RANKS)}; got {role!r}")
+    if not 0 < days <= 3660:
+        raise ParameterError(f"a token lasts up to ten years; got {days!r} days")
+    text, now = PREFIX + token_urlsafe(32), int(time.time())
+    expires = now + max(1, round(days * DAY))
+    store.add_token(Token(hashed(text), name or role, role, campaign, now, expires))
+    return text
+
+
+def hashed(token: str) -> bytes:
+    """Return what is stored of a token."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,72 @@
+"""What the auditor tries a sampler on, and what the law says must come out.
+
+    WordTrial     these words must make these reports: for laws that are tables, tried at the words
+                  where the answer changes
+    ChanceTrial   reports of one answer, counted by class; the law gives each class's probability
+
+Each mechanism yields its own (`Mechanism.trials`); `audit.exact` runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from murmuration.exact.arrays import Floats, Ints, Reports
+from murmuration.exact.randomness import Words
+
+if TYPE_CHECKING:
+    from murmuration.mechanisms.base import Mechanism
+
+
+@dataclass(frozen=True, eq=False)
+class WordTrial:
+    """Values, the words that decide, and the reports that these must make of those."""
+
+    of: Mechanism
+    values: Any
+    words: Words
+    expected: Reports | Ints
+
+
+@dataclass(frozen=True, eq=False)
+class ChanceTrial:
+    """One answer, given by many people, and how often the law puts their reports in each class."""
+
+    of: Mechanism
+    answer: Any
+    read: Callable[[Reports], Ints]
+    """Reports to counts, one per class."""
+    chances: Floats
+    """The probability of each class."""
+    what: str
+    exclusive: bool = True
+    """Whether every report is in exactly one class; else each class is a coin of its own."""
+    people: int = 20_000
+
+
+Trial = WordTrial | ChanceTrial
+
+
+def spread_over(size: int, most: int = 8) -> list[int]:
+    """Return up to `most` of the numbers below `size`, the first and the last among them.
+
+    >>> spread_over(100, 3), spread_over(2)
+    ([0, 50, 99], [0, 1])
+    """
+    return sorted({round(place) for place in np.linspace(0, size - 1, min(size, most)).tolist()})
+
+
+def boundaries(weights: Ints, total: int) -> tuple[Words, Ints]:
+    """Return the first and the last word of every symbol that has any, and those symbols.
+
+    The law's bits are on top, with ones below them: the low bits must not matter.
+    """
+    ends, symbols = np.cumsum(weights), np.flatnonzero(weights)
+    drawn = np.concatenate([ends[symbols] - weights[symbols], ends[symbols] - 1])
+    spare = np.uint64(64 - total.bit_length() + 1)
+    words = (drawn.astype(np.uint64) << spare) | ((np.uint64(1) << spare) - np.uint64(1))
+    return words, np.concatenate([symbols, symbols])

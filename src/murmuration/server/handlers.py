@@ -1,0 +1,256 @@
+"""What each route does: one function each, with the campaign that the address names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+
+from murmuration.analysis import figures
+from murmuration.analysis.estimates import estimates as estimates_of
+from murmuration.campaign.model import utc_now
+from murmuration.collector.commit import Batch
+from murmuration.collector.merge import merge_tallies
+from murmuration.collector.publish import Served
+from murmuration.collector.status import status as status_of
+from murmuration.collector.store import Store
+from murmuration.collector.tallies import CollectorTallies, by_collector, total
+from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
+from murmuration.mechanisms.tally import Tally
+from murmuration.server import body
+from murmuration.server.accept import preferred
+from murmuration.server.answers import (
+    Alive,
+    Failure,
+    Listed,
+    Listing,
+    Merging,
+    Ready,
+    Receipt,
+)
+from murmuration.server.metrics import exposition
+from murmuration.server.problems import PROBLEMS, Problem, described, type_of
+from murmuration.server.state import Collector
+from murmuration.wire import report
+from murmuration.wire.report import REASONS, Incoming
+
+LARGE = 1 << 18
+"""A body from this size on is read in a thread, so that others do not wait for it."""
+OCTETS, TEXT = "application/octet-stream", "text/plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request: which collector it asks, and about which campaign if its address names one."""
+
+    collector: Collector
+    request: Request
+    named: Served | None
+
+    @property
+    def served(self) -> Served:
+        """The campaign that the address names."""
+        if self.named is None:
+            raise Problem("unknown-campaign")
+        return self.named
+
+
+# --- what devices use ----------------------------------------------------------------------------
+
+
+async def campaigns(call: Call) -> Response:
+    """List the campaigns."""
+    now = utc_now()
+    found = [
+        Listed(name, one.version, one.campaign.digest, terms.purpose, terms.accepts(now))
+        for name, one in call.collector.served.items()
+        for terms in [one.campaign.terms]
+    ]
+    return _json(Listing(found))
+
+
+async def document(call: Call) -> Response:
+    """Return the published campaign: all that a device needs."""
+    served = call.served
+    tag = f'"{served.campaign.digest[:32]}-{served.version}"'
+    headers = {"etag": tag, "cache-control": "public, max-age=60"}
+    if tag in call.request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(served.document, headers=headers, media_type="application/json")
+
+
+async def upload(call: Call) -> Response:
+    """Take one report or many; answer when they are on the disk."""
+    served, collector = call.served, call.collector
+    kind = call.request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind not in (report.JSON, report.BINARY):
+        raise Problem("unsupported-type", f"send {report.JSON} or {report.BINARY}")
+    with collector.room.hold() as held:
+        data = await body.read(call.request, held, collector.limits)
+        try:
+            incoming = await _decoded(call, data, kind)
+        except FormatError as problem:
+            await collector.ingest.submit(Batch(served, Incoming([], []), unreadable=1))
+            raise Problem("unreadable-body", str(problem)) from None
+        batch = Batch(served, incoming, in_time=served.campaign.terms.accepts(utc_now()))
+        await collector.ingest.submit(batch)
+    return Response(_receipt(batch), media_type="application/json")
+
+
+async def _decoded(call: Call, data: bytes, kind: str) -> Incoming:
+    served = call.served
+    if len(data) < LARGE:
+        return report.decode(served.campaign, data, kind, served.older)
+    return await call.collector.parse(report.decode, served.campaign, data, kind, served.older)
+
+
+# --- what analysts use ---------------------------------------------------------------------------
+
+
+async def estimates(call: Call) -> Response:
+    """Read the crowd's answer as it is now."""
+    form, level, about = _form(call.request), _level(call.request), _about(call.request)
+    tallies = await call.collector.read(total, call.served.campaign)
+    data = await call.collector.compute(_estimates, call.served, tallies, about, level, form)
+    return Response(data, media_type=figures.FORMATS[form])
+
+
+async def status(call: Call) -> Response:
+    """Say what has arrived and what became of it."""
+    return _json(await call.collector.read(status_of, call.served))
+
+
+# --- what admins and other collectors use --------------------------------------------------------
+
+
+async def tally(call: Call) -> Response:
+    """Return all tallies, by the collector that counted them."""
+    found = await call.collector.read(by_collector, call.served.campaign)
+    return Response(found.to_bytes(), media_type=OCTETS)
+
+
+async def merge(call: Call) -> Response:
+    """Take over another collector's tallies; sending them again changes nothing."""
+    served, collector = call.served, call.collector
+    with collector.room.hold() as held:
+        data = await body.read(call.request, held, collector.limits)
+        other = await collector.parse(_tallies, data, served)
+        try:
+            news = await collector.ingest.write(merge_tallies, served, other)
+        except MismatchError:
+            detail = "it is older than what is known, or does not add up with it"
+            raise Problem("mismatched-tally", detail) from None
+    return _json(Merging(news, len(other.parts)))
+
+
+# --- what machines use ---------------------------------------------------------------------------
+
+
+async def health(call: Call) -> Response:
+    """Alive."""
+    del call
+    return _json(Alive())
+
+
+async def ready(call: Call) -> Response:
+    """Ready when the store answers and the queue has room."""
+    collector = call.collector
+    await collector.read(Store.collector_name)
+    if collector.ingest.reports_waiting >= collector.limits.waiting:
+        raise Problem("overloaded")
+    return _json(Ready(collector.ingest.reports_waiting))
+
+
+async def metrics(call: Call) -> Response:
+    """Numbers for Prometheus."""
+    collector = call.collector
+    counts = {name: await collector.read(Store.counts, name) for name in collector.served}
+    return Response(exposition(collector, counts), media_type=f"{TEXT}; version=0.0.4")
+
+
+async def problem(call: Call) -> Response:
+    """Explain a type of problem."""
+    name = call.request.path_params["problem"]
+    if name not in PROBLEMS:
+        raise Problem("not-found")
+    return _json(described(name))
+
+
+# --- small things --------------------------------------------------------------------------------
+
+
+def _json(data: Any) -> Response:
+    return Response(msgspec.json.encode(data), media_type="application/json")
+
+
+_FAILURES = [Failure(0, "", "")] + [
+    Failure(0, type_of(reason), title) for reason, title in REASONS.items()
+]
+
+
+def _receipt(batch: Batch) -> bytes:
+    """Return the answer to an upload: failures in the order of the request."""
+    failed = np.flatnonzero(batch.problems).tolist()
+    failures = [
+        Failure(place, _FAILURES[code].type, _FAILURES[code].title)
+        for place, code in zip(failed, batch.problems[failed].tolist(), strict=True)
+    ]
+    received = len(batch)
+    return msgspec.json.encode(Receipt(received, received - len(failures), failures))
+
+
+def _form(request: Request) -> str:
+    """Return the form that is asked for: by `format`, else by the Accept header."""
+    asked = request.query_params.get("format")
+    if asked is not None:
+        if asked not in figures.FORMATS:
+            raise Problem("bad-parameter", f"format is {', '.join(figures.FORMATS)}")
+        return asked
+    form = preferred(request.headers.get("accept", "*/*"))
+    if form is None:
+        raise Problem("not-acceptable")
+    return form
+
+
+def _level(request: Request) -> float:
+    try:
+        level = float(request.query_params.get("level", "0.95"))
+    except ValueError:
+        level = -1.0
+    if not 0 < level <= figures.MOST_LEVEL:
+        raise Problem("bad-parameter", f"level is above 0 and up to {figures.MOST_LEVEL}")
+    return level
+
+
+def _about(request: Request) -> str:
+    about = request.query_params.get("about", "participants")
+    if about not in figures.ABOUT:
+        raise Problem("bad-parameter", f"about is {' or '.join(figures.ABOUT)}")
+    return about
+
+
+def _tallies(data: bytes, served: Served) -> CollectorTallies:
+    """Read tallies; what is wrong with them is not said in the sender's words."""
+    try:
+        return CollectorTallies.from_bytes(data, served.campaign)
+    except MismatchError:
+        raise Problem("mismatched-tally", "it is of another campaign, or version") from None
+    except FormatError:
+        raise Problem("unreadable-body", "it is damaged, or no tally at all") from None
+
+
+def _estimates(
+    served: Served, tallies: Sequence[Tally], about: str, level: float, form: str
+) -> bytes:
+    try:
+        return figures.rendered(estimates_of(served, tallies, about, level), form)
+    except CohortError:
+        least = served.campaign.terms.cohort
+        raise Problem("cohort-too-small", f"at least {least:,} people are needed") from None
+    except ParameterError:
+        raise Problem("not-acceptable", "Parquet is not installed here") from None

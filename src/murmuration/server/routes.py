@@ -1,0 +1,230 @@
+"""The collector's HTTP interface. `ROUTES` is all of it: address, policy, and what it does."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from murmuration.analysis.figures import Estimates
+from murmuration.campaign.document import Document
+from murmuration.collector.publish import Served
+from murmuration.collector.status import Status
+from murmuration.collector.store import StoreError, StoreFullError
+from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE
+from murmuration.server import handlers
+from murmuration.server.access import PUBLIC
+from murmuration.server.answers import Alive, Described, Listing, Merging, Ready, Receipt
+from murmuration.server.handlers import OCTETS, TEXT, Call
+from murmuration.server.openapi import described
+from murmuration.server.problems import Problem
+from murmuration.server.state import Collector
+
+log = logging.getLogger("murmuration.server")
+
+Handler = Callable[[Call], Awaitable[Response]]
+Responder = Callable[[Request], Awaitable[Response]]
+"""A handler with all that goes around it."""
+_UPLOAD = re.compile(r"/v1/campaigns/([^/]+)/reports")
+
+
+@dataclass(frozen=True)
+class Route:
+    """One address: who may use it, and what answers."""
+
+    method: str
+    path: str
+    handler: Handler
+    policy: str
+    answer: Any
+    """The type of its JSON, or a media type."""
+    summary: str
+
+
+async def openapi(call: Call) -> Response:
+    """Describe all this to programs."""
+    del call  # it needs the table, so it is not among the handlers
+    return Response(_interface(), media_type="application/json")
+
+
+@cache
+def _interface() -> bytes:
+    return msgspec.json.encode(described(ROUTES))
+
+
+_ONE = "/v1/campaigns/{campaign}"
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/campaigns",
+        handlers.campaigns,
+        PUBLIC,
+        Listing,
+        "The campaigns that are collected",
+    ),
+    Route("GET", _ONE, handlers.document, PUBLIC, Document, "What a device needs, laws included"),
+    Route("POST", f"{_ONE}/reports", handlers.upload, DEVICE, Receipt, "Send reports"),
+    Route(
+        "GET",
+        f"{_ONE}/estimates",
+        handlers.estimates,
+        ANALYST,
+        Estimates,
+        "Estimates with intervals",
+    ),
+    Route("GET", f"{_ONE}/status", handlers.status, ANALYST, Status, "What has arrived"),
+    Route(
+        "GET",
+        f"{_ONE}/tally",
+        handlers.tally,
+        ADMIN,
+        OCTETS,
+        "All tallies, to be merged elsewhere",
+    ),
+    Route(
+        "POST",
+        f"{_ONE}/tally",
+        handlers.merge,
+        ADMIN,
+        Merging,
+        "Merge another collector's tallies",
+    ),
+    Route("GET", "/health", handlers.health, PUBLIC, Alive, "Whether the process is alive"),
+    Route("GET", "/ready", handlers.ready, PUBLIC, Ready, "Whether it can take reports"),
+    Route("GET", "/metrics", handlers.metrics, ANALYST, TEXT, "Prometheus metrics"),
+    Route(
+        "GET",
+        "/v1/openapi.json",
+        openapi,
+        PUBLIC,
+        dict[str, Any],
+        "This interface, for programs",
+    ),
+    Route(
+        "GET",
+        "/problems/{problem}",
+        handlers.problem,
+        PUBLIC,
+        Described,
+        "What a type of problem means",
+    ),
+)
+
+
+def create_app(collector: Collector) -> ASGIApp:
+    """Return the ASGI application."""
+    upload = next(route for route in ROUTES if route.handler is handlers.upload)
+    return _short_way(routed(collector), _responder(collector, upload))
+
+
+def routed(collector: Collector) -> Starlette:
+    """Return all routes of the table, and no other."""
+    paths: dict[str, dict[str, Responder]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method] = _responder(collector, route)
+    app = Starlette(
+        routes=[
+            StarletteRoute(path, _by_method(found), methods=list(found))
+            for path, found in paths.items()
+        ],
+        lifespan=collector.running,
+        exception_handlers={HTTPException: _http_problem, Exception: _internal},
+    )
+    app.router.redirect_slashes = False  # an address is what it is, and a redirect repeats it
+    return app
+
+
+def _by_method(found: dict[str, Responder]) -> Responder:
+    async def answer(request: Request) -> Response:
+        return await found["GET" if request.method == "HEAD" else request.method](request)
+
+    return answer
+
+
+def _short_way(app: ASGIApp, uploads: Responder) -> ASGIApp:
+    """Take uploads past Starlette's router: nearly all requests are uploads, and many are small."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        found = _UPLOAD.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        if found is None or scope["method"] != "POST":
+            await app(scope, receive, send)
+            return
+        scope["path_params"] = {"campaign": found[1]}
+        response = await uploads(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    return answer
+
+
+def _responder(collector: Collector, route: Route) -> Responder:
+    """Wrap a handler: campaign, policy, one shape for problems, and a count of answers."""
+
+    async def answer(request: Request) -> Response:
+        collector.open_requests += 1
+        try:
+            crowded = collector.open_requests > collector.limits.requests
+            if crowded and route.handler is not handlers.health:  # too many is not dead
+                raise Problem("too-many-requests")
+            served = _served(collector, request)
+            await collector.gate.check(route.policy, request.headers.get("authorization"), served)
+            response = await route.handler(Call(collector, request, served))
+        except Problem as problem:
+            response = problem.response()
+        except StoreFullError:
+            response = Problem("store-full").response()
+        except StoreError:
+            response = Problem("store-unavailable").response()
+        except Exception as failure:
+            _note(route, failure)
+            response = Problem("internal").response()
+        finally:
+            collector.open_requests -= 1
+        collector.answers[route.path, response.status_code] += 1
+        return response
+
+    return answer
+
+
+def _note(route: Route, failure: BaseException) -> None:
+    """Log what failed and where in our code: no message, as it might repeat what was sent."""
+    trace = failure.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}"
+    log.error("%s %s failed: %s in %s", route.method, route.path, type(failure).__name__, where)
+
+
+def _served(collector: Collector, request: Request) -> Served | None:
+    name = request.path_params.get("campaign")
+    if name is None:
+        return None
+    served = collector.served.get(name)
+    if served is None:
+        raise Problem("unknown-campaign")
+    return served
+
+
+async def _http_problem(request: Request, failure: Exception) -> Response:
+    status = failure.status_code if isinstance(failure, HTTPException) else 500
+    names = {404: "not-found", 405: "method-not-allowed"}
+    response = Problem(names.get(status, "internal")).response()
+    if isinstance(failure, HTTPException) and failure.headers:
+        response.headers.update(failure.headers)
+    del request
+    return response
+
+
+async def _internal(request: Request, failure: Exception) -> Response:
+    del request, failure  # which uvicorn logs
+    return Problem("internal").response()

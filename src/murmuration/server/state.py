@@ -1,0 +1,83 @@
+"""The state behind the routes: campaigns, the queue to the store, a reader, and their threads."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TypeVar, TypeVarTuple, Unpack
+
+from starlette.applications import Starlette
+
+from murmuration.collector.publish import Served
+from murmuration.collector.store import Store, Token
+from murmuration.server.access import Gate
+from murmuration.server.body import Room
+from murmuration.server.ingest import Ingest
+from murmuration.server.limits import Limits
+
+_T = TypeVar("_T")
+_Values = TypeVarTuple("_Values")
+
+
+class Collector:
+    """All that requests share.
+
+    The store is written to by one thread (`Ingest`) and read by another, through a connection that
+    only reads. Figures are computed, and large bodies parsed, in two more, so that neither keeps
+    the others waiting.
+    """
+
+    def __init__(
+        self, store: Store, served: Sequence[Served], limits: Limits | None = None
+    ) -> None:
+        self.limits = limits or Limits()
+        self.served = {one.campaign.name: one for one in served}
+        self.room = Room(self.limits.bodies_bytes)
+        self.open_requests = 0
+        self.answers: Counter[tuple[str, int]] = Counter()
+        self.started = time.time()
+        self._store = store
+        self._reader = store.reader()
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="murmur-read")
+        self._figures = ThreadPoolExecutor(1, thread_name_prefix="murmur-figures")
+        self._parsing = ThreadPoolExecutor(1, thread_name_prefix="murmur-parse")
+        self.gate = Gate(self._tokens)
+
+    @asynccontextmanager
+    async def running(self, app: Starlette) -> AsyncIterator[None]:
+        """Start writing; at the end write what has arrived."""
+        del app
+        self.ingest = Ingest(self._store, self.limits.waiting)
+        self.ingest.start()
+        try:
+            yield
+        finally:
+            await self.ingest.stop()
+            for threads in (self._reading, self._figures, self._parsing):
+                threads.shutdown(wait=True)
+            self._reader.close()
+            self._store.close()
+
+    async def read(self, ask: Callable[[Store, Unpack[_Values]], _T], *values: *_Values) -> _T:
+        """Ask the reading connection, in its own thread."""
+        return await _in(self._reading, partial(ask, self._reader, *values))
+
+    async def compute(self, figure: Callable[[Unpack[_Values]], _T], *values: *_Values) -> _T:
+        """Compute figures, in their own thread."""
+        return await _in(self._figures, partial(figure, *values))
+
+    async def parse(self, decode: Callable[[Unpack[_Values]], _T], *values: *_Values) -> _T:
+        """Parse a large body, in a thread of its own."""
+        return await _in(self._parsing, partial(decode, *values))
+
+    async def _tokens(self) -> list[Token]:
+        return await self.read(Store.tokens)
+
+
+async def _in(threads: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:
+    return await asyncio.get_running_loop().run_in_executor(threads, call)

@@ -58,7 +58,7 @@ class Frame:
     >>> frame = Frame(((mechanism("duchi", 1.0),), (mechanism("grr", 1.0, k=3),)), Sample())
     >>> rows = frame.privatize([np.array([0.5, 1.0]), np.array([2, 0])], seeded_rng(1))
     >>> rows.shape, [tally.n for tally in frame.tally(rows)], frame.loss(1.0).holds
-    ((2, 2), [1, 1], True)
+    ((2, 2), [2, 0], True)
     """
 
     groups: tuple[tuple[Mechanism, ...], ...]

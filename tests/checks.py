@@ -330,16 +330,19 @@ def coverage(
     return hits / runs
 
 
-def check_coverage(mechanism: Mechanism, *, tight: bool = True, runs: int = 500) -> None:
+def check_coverage(
+    mechanism: Mechanism, *, tight: bool = True, runs: int = 500, people: int = 1500
+) -> None:
     """Intervals cover as often as they say; and, where the reports can tell, not much more often.
 
     Over all figures together, which are nearly independent where there are many.
     """
     level = 0.9
     for about in ("participants", "population"):
-        shares = coverage(mechanism, about, runs, level)
+        shares = coverage(mechanism, about, runs, level, people)
         slack = 4 * math.sqrt(level * (1 - level) / runs)
-        assert shares.min() > level - 1.3 * slack, (about, shares)
+        worst = slack * (1 + 0.1 * math.log2(len(shares)))  # of many, one is further off
+        assert shares.min() > level - worst, (about, shares)
         assert shares.mean() > level - slack, (about, shares)
         if tight or (about == "population" and mechanism.takes is Number):
             assert shares.mean() < level + slack, (about, shares)

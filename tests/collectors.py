@@ -10,7 +10,6 @@ binds the port, opens the store, publishes the campaigns and serves them. It is 
 has imported everything (see warm.py).
 """
 
-import contextlib
 import gzip
 import http.client
 import importlib
@@ -35,6 +34,7 @@ from between import HOST, free_port
 from murmuration.campaign.document import publish, read
 from murmuration.campaign.model import Campaign
 from murmuration.collector.store import StoreError, StoreFullError, open_store
+from murmuration.collector.tokens import new_token
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Rows
 from murmuration.wire import report
@@ -149,16 +149,8 @@ class Asking:
     admin: str = ""
     """A token for everything."""
 
-    def ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        token: str | None = None,
-        **options: Any,
-    ) -> Answer:
-        """Ask and read the answer to its end; OSError or HTTPException if there is none."""
+    def ask(self, method: str, path: str, *given: Any, **options: Any) -> Answer:
+        """Ask as Client does; OSError or HTTPException if there is no answer."""
         raise NotImplementedError
 
     def get(self, path: str, token: str | None = None, **headers: str) -> Answer:
@@ -201,11 +193,9 @@ class Client(Asking):
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.admin = admin
-        self._connection = (
-            http.client.HTTPConnection(HOST, port, timeout=timeout)
-            if tls is None
-            else http.client.HTTPSConnection(HOST, port, timeout=timeout, context=tls)
-        )
+        kind = http.client.HTTPConnection if tls is None else http.client.HTTPSConnection
+        secure = {} if tls is None else {"context": tls}
+        self._connection = kind(HOST, port, timeout=timeout, **secure)
 
     def ask(
         self,
@@ -268,18 +258,19 @@ class Collector(Asking):
         measured: bool = True,
         before: Sequence[str] = (),
     ) -> None:
-        """`constants` are other values of constants by their full name; `before` is put before
-        the command.
+        """Choose how it runs; it is not started yet.
 
-        While the file `fault` is there, the store raises what it says. Coverage is `measured` in
-        the process too, which is slow, and lost when it is killed. The admin's token is in the
-        store before the process is started, unless it is not wanted.
+        `constants` are other values of constants by their full name. While the file `fault` is
+        there, the store raises what it says. `before` is put before the command. Coverage is
+        `measured` in the process too, which is slow, and lost when it is killed. The admin's token
+        is in the store before the process is started, unless it is not wanted.
         """
         self.store, self.port = str(store), free_port()
         self.tls = ssl.create_default_context(cafile=str(certificate)) if certificate else None
         self.admin = self.token("admin", "tests") if token else ""
         self._home = tempfile.TemporaryDirectory(prefix="collector-")
-        self._said, self._measured = "", measured
+        self._said: str | None = None
+        self._measured = measured
         self._process: warm.Process | None = None
         self._forker = warm.Forker(before, warm.unmeasured()) if before else None
         settings = {
@@ -290,24 +281,17 @@ class Collector(Asking):
             "documents": [publish(campaign_of(text)).decode() for text in campaigns],
         }
         self._settings.write_text(json.dumps(settings), encoding="utf-8")
+        self._log.touch()
 
     # --- asking ----------------------------------------------------------------------------------
 
     def client(self, timeout: float = SECONDS) -> Client:
         return Client(self.port, self.admin, timeout, self.tls)
 
-    def ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        token: str | None = None,
-        **options: Any,
-    ) -> Answer:
+    def ask(self, method: str, path: str, *given: Any, **options: Any) -> Answer:
         """Send one request over a connection of its own."""
         with closing(self.client()) as client:
-            return client.ask(method, path, body, headers, token, **options)
+            return client.ask(method, path, *given, **options)
 
     def raw(self, data: bytes, seconds: float = 10) -> bytes:
         """Send bytes that need not be HTTP; return what comes until the end."""
@@ -330,8 +314,6 @@ class Collector(Asking):
 
     def token(self, role: str, name: str = "", campaign: str = "", days: float = 1) -> str:
         """A new token."""
-        from murmuration.collector.tokens import new_token
-
         with closing(open_store(self.store)) as store:
             return new_token(store, role, name, campaign, days)
 
@@ -343,7 +325,7 @@ class Collector(Asking):
     @property
     def log(self) -> str:
         """What it has logged."""
-        return self._said or self._log.read_text(encoding="utf-8")
+        return self._log.read_text(encoding="utf-8") if self._said is None else self._said
 
     @property
     def memory(self) -> int:
@@ -420,14 +402,14 @@ class Collector(Asking):
         finally:
             if self._forker:
                 self._forker.close()
-            self._said = self.log if self._log.exists() else ""
+            self._said = self.log
             self._home.cleanup()
 
 
 @contextmanager
 def running(store: str | Path, *campaigns: str, **options: Any) -> Iterator[Collector]:
     """A collector that is ready; ended at the end."""
-    with contextlib.closing(Collector(store, campaigns, **options)) as collector:
+    with closing(Collector(store, campaigns, **options)) as collector:
         collector.start()
         yield collector
 

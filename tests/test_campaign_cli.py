@@ -414,7 +414,7 @@ def watch(murmur, address: str, **known) -> None:
 # --- export --------------------------------------------------------------------------------------
 
 MANY = CAMPAIGN[: CAMPAIGN.index("[[")] + "".join(
-    f'[[attributes]]\nname = "n{i}"\nlow = 0\nhigh = 1\n' for i in range(300)
+    f'[[attributes]]\nname = "n{i}"\nlow = 0\nhigh = 1\nmechanism = "duchi"\n' for i in range(300)
 )
 
 

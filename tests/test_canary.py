@@ -182,7 +182,7 @@ def _tallies(server: Collector, heard: Heard) -> None:
 
 
 def _counted(n: int) -> bytes:
-    mechanism = CAMPAIGN.cells[0].mechanism
+    mechanism = CAMPAIGN.frame.cells[0]
     return CollectorTallies(
         CAMPAIGN, {HEX[:16]: (Tally(mechanism, np.array([n, 0, 0]), n),)}
     ).to_bytes()
@@ -190,7 +190,7 @@ def _counted(n: int) -> bytes:
 
 def _strange() -> bytes:
     """Tallies that are whole, but of a mechanism whose name is a canary."""
-    tally = CAMPAIGN.cells[0].mechanism.empty().to_bytes()
+    tally = CAMPAIGN.frame.cells[0].empty().to_bytes()
     size = int.from_bytes(tally[10:14], "little")
     head = {**json.loads(tally[14 : 14 + size]), "mechanism": WORD, "fingerprint": WORD}
     text = json.dumps(head).encode()

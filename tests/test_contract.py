@@ -11,6 +11,7 @@ import murmuration
 from cases import (
     BROKEN,
     CASES,
+    GRADED,
     ITEMS,
     NUMBERS,
     PAPER,
@@ -77,9 +78,9 @@ def test_contract_of_gradients_graded_by_an_attribute(check) -> None:
 def test_coverage(case: Case, parameters: Parameters) -> None:
     if case.name == "duchi-multi-published":
         pytest.skip("biased as published")
-    small = case in NUMBERS or "d" in parameters
-    runs = 1000 if case in NUMBERS else 400 if small and parameters.get("d", 4) < 20 else 100
-    check_coverage(case.at(parameters), tight=case.tight(parameters), runs=runs)
+    runs = 600 if case in NUMBERS else 250 if case in GRADED else 120
+    people = 1500 * min(4, parameters.get("d", len(parameters.get("domains", "1"))))
+    check_coverage(case.at(parameters), tight=case.tight(parameters), runs=runs, people=people)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

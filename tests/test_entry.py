@@ -172,7 +172,7 @@ assert "no ledger" in murmur("ledger", "none.db", code=2).problem
 
 needs("server", "serve", "campaign.toml")
 needs("server", "demo", "--once")
-needs("server", "token", "add", "a.db", "admin")
+murmur("token", "add", "a.db", "admin")
 needs("learn", "learn")
 needs("plots", "learn", "--plot", "x.png")
 needs("plots", "compare", "--plot", "x.png")

@@ -346,7 +346,7 @@ def test_likelihood_needs_at_most_six_tenths_of_hieras_error() -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 0.5])
 @pytest.mark.parametrize("name", CROWDS)
 def test_likelihood_coverage(name: str, epsilon: float) -> None:
-    mechanism, n, level, runs = hiera(epsilon), 20_000, 0.9, 250
+    mechanism, n, level, runs = hiera(epsilon), 20_000, 0.9, 150
     values = CROWDS[name](np.random.default_rng(13), n)
     hits = 0
     for tally in simulated(mechanism, values, runs, 59):
@@ -358,7 +358,7 @@ def test_likelihood_coverage(name: str, epsilon: float) -> None:
 @pytest.mark.parametrize("x", [-1.0, -0.97, 1.0])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
 def test_likelihood_coverage_at_the_ends_of_the_domain(x: float, epsilon: float) -> None:
-    mechanism, level, runs = hiera(epsilon), 0.9, 200
+    mechanism, level, runs = hiera(epsilon), 0.9, 120
     hits = 0
     for tally in simulated(mechanism, np.full(2000, x), runs, 67):
         low, high = mechanism.likelihood(tally).interval(level)

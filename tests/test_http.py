@@ -291,6 +291,7 @@ def test_binary_that_cannot_be_read(steady: Collector) -> None:
         assert (answer.status, answer.problem) == (400, "unreadable-body")
 
 
+@pytest.mark.slow
 def test_damaged_uploads_never_break_anything(server: Collector) -> None:
     """Bytes changed, cut out, doubled, in both forms and packed: refused, and the books fit."""
     who = np.random.default_rng(5)
@@ -414,6 +415,7 @@ def test_gzip_that_is_none(steady: Collector) -> None:
         assert (answer.status, answer.problem) == (415, "unsupported-type")
 
 
+@pytest.mark.slow
 def test_gzip_bombs_cost_nothing(steady: Collector) -> None:
     plain = zlib.compressobj(9, zlib.DEFLATED, 31)
     bomb = b"".join(plain.compress(b" " * (1 << 24)) for _ in range(8)) + plain.flush()

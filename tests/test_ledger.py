@@ -465,12 +465,12 @@ RACING = """
 @pytest.mark.parametrize("left", [1, 13])
 def test_processes_race_for_the_last_of_the_budget(path: Path, left: int) -> None:
     ledger = Ledger(path, lifetime=Fraction(left, 10))
-    racers = [start(RACING, path, name) for name in "ab"]
-    while not all(Path(f"{path}{name}").exists() for name in "ab"):
-        assert all(racer.poll() is None for racer in racers)
-        time.sleep(0.01)
-    Path(f"{path}go").touch()
-    wins = [int(racer.communicate()[0]) for racer in racers]
+    with start(RACING, path, "a") as first, start(RACING, path, "b") as second:
+        while not all(Path(f"{path}{name}").exists() for name in "ab"):
+            assert all(racer.poll() is None for racer in (first, second))
+            time.sleep(0.01)
+        Path(f"{path}go").touch()
+        wins = [int(racer.stdout.read()) for racer in (first, second)]
     assert sum(wins) == left == len(ledger.entries())
     assert ledger.remaining() == 0.0
 

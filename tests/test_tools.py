@@ -1,12 +1,14 @@
-"""The instruments of the other tests: missing programs, small disks, a database server."""
+"""The instruments of the other tests: programs, small disks, processes, a database server."""
 
 import errno
 import os
+import signal
 from pathlib import Path
 
 import psycopg
 import pytest
 
+import warm
 from tools import require_tool, small_disk
 
 
@@ -61,6 +63,37 @@ def test_a_small_disk_goes_even_if_a_file_on_it_is_open() -> None:
         held.write(b"x")
         folder_while_open = folder
     assert not folder_while_open.exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "err"),
+    [
+        *(("pass", 0, ""), ("raise SystemExit", 0, ""), ("raise SystemExit(3)", 3, "")),
+        *(("raise SystemExit('bad')", 1, "bad\n"), ("1 / 0", 1, "ZeroDivisionError")),
+        ("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL, ""),
+        ("import atexit, sys; atexit.register(sys.stderr.write, 'end')", 0, "end"),
+    ],
+)
+def test_a_warm_process_ends_as_any_other(script: str, code: int, err: str) -> None:
+    done = warm.run(script)
+    assert (done.returncode, err in done.stderr, bool(err)) == (code, True, bool(done.stderr))
+
+
+def test_a_warm_process_has_its_own_surroundings(tmp_path: Path) -> None:
+    script = "import os, sys; print(sys.argv[1:], os.getcwd(), *os.environ, sys.stdin.read())"
+    done = warm.run(script, "a", 1, cwd=tmp_path, env={"ONE": "1"})
+    assert done.stdout == f"['a', '1'] {tmp_path} ONE \n"
+    script = "import sys; print([f'murmuration.{one}' in sys.modules for one in ('cli', 'server')])"
+    assert warm.run(script).stdout == "[False, True]\n"
+
+
+def test_a_warm_process_is_heard_while_it_runs() -> None:
+    script = "import time; print('here', flush=True); time.sleep(60)"
+    with warm.start(script, stdout=warm.PIPE) as child:
+        assert child.stdout.readline() == "here\n"
+        assert child.poll() is None
+        child.kill()
+        assert child.wait() == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("time", [1, 2])

@@ -1,6 +1,6 @@
 """Python processes that start in milliseconds: forked from one that has imported everything.
 
-    done = warm.run("import sys; print(sys.argv[1])", "hello", stdout=PIPE)
+    done = warm.run("import sys; print(sys.argv[1])", "hello")
     with warm.start(SCRIPT, path, stdout=PIPE) as child:
         child.kill()
 
@@ -24,10 +24,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from subprocess import PIPE, STDOUT
+from subprocess import PIPE
 from types import CodeType
 from typing import IO, Any, NoReturn
 
@@ -37,12 +38,13 @@ MOST_BYTES = 1 << 17
 MEASURING = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 """How coverage finds its way into other processes."""
 MURMUR = "from murmuration.cli import main; main()"
+Stream = int | IO[Any] | None
 
 
 class Forker:
     """The process that forks, as the others see it."""
 
-    def __init__(self, before: Sequence[str] = (), environment: Mapping[str, str] | None = None):
+    def __init__(self, before: Sequence[str] = (), env: Mapping[str, str] = os.environ) -> None:
         """`before` is put before its command: strace, say."""
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
@@ -50,7 +52,7 @@ class Forker:
             self._process = subprocess.Popen(
                 [*before, sys.executable, __file__, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                env={**(os.environ if environment is None else environment), **ONE_THREAD},
+                env={**env, "OPENBLAS_NUM_THREADS": "1"},
                 start_new_session=True,  # Ctrl-C is for whoever runs the tests
             )
 
@@ -69,9 +71,6 @@ class Forker:
         self._process.wait(SECONDS)
 
 
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-
-
 @functools.cache
 def usual() -> Forker:
     """The one that this process has."""
@@ -83,27 +82,12 @@ def usual() -> Forker:
 class Process:
     """A process that was forked; what it has of subprocess.Popen is as there."""
 
-    def __init__(self, forker: Forker, request: Mapping[str, Any], streams: "Streams") -> None:
-        self._forker, self._arguments = forker, request["arguments"]
+    def __init__(self, forker: Forker, pid: int, stdout: IO[str] | None = None) -> None:
+        self._forker, self.pid, self.stdout = forker, pid, stdout
         self.returncode: int | None = None
-        self.stdin, self.stdout, self.stderr = streams.ours
-        try:
-            self.pid = forker.ask(request, streams.theirs)
-        finally:
-            streams.begun()
 
-    def poll(self) -> int | None:
-        """The exit code, or None if it is still running."""
-        return self._ended(0)
-
-    def wait(self, timeout: float = SECONDS) -> int:
-        """The exit code, when it has ended."""
-        code = self._ended(timeout)
-        if code is None:
-            raise subprocess.TimeoutExpired(self._arguments, timeout)
-        return code
-
-    def _ended(self, seconds: float) -> int | None:
+    def poll(self, seconds: float = 0.0) -> int | None:
+        """The exit code, or None if it is still running after so long."""
         if self.returncode is None:
             descriptor = os.pidfd_open(self.pid)
             try:
@@ -113,75 +97,27 @@ class Process:
                 os.close(descriptor)
         return self.returncode
 
+    def wait(self, seconds: float = SECONDS) -> int:
+        """The exit code, when it has ended."""
+        code = self.poll(seconds)
+        if code is None:
+            raise TimeoutError(f"process {self.pid} does not end")
+        return code
+
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, number)
 
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
-
-    def communicate(self) -> tuple[str, str]:
-        """What it has to say, to its end: its errors first, which nobody else is waiting for."""
-        found = ["", ""]
-
-        def read(place: int, stream: IO[str] | None) -> None:
-            found[place] = stream.read() if stream else ""
-
-        reader = threading.Thread(target=read, args=(1, self.stderr))
-        reader.start()
-        read(0, self.stdout)
-        reader.join()
-        self._close()
-        self.wait()
-        return found[0], found[1]
 
     def __enter__(self) -> "Process":
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._close()
+        if self.stdout:
+            self.stdout.close()
         self.wait()
-
-    def _close(self) -> None:
-        for stream in (self.stdin, self.stdout, self.stderr):
-            if stream:
-                stream.close()
-
-
-class Streams:
-    """Standard streams: the ends that a process gets, and the ends that stay here."""
-
-    def __init__(self, *given: int | IO[Any] | None) -> None:
-        self.theirs: list[int] = []
-        self.ours: list[IO[str] | None] = []
-        self._to_close: list[int] = []
-        for number, one in enumerate(given):
-            self._add(number, one)
-
-    def _add(self, number: int, given: int | IO[Any] | None) -> None:
-        if given == PIPE:
-            ends = os.pipe() if number else os.pipe()[::-1]
-            self.ours.append(os.fdopen(ends[0], "r" if number else "w", encoding="utf-8"))
-            self.theirs.append(ends[1])
-            self._to_close.append(ends[1])
-            return
-        self.ours.append(None)
-        if given == STDOUT:
-            self.theirs.append(self.theirs[1])
-        elif given is None and number == 0:
-            self._to_close.append(os.open(os.devnull, os.O_RDONLY))
-            self.theirs.append(self._to_close[-1])
-        else:
-            stream = number if given is None else given
-            self.theirs.append(stream if isinstance(stream, int) else stream.fileno())
-
-    def begun(self) -> None:
-        """The process has its ends now."""
-        for descriptor in self._to_close:
-            os.close(descriptor)
 
 
 def start(
@@ -189,26 +125,40 @@ def start(
     *arguments: object,
     env: Mapping[str, str] | None = None,
     cwd: str | Path | None = None,
-    stdin: int | IO[Any] | None = None,
-    stdout: int | IO[Any] | None = None,
-    stderr: int | IO[Any] | None = None,
+    stdout: Stream = None,
+    stderr: Stream = None,
     forker: Forker | None = None,
 ) -> Process:
-    """Start a script; standard input is empty unless something is given, the rest as here."""
+    """Start a script. Its input is empty; what it writes goes to these files, else to ours."""
     request = {
         "script": script,
         "arguments": [str(one) for one in arguments],
         "environment": dict(os.environ if env is None else env),
         "folder": str(cwd or Path.cwd()),
     }
-    return Process(forker or usual(), request, Streams(stdin, stdout, stderr))
+    if stdout != PIPE:
+        return _forked(forker or usual(), request, stdout, stderr)
+    ours, theirs = os.pipe()
+    with os.fdopen(theirs, "wb") as written:
+        child = _forked(forker or usual(), request, written, stderr)
+    child.stdout = os.fdopen(ours, encoding="utf-8")
+    return child
+
+
+def _forked(forker: Forker, request: Mapping[str, Any], stdout: Stream, stderr: Stream) -> Process:
+    given = [1 if stdout is None else stdout, 2 if stderr is None else stderr]
+    out, err = (one if isinstance(one, int) else one.fileno() for one in given)
+    with Path(os.devnull).open("rb") as empty:
+        return Process(forker, forker.ask(request, [empty.fileno(), out, err]))
 
 
 def run(script: str, *arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
     """Run a script to its end, and return what it said."""
-    with start(script, *arguments, **{"stdout": PIPE, "stderr": PIPE, **options}) as child:
-        out, err = child.communicate()
-    return subprocess.CompletedProcess(list(arguments), child.wait(), out, err)
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        code = start(script, *arguments, **{"stdout": out, "stderr": err, **options}).wait()
+        for stream in (out, err):
+            stream.seek(0)
+        return subprocess.CompletedProcess(list(arguments), code, out.read(), err.read())
 
 
 def murmur(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":
@@ -251,20 +201,25 @@ def forking(line: socket.socket) -> Callable[[], None] | None:
     return None
 
 
-def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
     """Be the process that was asked for."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     for descriptor in set(descriptors) - {0, 1, 2}:
         os.close(descriptor)
-    environment = request["environment"]
-    if not any(name in environment for name in MEASURING):
+    if not any(name in request["environment"] for name in MEASURING):
         _stop_measuring()
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(request["environment"])
     os.chdir(request["folder"])
     sys.argv = ["-c", *request["arguments"]]
-    _end(_exit_code(compile(request["script"], "<script>", "exec")))
+    code = _exit_code(compile(request["script"], "<script>", "exec"))
+    # As Python ends, but without taking all modules apart: that takes longer than most tests.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _exit_code(script: CodeType) -> int:
@@ -280,15 +235,6 @@ def _exit_code(script: CodeType) -> int:
         sys.excepthook(*sys.exc_info())
         return 1
     return 0
-
-
-def _end(code: int) -> NoReturn:
-    """End as Python does, but without taking all modules apart: that takes longer than the test."""
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 def _stop_measuring() -> None:

@@ -58,7 +58,7 @@ class Frame:
     >>> frame = Frame(((mechanism("duchi", 1.0),), (mechanism("grr", 1.0, k=3),)), Sample())
     >>> rows = frame.privatize([np.array([0.5, 1.0]), np.array([2, 0])], seeded_rng(1))
     >>> rows.shape, [tally.n for tally in frame.tally(rows)], frame.loss(1.0).holds
-    ((2, 2), [1, 1], True)
+    ((2, 2), [2, 0], True)
     """
 
     groups: tuple[tuple[Mechanism, ...], ...]
@@ -214,18 +214,15 @@ class Frame:
 
     def tally_valid(self, rows: Rows) -> tuple[Tally, ...]:
         """COLLECTOR. Count rows that are known to be valid: nothing is checked twice."""
-        entries = self.entries(rows)
+        sent: list[list[Rows]] = [[] for _ in self.cells]
+        for numbers, octets in self.entries(rows):
+            for cell in np.unique(numbers).tolist():
+                sent[cell].append(octets[numbers == cell, : self.cells[cell].report_bytes])
+        pairs = zip(self.cells, sent, strict=True)
         return tuple(
-            cell.tally_rows(np.concatenate([*self._sent(number, entries)]))
-            for number, cell in enumerate(self.cells)
+            cell.tally_rows(np.concatenate(parts)) if parts else cell.empty()
+            for cell, parts in pairs
         )
-
-    def _sent(self, cell: int, entries: Sequence[tuple[Ints, Rows]]) -> Iterator[Rows]:
-        """Yield a cell's own bytes, from each entry that can name it."""
-        width = self.cells[cell].report_bytes
-        for slot, (numbers, octets) in zip(self.slots, entries, strict=True):
-            if cell in slot:
-                yield octets[numbers == cell, :width]
 
     def empty(self) -> tuple[Tally, ...]:
         """Return the tallies of nobody."""

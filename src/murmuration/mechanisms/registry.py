@@ -102,6 +102,7 @@ def mechanisms_for(
     `kept`: only those that keep their promise. Those for a question that is asked again are left
     out, or are the only ones.
 
+    >>> from murmuration.mechanisms.domain import Number
     >>> names = mechanisms_for(Number, kept=True)
     >>> "duchi" in names, "grr" in names, "dct" in names
     (True, False, False)

@@ -206,8 +206,9 @@ class Memoised(FrequencyMechanism, SymbolReports):
             first, answers = own_or_other_words(item, self.k, self.memory.lie)
             pairs = [own_or_other_words(int(answer), self.k, self.swap) for answer in answers[:8]]
             for word, (second, expected) in zip(first.tolist(), pairs, strict=False):
-                words = np.concatenate([np.full_like(second, word), second])
-                yield WordTrial(self, np.full(len(second), item), words, expected)
+                some = spread_over(len(second), self.people_per_pass)  # their words lie together
+                words = np.concatenate([np.full(len(some), word, np.uint64), second[some]])
+                yield WordTrial(self, np.full(len(some), item), words, expected[some])
         yield from super().trials()
 
     def law(self) -> dict[str, Any]:

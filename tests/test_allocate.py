@@ -109,7 +109,7 @@ def test_sampled_error_is_that_of_a_simulated_campaign() -> None:
     """Ask 400 people one of two attributes each, 4000 times, with subset selection."""
     from murmuration import mechanism, seeded_rng
 
-    k, n, runs, epsilon = [3, 6], 402, 4000, 3.0
+    k, n, runs, epsilon = [3, 6], 402, 1500, 3.0
     advice = allocate.advise(k, epsilon)
     rng = np.random.default_rng(8)
     squares = np.zeros(runs)

@@ -199,7 +199,7 @@ def squared_errors(levels, items, points, runs, seed=6):
 )
 def test_never_worse_than_the_plain_sum(name, k, epsilon, data, points) -> None:
     """At every strength of dependence, some of which make the pure GLS ten times worse."""
-    runs = 200
+    runs = 120
     plain, pure, guarded = squared_errors(
         at_levels(name, epsilon, k=k), crowd(data, k, 10_000), points, runs
     ).T
@@ -228,7 +228,7 @@ def test_deployable_beats_oc_in_the_papers_setting(data) -> None:
     """Five attributes, 10,000 people, epsilon 1: at most 0.4 of OC's squared error."""
     setting, rng = Setting(data=data), seeded_rng(8)
     oc = expected_oc(setting, 1.0)
-    runs = (8, 60, 8)
+    runs = (5, 40, 5)
     unary, subset, sampled = (
         {row.method: row for row in measure(setting, collection, 1.0, 0.0, times, rng)}
         for collection, times in zip(COLLECTIONS, runs, strict=True)
@@ -257,7 +257,7 @@ def slack(level, runs):
 @pytest.mark.parametrize("name", ["sue", "grr"])
 def test_intervals_cover(name, about) -> None:
     """Pure GLS and OC as often as they say; guarded at least that; the sum whoever picks what."""
-    level, runs, k, n = 0.9, 200, 4, 6000
+    level, runs, k, n = 0.9, 120, 4, 6000
     population = np.array([0.6, 0.25, 0.1, 0.05])
     draw, levels = np.random.default_rng(9), at_levels(name, 3.0, k=k)
     fixed = draw.choice(k, n, p=population)
@@ -285,7 +285,7 @@ def test_intervals_cover(name, about) -> None:
 
 @pytest.mark.parametrize("about", ["participants", "population"])
 def test_intervals_of_numbers_cover(about) -> None:
-    level, runs, n = 0.9, 200, 6000
+    level, runs, n = 0.9, 120, 6000
     draw, levels = np.random.default_rng(10), at_levels("optimal", 6.0)
     fixed = 2 * draw.beta(2, 3, n) - 1
     cases = ("optimal", "pure", "guarded", "dependent")
@@ -313,7 +313,7 @@ def test_intervals_of_numbers_cover(about) -> None:
 @pytest.mark.parametrize("points", [5, 10, 15])
 def test_intervals_cover_when_levels_depend_too_little_to_be_seen(points) -> None:
     """On average over items; even for the one item that decides, not far below."""
-    level, runs, k = 0.9, 200, 25
+    level, runs, k = 0.9, 120, 25
     items, levels = crowd("zipf", k, 10_000), at_levels("sue", 4.0, k=k)
     truth, draw, hits = np.bincount(items, minlength=k) / len(items), np.random.default_rng(16), 0.0
     for _ in range(runs):
@@ -349,7 +349,7 @@ def test_guard_rejects_one_fair_collection_in_a_hundred(name, k, epsilon, data, 
 
 
 def test_guard_of_numbers_has_the_right_size_and_power() -> None:
-    draw, levels, runs = np.random.default_rng(12), at_levels("optimal", 4.0), 1200
+    draw, levels, runs = np.random.default_rng(12), at_levels("optimal", 4.0), 700
     values = 2 * draw.beta(2, 3, 3300) - 1
     found = np.array(
         [combine.total(collect_numbers(levels, values, 0, draw)).p_value for _ in range(runs)]

@@ -138,11 +138,11 @@ def test_too_few_symbols_show_no_distribution() -> None:
 
 @pytest.mark.slow
 def test_the_median_is_in_its_interval_as_often_as_it_says() -> None:
-    wave, runs, hits = mechanism("square-wave", epsilon=2.0), 24, 0
+    wave, runs, hits = mechanism("square-wave", epsilon=2.0), 16, 0
     crowd = CROWD[:20_000]
     for seed in range(runs):
         tally = wave.tally(wave.privatize(crowd, seeded_rng(seed)))
-        shape = wave.distribution(tally, method="em", replicates=20)
+        shape = wave.distribution(tally, method="em", replicates=15)
         low, high = shape.quantile_interval(0.5, 0.9)
         hits += low <= np.median(crowd) <= high
     assert hits / runs > 0.9 - 4 * math.sqrt(0.9 * 0.1 / runs)

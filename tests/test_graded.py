@@ -227,7 +227,7 @@ def test_the_order_of_ranges_does_not_matter_to_hiera() -> None:
 @pytest.mark.parametrize("mu", [1, 2, 3, 5])
 def test_reuse_is_unbiased_and_only_adds_variance(mu: int) -> None:
     """Bits used again: the error is the sheet's formula, and never below that of mu = 1."""
-    mechanism, n, runs = hiera(0.5), 4000, 1500
+    mechanism, n, runs = hiera(0.5), 4000, 900
     values = checks.people(n)
     errors = np.array(
         [
@@ -260,7 +260,7 @@ def test_everybody_counts_mu_times() -> None:
 
 
 def test_reuse_coverage() -> None:
-    mechanism, values, level, runs = hiera(0.5), checks.people(3000), 0.9, 800
+    mechanism, values, level, runs = hiera(0.5), checks.people(3000), 0.9, 400
     for mu in (2, 5):
         hits = 0
         for run, tally in enumerate(simulated(mechanism, values, runs, 43)):
@@ -314,7 +314,7 @@ def test_half_of_hieras_error_inside_the_budgets(name: str) -> None:
     """n = 1e5, five grades, budgets 5e..e, e = .1: on each of the three crowds."""
     mechanism, published = murmuration.mechanism(name, epsilon=fives(0.1), edges=PAPER), hiera(0.1)
     assert mechanism.loss().holds
-    rng, n, runs = np.random.default_rng(17), 100_000, 150
+    rng, n, runs = np.random.default_rng(17), 100_000, 60
     for crowd in CROWDS.values():
         values = crowd(rng, n)
         ours, theirs = (
@@ -333,7 +333,7 @@ def test_half_of_hieras_error_inside_the_budgets(name: str) -> None:
 
 def test_likelihood_needs_at_most_six_tenths_of_hieras_error() -> None:
     """On the same reports: n = 1e5, e = .1; mean absolute error over the three crowds."""
-    mechanism, rng, n, runs = hiera(0.1), np.random.default_rng(11), 100_000, 200
+    mechanism, rng, n, runs = hiera(0.1), np.random.default_rng(11), 100_000, 100
     errors = np.zeros(2)
     for crowd in CROWDS.values():
         values = crowd(rng, n)
@@ -346,7 +346,7 @@ def test_likelihood_needs_at_most_six_tenths_of_hieras_error() -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 0.5])
 @pytest.mark.parametrize("name", CROWDS)
 def test_likelihood_coverage(name: str, epsilon: float) -> None:
-    mechanism, n, level, runs = hiera(epsilon), 20_000, 0.9, 150
+    mechanism, n, level, runs = hiera(epsilon), 20_000, 0.9, 100
     values = CROWDS[name](np.random.default_rng(13), n)
     hits = 0
     for tally in simulated(mechanism, values, runs, 59):
@@ -358,7 +358,7 @@ def test_likelihood_coverage(name: str, epsilon: float) -> None:
 @pytest.mark.parametrize("x", [-1.0, -0.97, 1.0])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
 def test_likelihood_coverage_at_the_ends_of_the_domain(x: float, epsilon: float) -> None:
-    mechanism, level, runs = hiera(epsilon), 0.9, 120
+    mechanism, level, runs = hiera(epsilon), 0.9, 80
     hits = 0
     for tally in simulated(mechanism, np.full(2000, x), runs, 67):
         low, high = mechanism.likelihood(tally).interval(level)

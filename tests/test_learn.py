@@ -117,7 +117,7 @@ def test_the_mean_gradient_is_unbiased(name) -> None:
 def test_one_report_is_already_unbiased(name) -> None:
     """The mean over many single reports: coordinates that were not asked about count as 0."""
     courier = courier_for(name, 3.0, 3, lambda d, ball: 1.0)
-    gradient, people = np.array([[0.5, -0.25, 0.1]]), 4000
+    gradient, people = np.array([[0.5, -0.25, 0.1]]), 2000
     many = np.repeat(gradient, people, axis=0)
     reports, tally = courier.send(many, many, seeded_rng(9)), courier.mechanism.tally
     found = np.array([courier.read(tally(reports[i : i + 1])) for i in range(people)])

@@ -22,7 +22,7 @@ from murmuration.wire import report
 
 CAMPAIGN = campaign_of(PETS)
 DOCUMENT = described(ROUTES)
-EXAMPLES = 15
+EXAMPLES = 10
 NOT_CHECKED = "positive_data_acceptance,negative_data_rejection"
 """A bad report in a list is refused alone, in an answer with status 200; 1.0 is not 1."""
 

@@ -114,7 +114,7 @@ def hits(estimate: FrequencyEstimate, truth: np.ndarray, level: float) -> np.nda
 @pytest.mark.parametrize(("name", "epsilon"), [("grr", 3.0), ("subset", 1.0), ("oue", 0.5)])
 def test_coverage_after_processing(name: str, epsilon: float, n: int) -> None:
     """Items 12 to 23 are never seen. Theirs can only miss by being too high: half as often."""
-    m, runs, level = make(name, epsilon, 24), 200, 0.9
+    m, runs, level = make(name, epsilon, 24), 120, 0.9
     truth = shares_of(CROWD[:n], 24)
     inside, together = [], []
     for run in range(runs):
@@ -171,7 +171,7 @@ def test_steps_are_named_and_the_raw_estimate_is_kept() -> None:
 @pytest.mark.parametrize("name", ["grr", "oue", "hadamard"])
 def test_the_cut_leaves_no_item_that_nobody_has(name: str) -> None:
     """100 of 128 items have nobody; all of them must go, in `level` of the runs."""
-    m, runs, level = mechanism(name, epsilon=2.0, k=128), 200, 0.8
+    m, runs, level = mechanism(name, epsilon=2.0, k=128), 120, 0.8
     items = np.random.default_rng(3).choice(28, 4000, p=zipf(28))
     clean = []
     for run in range(runs):

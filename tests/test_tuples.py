@@ -97,7 +97,7 @@ def fitting(name: str, rows: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", HONEST)
 def test_predicted_variance_of_a_symmetric_crowd(name: str) -> None:
-    m, runs, x = mechanism(name, epsilon=2.0, d=4), 300, 0.5
+    m, runs, x = mechanism(name, epsilon=2.0, d=4), 150, 0.5
     crowd = np.where(np.arange(2000)[:, None] % 2, x, -x) * np.ones(4)
     rng = seeded_rng(13)
     errors = [m.estimate(m.tally(m.privatize(crowd, rng))).value for _ in range(runs)]

@@ -82,6 +82,7 @@ def expected(route: Route, caller: Caller, campaign: str) -> int:
     return 0 if enough and (inside or not caller.campaign) else 403
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("campaign", ["open", "guarded"])
 @pytest.mark.parametrize("route", ROUTES, ids=[f"{r.method} {r.path}" for r in ROUTES])
 def test_every_route_and_every_caller(
@@ -113,6 +114,7 @@ def test_there_is_no_route_beside_the_table() -> None:
     assert len(found) == len(ROUTES)
 
 
+@pytest.mark.slow
 def test_a_head_request_needs_what_get_needs(server: Collector) -> None:
     for route in ROUTES:
         if route.method == "GET" and route.policy != "public":
@@ -269,6 +271,7 @@ def test_a_certificate_needs_its_key() -> None:
             endpoint.check()
 
 
+@pytest.mark.slow
 def test_tls(tmp_path: Path) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     subprocess.run(

@@ -105,6 +105,7 @@ def test_splitting_wins_when_epsilon_is_large_and_ties_are_splits() -> None:
     assert (tiny.better, tiny.split) == ("sample", math.inf)
 
 
+@pytest.mark.slow
 def test_sampled_error_is_that_of_a_simulated_campaign() -> None:
     """Ask 400 people one of two attributes each, 4000 times, with subset selection."""
     from murmuration import mechanism, seeded_rng

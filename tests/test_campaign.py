@@ -25,6 +25,7 @@ labels = ["android", "ios", "other", "none"]
 RUNS, PEOPLE = 150, 3000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["sample", "split", "sampled", "harmony"])
 def test_coverage(strategy: str) -> None:
     campaign = parse(f"{HEAD}strategy = '{strategy}'\n{ATTRIBUTES}")

@@ -117,6 +117,7 @@ def people_csv(path: Path) -> None:
             writer.writerow([f"p{i}", 20.5 + i % 60, city, i % 2, "", "x", i])
 
 
+@pytest.mark.slow
 def test_init_from_a_data_file(murmur, tmp_path) -> None:
     people_csv(tmp_path / "people.csv")
     murmur("init", "--data", "people.csv", "--yes")
@@ -137,6 +138,7 @@ def test_init_from_a_data_file(murmur, tmp_path) -> None:
     murmur("init", "--data", "people.csv", "--yes", "--force")
 
 
+@pytest.mark.slow
 def test_init_examples_are_right_when_the_comment_is_taken_away(murmur, tmp_path) -> None:
     people_csv(tmp_path / "people.csv")
     murmur("init", "--data", "people.csv", "--yes")
@@ -222,6 +224,7 @@ def test_check_says_what_is_revealed(murmur, tmp_path) -> None:
     assert "leave --json out" in murmur("check", "--document", "-", "--json", code=2)
 
 
+@pytest.mark.slow
 def test_expected_errors_are_those_that_come_out(murmur, tmp_path) -> None:
     (tmp_path / "campaign.toml").write_text(SPLIT)
     expected = json.loads(murmur("check", "--json"))["attributes"]
@@ -233,6 +236,7 @@ def test_expected_errors_are_those_that_come_out(murmur, tmp_path) -> None:
         assert 0.6 * one["laws"][0]["stderr"] < measured < 1.05 * one["laws"][0]["stderr"]
 
 
+@pytest.mark.slow
 def test_check_of_levels_ranges_and_repeats(murmur, tmp_path) -> None:
     path = tmp_path / "campaign.toml"
     path.write_text(CAMPAIGN + "[levels]\nhigh = '1/4'\nlow = 1\n")
@@ -253,6 +257,7 @@ def test_check_of_levels_ranges_and_repeats(murmur, tmp_path) -> None:
         assert strategy in murmur("check")
 
 
+@pytest.mark.slow
 def test_check_tells_mistakes_from_broken_promises(murmur, tmp_path) -> None:
     path = tmp_path / "campaign.toml"
     dct = CAMPAIGN.replace('unit = "years"', "mechanism = 'dct'")
@@ -273,6 +278,7 @@ def test_check_tells_mistakes_from_broken_promises(murmur, tmp_path) -> None:
 # --- estimate and status -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_estimate_from_a_store(murmur, tmp_path) -> None:
     few, many = crowd(SPLIT, 499, 1), crowd(SPLIT, 4000, 2)
     fill(tmp_path / "a.db", SPLIT, few)
@@ -353,6 +359,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_a_collector_by_its_address(murmur, tmp_path) -> None:
     (tmp_path / "campaign.toml").write_text(CAMPAIGN)
     port = free_port()
@@ -418,6 +425,7 @@ MANY = CAMPAIGN[: CAMPAIGN.index("[[")] + "".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [CAMPAIGN, SPLIT, MANY], ids=["sample", "split", "many"])
 def test_an_export_counts_to_the_same_tallies(murmur, tmp_path, text: str) -> None:
     ids, rows = crowd(text, 700, 1)
@@ -436,6 +444,7 @@ def test_an_export_counts_to_the_same_tallies(murmur, tmp_path, text: str) -> No
     assert done["written"] == 700
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_a_scrubbed_report_is_counted_once(tmp_path, kind: str, request) -> None:
     where = tmp_path / "a.db" if kind == "sqlite" else request.getfixturevalue("postgres_url")
@@ -470,6 +479,7 @@ def books(path: Path) -> dict[str, object]:
     return msgspec.to_builtins(found)
 
 
+@pytest.mark.slow
 def test_merged_reports_are_counted_once(murmur, tmp_path) -> None:
     one, two, three = (crowd(CAMPAIGN, n, n) for n in (500, 400, 300))
     fill(tmp_path / "a.db", CAMPAIGN, one, two)
@@ -487,6 +497,7 @@ def test_merged_reports_are_counted_once(murmur, tmp_path) -> None:
     assert books(tmp_path / "b.db")["received"] == 1100
 
 
+@pytest.mark.slow
 def test_scrubbed_stores(murmur, tmp_path) -> None:
     one, two, three = (crowd(SCRUBBED, n, n) for n in (500, 400, 300))
     fill(tmp_path / "a.db", CAMPAIGN, one)
@@ -544,6 +555,7 @@ def test_a_store_whose_books_were_changed_is_refused(murmur, tmp_path) -> None:
     assert books(tmp_path / "a.db")["people"] == 10
 
 
+@pytest.mark.slow
 def test_tallies_that_were_sent_and_reports_are_not_counted_twice(murmur, tmp_path) -> None:
     """Collector b has sent its tally to a, and c its tally to b; then b's store is merged."""
     for name, people in (("a", 100), ("b", 200), ("c", 400)):

@@ -341,6 +341,7 @@ BASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BASES)
 def test_nothing_but_a_mistake_comes_of_an_odd_value(kind: str) -> None:
     lines = WHOLE.replace('kind = "number"', f'kind = "{kind}"').splitlines()
@@ -380,6 +381,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["", "[[t]]", "[[t.u]]"]), KEYS, VALUES), max_size=8))
 def test_every_key_of_any_file_has_its_line(statements) -> None:
     text = ""
@@ -535,6 +537,7 @@ def test_what_affects_a_report_changes_the_digest() -> None:
     assert len(set(digests)) == len(digests)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -269,6 +269,7 @@ def _faults(server: Collector, heard: Heard) -> None:
 # --- what must be nowhere ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_problem_was_met(heard: Heard) -> None:
     elsewhere = {"overloaded", "superseded", "duplicate"}
     assert set(PROBLEMS) - elsewhere <= heard.problems

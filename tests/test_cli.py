@@ -20,6 +20,7 @@ from murmuration.mechanisms.number.base import Design, ramp
 from murmuration.mechanisms.number.duchi import Duchi
 
 
+@pytest.mark.slow
 def test_mechanisms_as_table_and_json() -> None:
     assert "three-output" in murmur("mechanisms").stdout
     rows = json.loads(murmur("mechanisms", "--epsilon", "2", "--json").stdout)
@@ -68,6 +69,7 @@ def test_audit_exits_with_1_when_the_promise_is_broken(epsilon, design, word, mo
     assert json.loads(murmur(*command, "--json", code=1).stdout)["passed"] is False
 
 
+@pytest.mark.slow
 def test_compare_on_a_named_crowd(tmp_path) -> None:
     few = ("--epsilon", "1,2", "--people", "300", "--runs", "20")
     assert "worst/limit" in murmur("compare", *few, folder=tmp_path).stdout
@@ -91,12 +93,14 @@ def test_compare_on_a_file(tmp_path) -> None:
     assert row["limit"] < row["worst"]
 
 
+@pytest.mark.slow
 def test_demo(tmp_path) -> None:
     done = murmur("demo", "--people", "6000", "--port", "0", "--once", folder=tmp_path)
     assert "received 6,000 = stored 6,000" in done.stdout
     assert (tmp_path / "out" / "demo" / "demo.db").exists()
 
 
+@pytest.mark.slow
 def test_demo_for_machines(tmp_path) -> None:
     options = ["--people", "6000", "--port", "0", "--json", "--folder", str(tmp_path)]
     found = json.loads(murmur("demo", *options).stdout)
@@ -106,6 +110,7 @@ def test_demo_for_machines(tmp_path) -> None:
         assert abs(figure["value"] - truth) < 6 * figure["stderr"]  # fresh noise on every run
 
 
+@pytest.mark.slow
 def test_demo_leaves_the_collector_running(tmp_path) -> None:
     options = ("--people", "3000", "--port", "0", "--folder", tmp_path)
     with process("demo", *options) as running:
@@ -205,6 +210,7 @@ def test_large_epsilon_leaves_out_what_cannot_be_built() -> None:
 PAPER_LAYOUT = ("--set", "edges=-0.6,-0.2,0.2,0.6")
 
 
+@pytest.mark.slow
 def test_audit_of_a_graded_layout(tmp_path) -> None:
     budgets = ("--epsilon", "0.5,0.4,0.3,0.2,0.1")
     picture = tmp_path / "loss.png"
@@ -223,6 +229,7 @@ def test_audit_of_a_graded_layout(tmp_path) -> None:
     assert "kept" in murmur("audit", "graded-bit", *matrix).stdout
 
 
+@pytest.mark.slow
 def test_a_loss_is_accepted_only_in_the_audits_own_words() -> None:
     broken = ("audit", "dct", "--epsilon", "1")
     words = json.loads(murmur(*broken, "--json", code=1).stdout)["accept_loss"]
@@ -287,6 +294,7 @@ def test_mistakes_about_grades_and_levels_are_one_clear_line(arguments, word) ->
     assert word in murmur(*arguments, code=2).problem
 
 
+@pytest.mark.slow
 def test_compare_graded(tmp_path) -> None:
     few = ("--epsilon", "0.5", "--people", "2000", "--runs", "4")
     picture = tmp_path / "graded.png"
@@ -315,6 +323,7 @@ def test_dct_can_be_compared_by_name() -> None:
     assert row["worst"] < row["limit"] / 100  # below what any kept promise allows
 
 
+@pytest.mark.slow
 def test_compare_levels(tmp_path) -> None:
     few = ("--epsilon", "2", "--shift", "10", "--people", "500", "--runs", "3")
     picture = tmp_path / "levels.png"
@@ -324,6 +333,7 @@ def test_compare_levels(tmp_path) -> None:
     assert json.loads(murmur("compare", "levels", *few, "--json").stdout)
 
 
+@pytest.mark.slow
 def test_plan_graded() -> None:
     common = ("--edges", "-0.6,-0.2,0.2,0.6", "--people", "1000")
     pays = murmur("plan", "graded", "--epsilon", "0.5,0.4,0.3,0.2,0.1", *common).stdout
@@ -341,6 +351,7 @@ def test_plan_graded() -> None:
     assert "graded-optimal" not in large
 
 
+@pytest.mark.slow
 def test_learn_from_simulated_people(tmp_path) -> None:
     picture = tmp_path / "curve.png"
     done = murmur("learn", "--people", "20000", "--epsilon", "4", "--plot", str(picture))

@@ -154,6 +154,7 @@ def test_few_reports_get_the_worst_case() -> None:
 # --- error -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "points"), [("total", 15), ("optimal", 0), ("generalised", 0)])
 @pytest.mark.parametrize("name", ["sue", "grr", "subset"])
 def test_unbiased(name, method, points) -> None:
@@ -189,6 +190,7 @@ def squared_errors(levels, items, points, runs, seed=6):
     return errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "k", "epsilon", "data", "points"),
     [
@@ -223,6 +225,7 @@ def expected_oc(setting, epsilon):
     return nse
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["flat", "zipf"])
 def test_deployable_beats_oc_in_the_papers_setting(data) -> None:
     """Five attributes, 10,000 people, epsilon 1: at most 0.4 of OC's squared error."""
@@ -253,6 +256,7 @@ def slack(level, runs):
     return 4 * math.sqrt(level * (1 - level) / runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("about", ["participants", "population"])
 @pytest.mark.parametrize("name", ["sue", "grr"])
 def test_intervals_cover(name, about) -> None:
@@ -283,6 +287,7 @@ def test_intervals_cover(name, about) -> None:
         assert share < level + (1 if case == "guarded" else slack(level, runs)), case
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("about", ["participants", "population"])
 def test_intervals_of_numbers_cover(about) -> None:
     level, runs, n = 0.9, 120, 6000
@@ -310,6 +315,7 @@ def test_intervals_of_numbers_cover(about) -> None:
     assert hits["pure"] < level + slack(level, runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("points", [5, 10, 15])
 def test_intervals_cover_when_levels_depend_too_little_to_be_seen(points) -> None:
     """On average over items; even for the one item that decides, not far below."""
@@ -328,6 +334,7 @@ def test_intervals_cover_when_levels_depend_too_little_to_be_seen(points) -> Non
 # --- the guard ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "k", "epsilon", "data", "runs"),
     [
@@ -348,6 +355,7 @@ def test_guard_rejects_one_fair_collection_in_a_hundred(name, k, epsilon, data, 
         assert abs((found < level).mean() - level) < bound
 
 
+@pytest.mark.slow
 def test_guard_of_numbers_has_the_right_size_and_power() -> None:
     draw, levels, runs = np.random.default_rng(12), at_levels("optimal", 4.0), 700
     values = 2 * draw.beta(2, 3, 3300) - 1

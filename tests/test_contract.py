@@ -33,8 +33,12 @@ from checks import (
 from murmuration import seeded_rng
 from murmuration.learn.hiera import HieraGradient
 
-RUNS = [
-    pytest.param(case, parameters, id=f"{case}-{named(parameters)}")
+RUNS = [  # one of each is quick, the others are slow
+    pytest.param(
+        *(case, parameters),
+        id=f"{case}-{named(parameters)}",
+        marks=[pytest.mark.slow] * (case.name == "dct" or parameters is not case.tried[-1]),
+    )
     for case in CASES
     for parameters in case.tried
 ]
@@ -63,6 +67,7 @@ def test_contract(case: Case, parameters: Parameters, check) -> None:
     check(case.at(parameters))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "check",
     [check for check in MECHANISM_CHECKS if check not in (check_document, check_unbiased)],

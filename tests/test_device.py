@@ -383,6 +383,7 @@ def test_another_version_of_a_campaign_has_no_budget_of_its_own(
     assert client.ledger.spent("phones") == 1.9  # it has left the device
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.7, 1.1])
 @pytest.mark.parametrize("strategy", ["sample", "split"])
 def test_a_budget_of_exactly_one_report_is_enough(
@@ -464,6 +465,7 @@ def test_backs_off_with_jitter_and_sends_the_same_bytes(document: Path, ledger: 
     assert len(set(all_waits)) == 3
 
 
+@pytest.mark.slow
 def test_waits_for_real(document: Path, ledger: Path) -> None:
     with answering(
         lambda n, body: (200, {}, STORED) if n else (503, {"Retry-After": "1"}, b"")
@@ -907,6 +909,7 @@ def test_send_plays_many_devices(phones: Collection, tmp_path: Path) -> None:
     assert phones.status()["people"] == before["people"] + 2153
 
 
+@pytest.mark.slow
 def test_send_from_parquet_and_with_levels(leveled: Collection, tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     people = {
@@ -926,6 +929,7 @@ def test_send_from_parquet_and_with_levels(leveled: Collection, tmp_path: Path) 
     murmur("send", leveled.url, str(text), "--level-column", "level", code=2)
 
 
+@pytest.mark.slow
 def test_send_says_what_is_wrong(phones: Collection, tmp_path: Path, document: Path) -> None:
     data = table(tmp_path / "people.csv", ["phone", "age"], [["model-1", 30]] * 5)
     assert "--to" in murmur("send", str(document), data, code=2).stderr
@@ -969,6 +973,7 @@ def test_ledger_shows_what_was_spent_and_sent(
     assert sent[:60] in murmur("ledger", str(ledger), "--reports").stdout
 
 
+@pytest.mark.slow
 def test_ledger_limits(document: Path, ledger: Path, tmp_path: Path) -> None:
     murmur("ledger", str(ledger), code=2)
     assert not ledger.exists()

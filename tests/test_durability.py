@@ -138,6 +138,7 @@ def test_the_same_cuts_show_that_normal_would_lose(tmp_path: Path) -> None:
 # -------------------------------------------------------------------- the same at the same time
 
 
+@pytest.mark.slow
 def test_concurrent_retries_count_once(store_url: str) -> None:
     campaign, rounds, threads = commute(), 15, 8
     ids, rows = made(campaign, 40 * rounds)
@@ -254,6 +255,7 @@ def hang_up(url: str) -> int:
         return connection.execute(sql).rowcount
 
 
+@pytest.mark.slow
 def test_connections_lost_under_load_lose_nothing(postgres_url: str) -> None:
     with running(postgres_url, COMMUTE) as collector:
         load = Load(commute(), collector.port, seed=5)
@@ -269,6 +271,7 @@ def test_connections_lost_under_load_lose_nothing(postgres_url: str) -> None:
     assert len(notes.sent) > 500
 
 
+@pytest.mark.slow
 def test_two_collectors_and_two_workers_share_a_database(postgres_url: str) -> None:
     """Each upload goes to all of them at once; every report counts once."""
     campaign = commute()

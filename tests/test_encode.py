@@ -38,6 +38,7 @@ def test_numbers_are_affine_and_clamped_only_when_told(values: list[int]) -> Non
 WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), unique=True)
 
 
+@pytest.mark.slow
 @given(WORDS.filter(lambda words: len(words) > 1), st.data())
 def test_a_category_is_one_hot_but_for_the_last(words: list[str], data: st.DataObject) -> None:
     drawn = data.draw(st.lists(st.sampled_from(words)))
@@ -163,6 +164,7 @@ def has_taxcalc() -> bool:
     return any(importlib.metadata.distributions(name="taxcalc"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_taxcalc(), reason="real data is in the extra `data`")
 def test_the_real_households(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiments"))

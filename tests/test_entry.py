@@ -30,6 +30,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([MURMUR, *arguments], capture_output=True, text=True, env=environment)
 
 
+@pytest.mark.slow
 def test_the_installed_command_has_help_a_version_and_exit_codes() -> None:
     overview = run("--help")
     assert overview.returncode == 0
@@ -44,6 +45,7 @@ def test_the_installed_command_has_help_a_version_and_exit_codes() -> None:
     assert run("compare", "--data", "/proc/self/mem").returncode == 3
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_question_and_a_computation(tmp_path) -> None:
     asking = process("init", folder=tmp_path, stdin=subprocess.PIPE)
     asking.stdout.read(1)  # it asks
@@ -61,6 +63,7 @@ def test_ctrl_c_ends_a_question_and_a_computation(tmp_path) -> None:
     assert not (tmp_path / "campaign.toml").exists()
 
 
+@pytest.mark.slow
 def test_a_pipe_that_nobody_reads_is_no_traceback() -> None:
     running = process("mechanisms", "--json")
     running.stdout.close()
@@ -187,6 +190,7 @@ assert not Path("out").exists(), list(Path("out").iterdir())
 """
 
 
+@pytest.mark.slow
 def test_without_extras_commands_work_or_name_theirs(tmp_path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT], cwd=tmp_path, capture_output=True, text=True

@@ -65,6 +65,7 @@ def test_a_distribution_is_recovered(name: str, method: str) -> None:
     assert np.abs(shape.quantile([0.25, 0.5, 0.75]) - quartiles).max() < 0.02
 
 
+@pytest.mark.slow
 def test_ems_is_at_least_as_good_as_the_published_figures() -> None:
     """Wasserstein error on beta(5,2), on [0, 1] (half of ours)."""
     limits = {0.5: 0.0083, 1.0: 0.0044, 2.0: 0.0025, 4.0: 0.0009}

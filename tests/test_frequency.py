@@ -174,6 +174,7 @@ def test_the_loss_is_that_of_the_enumerated_law(name: str, epsilon: float) -> No
     assert epsilon - 1e-5 < m.loss().epsilon <= epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.enumerated
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "bassily-smith"])
@@ -201,6 +202,7 @@ def test_p_and_q_are_those_of_the_enumerated_law(name: str, epsilon: float) -> N
             assert rate == (m.p if v == w else m.q)
 
 
+@pytest.mark.slow
 @pytest.mark.enumerated
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("name", NAMES)
@@ -214,6 +216,7 @@ CROWD = np.minimum(np.random.default_rng(5).geometric(0.3, 20_000) - 1, 11)
 SHARES = np.bincount(CROWD, minlength=24) / len(CROWD)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 @pytest.mark.parametrize("name", NAMES)
 def test_coverage_of_seen_and_unseen_items(name: str, epsilon: float) -> None:
@@ -294,6 +297,7 @@ def test_sets_of_another_size_are_no_tally_of_subset() -> None:
         Tally(m, np.full(16, 100), 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "epsilon", "n", "holders"),
     [("oue", 4.0, 10, 2), ("oue", 8.0, 1000, 2), ("hadamard", 8.0, 10, 9), ("grr", 4.0, 30, 5)],
@@ -332,6 +336,7 @@ class CountingRng(Rng):
         return drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["subset", "projective"])
 @pytest.mark.parametrize("k", [3, 16, 100])
 def test_the_number_of_words_does_not_tell_the_coin(name: str, k: int) -> None:
@@ -405,6 +410,7 @@ class OnlyTheTruth(Oue):
     yes = (1 << 32) - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", [LowestOthers, LoadedCoins, SwappedForOneItem])
 def test_a_planted_sampler_is_caught(bug) -> None:
     with pytest.raises((AssertionError, KeyError)):

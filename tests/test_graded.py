@@ -224,6 +224,7 @@ def test_the_order_of_ranges_does_not_matter_to_hiera() -> None:
         assert abs(found.value - values.mean()) < STANDARD_ERRORS * found.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", [1, 2, 3, 5])
 def test_reuse_is_unbiased_and_only_adds_variance(mu: int) -> None:
     """Bits used again: the error is the sheet's formula, and never below that of mu = 1."""
@@ -259,6 +260,7 @@ def test_everybody_counts_mu_times() -> None:
         assert plus.sum() + minus.sum() == mu * counts.sum()
 
 
+@pytest.mark.slow
 def test_reuse_coverage() -> None:
     mechanism, values, level, runs = hiera(0.5), checks.people(3000), 0.9, 400
     for mu in (2, 5):
@@ -269,6 +271,7 @@ def test_reuse_coverage() -> None:
         assert abs(hits / runs - level) < 4 * math.sqrt(level * (1 - level) / runs)
 
 
+@pytest.mark.slow
 def test_clipping_is_biased_when_people_are_few() -> None:
     """The sheet's example: 500 people of gaussian(.3, .2) at epsilon .1 come out .079 too low."""
     mechanism = hiera(0.1)
@@ -293,6 +296,7 @@ def test_mu_is_checked() -> None:
             mechanism.aggregate(tally, bad)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("semantics", ["max", "min"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_calibrated_is_the_largest_factor(epsilon: float, semantics: str) -> None:
@@ -309,6 +313,7 @@ def test_the_factor_is_checked() -> None:
             hiera(0.5, factor=bad)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["graded-bit", "graded-optimal"])
 def test_half_of_hieras_error_inside_the_budgets(name: str) -> None:
     """n = 1e5, five grades, budgets 5e..e, e = .1: on each of the three crowds."""
@@ -331,6 +336,7 @@ def test_half_of_hieras_error_inside_the_budgets(name: str) -> None:
 # --- the likelihood reading --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_likelihood_needs_at_most_six_tenths_of_hieras_error() -> None:
     """On the same reports: n = 1e5, e = .1; mean absolute error over the three crowds."""
     mechanism, rng, n, runs = hiera(0.1), np.random.default_rng(11), 100_000, 100
@@ -343,6 +349,7 @@ def test_likelihood_needs_at_most_six_tenths_of_hieras_error() -> None:
     assert errors[1] / errors[0] <= 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 0.5])
 @pytest.mark.parametrize("name", CROWDS)
 def test_likelihood_coverage(name: str, epsilon: float) -> None:
@@ -355,6 +362,7 @@ def test_likelihood_coverage(name: str, epsilon: float) -> None:
     assert hits / runs > level - 4 * math.sqrt(level * (1 - level) / runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x", [-1.0, -0.97, 1.0])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
 def test_likelihood_coverage_at_the_ends_of_the_domain(x: float, epsilon: float) -> None:
@@ -493,6 +501,7 @@ def test_a_broken_promise_is_refused_with_its_numbers(mechanism) -> None:
             admission.admit(mechanism, wrong)
 
 
+@pytest.mark.slow
 def test_what_keeps_its_promise_is_admitted_without_words() -> None:
     for mechanism in (made for case in GRADED if case.kept for made in case.all()):
         assert admission.admit(mechanism) is mechanism

@@ -39,6 +39,7 @@ def check(found, edges, budgets, points, margin):
     assert two_point_bound(edges, budgets) <= found.bound <= found.worst <= 1.006 * found.bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budgets", "semantics", "known"),
     [
@@ -62,6 +63,7 @@ def test_known_worst_variances(budgets, semantics, known):
     check(found, EDGES, pairs, points, 3e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.02, 0.5, 1.0, 2.0])
 def test_equal_budgets_are_the_ungraded_program(epsilon):
     points = np.linspace(-1.0, 1.0, 17)
@@ -73,6 +75,7 @@ def test_equal_budgets_are_the_ungraded_program(epsilon):
         assert found.bound <= plain.worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_uneven_ranges_in_any_order(seed):
     rng = np.random.default_rng(seed)
@@ -92,6 +95,7 @@ def test_budgets_that_are_no_semantics():
     check(solve(edges, pairs, points), edges, pairs, points, 3e-6)
 
 
+@pytest.mark.slow
 def test_between_points_no_budget_is_exceeded_and_little_is_added():
     pairs = np.maximum.outer(FALLING, FALLING) / 2
     points = grid_for(EDGES, pairs)

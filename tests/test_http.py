@@ -91,6 +91,7 @@ def reasons(server: Collector, batch: list[Any], campaign: str = "pets") -> list
 # --- reports that are refused, one by one --------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_refusal_in_one_batch(server: Collector) -> None:
     old = good()[0]
     assert reasons(server, [old]) == ["stored"]
@@ -582,6 +583,7 @@ def exact(server: Collector) -> tuple[Campaign, np.ndarray[Any, Any]]:
     return campaign, rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("about", ["participants", "population"])
 @pytest.mark.parametrize("level", [0.95, 0.5, 1e-9, 0.999999])
 def test_estimates_are_the_librarys(
@@ -630,6 +632,7 @@ def test_parameters_that_make_no_sense(server: Collector, exact: Any, query: str
     assert (answer.status, answer.problem) == (422, "bad-parameter")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("accept", "status", "kind"),
     [

@@ -89,6 +89,7 @@ def tables(draw) -> np.ndarray:
     return np.array([np.diff([0, *sorted(cut), WHOLE]) for cut in cuts])
 
 
+@pytest.mark.slow
 @given(tables(), st.lists(word, min_size=1, max_size=50))
 def test_draw_is_the_inverse_of_the_cumulative_weights(weights, words) -> None:
     table = Table(weights)
@@ -99,6 +100,7 @@ def test_draw_is_the_inverse_of_the_cumulative_weights(weights, words) -> None:
         assert table.draw(rows, drawn).tolist() == expected
 
 
+@pytest.mark.slow
 @given(tables())
 def test_worst_ratio_is_the_largest_of_all(weights) -> None:
     ratio, rows, symbol = Table(weights).worst_ratio()

@@ -100,6 +100,7 @@ def test_every_gradient_mechanism_keeps_epsilon_exactly(name: str, epsilon: floa
     assert epsilon - 2e-5 < loss.epsilon <= epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*MECHANISMS, "dct", GRADED], ids=str)
 def test_the_mean_gradient_is_unbiased(name) -> None:
     courier = courier_for(name, 2.0, 6, lambda d, ball: 0.7)
@@ -113,6 +114,7 @@ def test_the_mean_gradient_is_unbiased(name) -> None:
     assert (np.abs(found - gradients.mean(axis=0)) < STANDARD_ERRORS * bound).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["harmony", "block", "sampled", "privunit", GRADED], ids=str)
 def test_one_report_is_already_unbiased(name) -> None:
     """The mean over many single reports: coordinates that were not asked about count as 0."""
@@ -271,6 +273,7 @@ def test_features_are_centred_beyond_noise() -> None:
     assert not run.next_round().asks_features
 
 
+@pytest.mark.slow
 def test_centring_does_not_change_what_is_predicted() -> None:
     """Features far from 0: the model is for features as they are, and much better for it."""
     draw = np.random.default_rng(5)
@@ -305,6 +308,7 @@ def test_a_tally_of_another_law_does_not_close_a_round() -> None:
 # --- estimators --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         model(random_state=1, schedule=FewRounds(rounds=3), mechanism=mechanism)
@@ -321,6 +325,7 @@ def test_scikit_learns_own_checks(estimator, check) -> None:
 UNSEEN = range(101, 109)
 
 
+@pytest.mark.slow
 def test_default_settings_reach_the_promised_error_in_ten_dimensions() -> None:
     errors = []
     for seed in UNSEEN:
@@ -352,6 +357,7 @@ def test_default_logistic_regression_in_ninety() -> None:
         assert 1 - model(epsilon=4.0, random_state=1).fit(x, y).score(test_x, test_y) <= 0.275
 
 
+@pytest.mark.slow
 def test_the_papers_schedule_is_far_worse() -> None:
     x, y, test_x, test_y = split(*linear(10, 60_000), 50_000)
     errors = {
@@ -367,6 +373,7 @@ def test_the_papers_schedule_is_far_worse() -> None:
     assert errors[FewRounds()] < errors[MiniBatches()] / 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*MECHANISMS, "dct", GRADED], ids=str)
 def test_every_mechanism_learns(name) -> None:
     x, y, test_x, test_y = split(*linear(4, 60_000), 50_000)

@@ -116,6 +116,7 @@ def at_every_kind():
         yield name, None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "k"), list(at_every_kind()))
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.7])
 def test_every_level_keeps_its_part_of_epsilon_exactly(name, k, epsilon) -> None:
@@ -144,6 +145,7 @@ def check_survey_loss(survey) -> None:
     assert survey.epsilon - 1e-4 < loss.epsilon <= survey.epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["optimal", "cube_root", "equal", "sample"])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 6.0])
 def test_a_survey_keeps_its_epsilon_exactly(how, epsilon) -> None:
@@ -153,6 +155,7 @@ def test_a_survey_keeps_its_epsilon_exactly(how, epsilon) -> None:
         check_survey_loss(Survey(epsilon, (0, 7, 0), how=how))
 
 
+@pytest.mark.slow
 def test_reports_tell_no_more_than_their_level_may() -> None:
     """Attack the bytes of each level: all that is sent, padding too."""
     for k, ends in ((None, (-1.0, 1.0)), (12, (0, 1))):
@@ -294,6 +297,7 @@ def estimates(survey, tallies, about="participants"):
     return [combine.generalised(own, about, everybody) for own in tallies]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["optimal", "equal", "sample"])
 @pytest.mark.parametrize("about", ["participants", "population"])
 def test_a_survey_covers_the_truth(how, about) -> None:
@@ -520,6 +524,7 @@ def run(*arguments):
     return CliRunner().invoke(app, [*arguments, "--runs", "2", "--people", "300"])
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_json_and_draws(tmp_path) -> None:
     plot = tmp_path / "deep" / "levels.png"
     done = run("--epsilon", "2,4", "--shift", "10", "--plot", str(plot))

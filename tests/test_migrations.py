@@ -69,6 +69,7 @@ def _fill(store: Store, campaign: Campaign) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_old_store_is_brought_up_to_date_with_all_it_holds(old: str) -> None:
     campaign = commute()
     ids, rows = made(campaign, PEOPLE)

@@ -41,6 +41,7 @@ def test_it_is_openapi() -> None:
         jsonschema_rs.meta.validate(schema)
 
 
+@pytest.mark.slow
 def test_it_has_all_routes_and_nothing_else(server: Collector) -> None:
     assert server.ask("GET", "/v1/openapi.json").json == DOCUMENT
     found = {(m.upper(), path) for path, methods in DOCUMENT["paths"].items() for m in methods}

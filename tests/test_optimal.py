@@ -61,6 +61,7 @@ def test_dithered_is_as_good_at_small_epsilon(epsilon: float) -> None:
     assert mechanism("dithered", epsilon=epsilon).worst_variance() < 1.001 * CERTIFIED[epsilon]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.07, 1.7, 3.3])
 def test_an_epsilon_that_is_not_shipped_is_built_and_kept(epsilon: float, cache) -> None:
     chosen = mechanism("optimal", epsilon=epsilon)
@@ -78,6 +79,7 @@ def gauss(bins: int) -> tuple[float, ...]:
     return tuple(np.exp(-((centres / 0.25) ** 2) / 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "sheet"), [(1.0, 3.55), (2.0, 0.610), (4.0, 0.0636)])
 def test_a_prior_lowers_the_average_error(epsilon: float, sheet: float, cache) -> None:
     chosen = mechanism("optimal", epsilon=epsilon, prior=gauss(64))
@@ -104,6 +106,7 @@ def test_a_prior_on_the_grid_keeps_its_shape() -> None:
     assert on_grid @ np.linspace(-1, 1, 5) == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_a_damaged_or_leaking_file_is_built_again(cache) -> None:
     path = cache / optimal.file_name(0.07, None)
     whole = optimal._solution(2.0, None).to_bytes()
@@ -180,6 +183,7 @@ def test_the_solver_refuses_nonsense() -> None:
             linear_program.solve(*arguments)
 
 
+@pytest.mark.slow
 def test_building_shows_progress_on_a_terminal(tmp_path) -> None:
     """A pseudo-terminal as standard error: the bar is drawn there."""
     primary, secondary = os.openpty()

@@ -28,6 +28,7 @@ EPSILONS = [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0]
 SIZES = [2, 3, 4, 5, 7, 8, 10, 16, 24, 32, 62, 100, 128, 500, 1024, 2048, 4096]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_mechanism_is_2_percent_better_for_items(epsilon) -> None:
     for k in SIZES:
@@ -99,6 +100,7 @@ def assert_predicted(squares, items: int, row, n: int) -> None:
     assert abs(ratio - 1) < min(0.03, 4 * slack + 0.003), ratio
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_the_error_of_a_mean_is_as_predicted(epsilon) -> None:
     n = 100
@@ -110,6 +112,7 @@ def test_the_error_of_a_mean_is_as_predicted(epsilon) -> None:
     assert_predicted(squares, 1, row, n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "k"), [(1.0, 4), (1.0, 64), (3.0, 300)])
 def test_the_error_of_frequencies_is_as_predicted(epsilon, k) -> None:
     n = 200
@@ -120,6 +123,7 @@ def test_the_error_of_frequencies_is_as_predicted(epsilon, k) -> None:
     assert_predicted(squares, k, row, n)
 
 
+@pytest.mark.slow
 def test_the_errors_of_a_mixed_campaign_are_as_predicted() -> None:
     n = 600
     attributes = [Attribute("a"), Attribute("b"), Attribute("c", k=4), Attribute("d", k=12)]
@@ -223,6 +227,7 @@ def test_mistakes_are_named(call, message) -> None:
 ASKED = ["--numeric", "age", "--categorical", "colour=5", "--categorical", "city=1000"]
 
 
+@pytest.mark.slow
 def test_command_prints_a_table_for_80_columns_and_draws(tmp_path) -> None:
     options = ["--epsilon", "1", "--people", "100000", "--plot", "out/p.png"]
     done = murmur("plan", *ASKED, *options, folder=tmp_path)

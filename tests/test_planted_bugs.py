@@ -186,6 +186,7 @@ def length_by_value(x: float, n: int) -> list[bytes]:
     return [b"-1" if coin and x < 0 else b"1" for coin in coins.tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exhibit", [float_laplace, truth_first, length_by_value])
 def test_the_empirical_audit_sees_it(exhibit) -> None:
     assert attack(exhibit, 0.0 if exhibit is float_laplace else -1.0, 1.0, n=100_000).epsilon > 1.5
@@ -203,6 +204,7 @@ def test_a_device_refuses_a_law_that_breaks_its_promise(bug) -> None:
         tour.run(bug(epsilon=1.0), [0.5], SystemRng())
 
 
+@pytest.mark.slow
 def test_the_attack_claims_nothing_where_there_is_nothing() -> None:
     """Random bytes of 16: many looks, and still no more false alarms than the confidence allows."""
     alarms = 0

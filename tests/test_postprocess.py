@@ -80,6 +80,7 @@ def test_the_projection_never_moves_away_from_a_histogram(value: list[float], se
 RATIOS = {0.5: (0.309, 0.29), 1.0: (0.458, 0.50), 2.0: (0.653, 0.68)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", RATIOS)
 def test_the_error_falls_as_predicted(epsilon: float) -> None:
     """Zipf 1.2, k=128, n=1e5, subset selection."""
@@ -110,6 +111,7 @@ def hits(estimate: FrequencyEstimate, truth: np.ndarray, level: float) -> np.nda
     return (low <= truth) & (truth <= high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [60, 20_000])
 @pytest.mark.parametrize(("name", "epsilon"), [("grr", 3.0), ("subset", 1.0), ("oue", 0.5)])
 def test_coverage_after_processing(name: str, epsilon: float, n: int) -> None:
@@ -212,6 +214,7 @@ def test_the_noise_is_the_standard_error_of_an_absent_item(name: str) -> None:
 # --- Bayesian updating -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [5, 24])
 @pytest.mark.parametrize("name", ONE_SYMBOL)
 def test_the_channel_is_the_enumerated_law(name: str, k: int) -> None:

@@ -226,12 +226,14 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0, 8.0])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_bias(shape: str, epsilon: float) -> None:
     assert np.abs(departures(PrivUnit(epsilon, d=D), SHAPES[shape])).max() < 4.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])
 def test_the_pull_is_the_same_in_all_directions(epsilon: float) -> None:
     """E v given the seed, averaged over seeds: far more exact than reports are."""
@@ -274,6 +276,7 @@ def test_the_pull_on_an_axis_is_nearly_the_normal_one(epsilon: float, off: float
     assert abs(axis_pull(m) / m.pull - 1) < off
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 @pytest.mark.parametrize("d", [1, 5])
 def test_variance_as_predicted(d: int, epsilon: float) -> None:
@@ -299,6 +302,7 @@ def test_little_is_lost_against_all_directions_as_candidates(epsilon, ideal, cos
         assert PrivUnit(epsilon, d=90, keep=other).pull < kept.pull * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_coverage_of_a_crowd_on_an_axis() -> None:
     """Everybody at one place, few people and many, small and large epsilon."""
     for epsilon, n, runs in ((8.0, 40, 300), (8.0, 4000, 100), (1.0, 2000, 200)):

@@ -342,6 +342,7 @@ def test_what_has_no_name_is_not_published() -> None:
         to_document(Copied(epsilon=1.0))
 
 
+@pytest.mark.slow
 def test_ordinary_grids_are_even_and_graded_ones_are_not() -> None:
     for mechanism in (made for case in [*NUMBERS, *GRADED] for made in case.all()):
         assert isinstance(mechanism, NumericMechanism)

@@ -83,6 +83,7 @@ def test_the_usual_limits() -> None:
     assert usual.body_bytes == 16 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drip", [b"", b"x"], ids=["silent", "a byte at a time"])
 @pytest.mark.parametrize("sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nX: "])
 def test_slow_heads(hasty: Collector, sent: bytes, drip: bytes) -> None:
@@ -121,6 +122,7 @@ def test_slow_bodies(hasty: Collector, drip: bytes) -> None:
     assert hasty.status("phone") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [b"", b"\r\n"], ids=["silent", "an empty line"])
 def test_idle_connections_are_closed(hasty: Collector, more: bytes) -> None:
     with hasty.connected() as line:

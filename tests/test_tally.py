@@ -18,6 +18,7 @@ LAPLACE = mechanism("laplace", epsilon=1.0)
 symbols = st.lists(st.integers(0, PIECEWISE.symbols - 1), max_size=60)
 
 
+@pytest.mark.slow
 @given(st.lists(symbols, min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_merging_in_any_order_is_counting_together(parts, shuffler) -> None:
     whole = PIECEWISE.tally(np.array([s for part in parts for s in part], dtype=np.int64))
@@ -40,6 +41,7 @@ def test_bytes_and_back(reports) -> None:
     assert Tally.from_bytes(tally.to_bytes(), PIECEWISE) == tally
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mech", [PIECEWISE, LAPLACE], ids=lambda m: m.name)
 @given(data=st.data())
 def test_reports_survive_the_wire(mech, data) -> None:

@@ -95,6 +95,7 @@ def fitting(name: str, rows: np.ndarray) -> np.ndarray:
     return rows / 2 if name == "privunit" else rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HONEST)
 def test_predicted_variance_of_a_symmetric_crowd(name: str) -> None:
     m, runs, x = mechanism(name, epsilon=2.0, d=4), 150, 0.5
@@ -232,6 +233,7 @@ def test_answers_about_one_coordinate_only_are_no_tally_of_block() -> None:
         Tally(m, counts.ravel(), 1000)
 
 
+@pytest.mark.slow
 def test_one_person_and_few_people() -> None:
     for d, sample in ((1, 1), (2, 2)):
         m = mechanism("sampled", epsilon=8.0, d=d, sample=sample)

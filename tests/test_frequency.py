@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from cases import ITEMS
 from murmuration import Tally, mechanism, seeded_rng, system_rng
 from murmuration.errors import (
     FormatError,
@@ -28,8 +27,6 @@ from murmuration.mechanisms.item import bassily_smith, olh
 from murmuration.mechanisms.item.base import Labels, walsh_hadamard
 from murmuration.mechanisms.item.oue import Oue
 from murmuration.mechanisms.item.subset import Subset
-
-NAMES = sorted(case.name for case in ITEMS)
 
 
 def make(name: str, epsilon: float, k: int):
@@ -131,6 +128,9 @@ LAWS = {
     "bassily-smith": projection_law,
     "memoised": memoised_law,
 }
+
+
+NAMES = sorted(LAWS)
 
 
 @pytest.fixture(autouse=True)

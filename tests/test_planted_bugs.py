@@ -1,4 +1,4 @@
-"""Fourteen bugs that real libraries have shipped, planted one by one: the checks must see each."""
+"""Bugs that real libraries have shipped, planted one by one: the checks must see each."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def _reason(campaign: Campaign, found: Mechanism, question: Question, share: flo
     if campaign.strategy.gathers:
         return "all attributes are answered by one mechanism for tuples, as the file says"
     if found.asked_again:
-        return "the question may be asked again: a kept noisy answer, with fresh noise each time"
+        return "the question may be asked again: a permanent answer, with fresh noise each time"
     if found.takes is Graded:
         optimal = found.name == "graded-optimal"
         return "least worst-case error that the budgets allow" if optimal else "as the file says"

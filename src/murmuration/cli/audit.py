@@ -103,38 +103,34 @@ def _audit_levels(
     if len(budget) != 1:
         raise ParameterError("levels are parts of one epsilon")
     asked = Survey(budget[0], (settings.get("k", 0),), Levels.parse(levels), name, name)
-    losses = dict(zip(asked.levels.names, asked.losses(), strict=True))
+    audits = dict(zip(asked.levels.names, map(exact_audit, asked.frame.cells), strict=True))
+    passed = all(audit.passed for audit in audits.values())
+    chosen = asked.frame.cells[0].name
     if as_json:
         each = {
-            level: {"claimed": loss.claimed, "loss": loss.epsilon, "passed": loss.holds}
-            for level, loss in losses.items()
-        }
-        passed = all(loss.holds for loss in losses.values())
-        emit_json(
-            {
-                "mechanism": asked.frame.cells[0].name,
-                "k": asked.domains[0] or None,
-                "levels": each,
-                "passed": passed,
+            level: {
+                "claimed": audit.loss.claimed,
+                "loss": audit.loss.epsilon,
+                "sampler": audit.how,
+                "passed": audit.passed,
             }
-        )
+            for level, audit in audits.items()
+        }
+        k = asked.domains[0] or None
+        emit_json({"mechanism": chosen, "k": k, "levels": each, "passed": passed})
     else:
-        table = Table(
-            "level",
-            "promised",
-            "exact loss",
-            "",
-            title=f"{asked.frame.cells[0].name}, level by level",
-        )
-        for level, loss in losses.items():
-            kept = "[bold green]kept[/]" if loss.holds else "[bold red]BROKEN[/]"
-            table.add_row(level, repr(loss.claimed), repr(loss.epsilon), kept)
+        table = Table("level", "promised", "exact loss", "", title=f"{chosen}, level by level")
+        for level, audit in audits.items():
+            kept = "[bold green]kept[/]" if audit.passed else "[bold red]BROKEN[/]"
+            table.add_row(level, repr(audit.loss.claimed), repr(audit.loss.epsilon), kept)
         console.print(table)
+        for level, audit in audits.items():
+            console.print(f"{level}: the sampler {audit.how}", highlight=False)
         console.print(
             "The level travels in the open: it is not protected, and must not depend on the value.",
             style="dim",
         )
-    if not all(loss.holds for loss in losses.values()):
+    if not passed:
         raise typer.Exit(1)
 
 

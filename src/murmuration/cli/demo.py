@@ -226,7 +226,7 @@ def _introduce(campaign: Campaign, url: str, people: int) -> None:
     example = campaign.privatize(campaign.encode(answers, rng), rng)
     remark(
         f"{people:,} devices fetch {url}\n"
-        f"each answers one of {len(campaign.questions)} questions with noise, in "
+        f"each answers one of {len(campaign.questions)} attributes with noise, in "
         f"{campaign.row_bytes} bytes; exact loss {campaign.loss().epsilon:.6f} of "
         f"{campaign.epsilon:g}\n"
         f"someone aged 41, 12.5 km from work, with an iPhone might send "

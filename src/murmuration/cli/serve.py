@@ -54,7 +54,7 @@ def serve(
         for campaign in campaigns:
             _introduce(campaign, address.url)
             _compare(opened, campaign)
-        _hand_out(opened)
+        _hand_out(opened, where)
     if not where.startswith("postgres"):  # such an address may hold a password
         say(f"  store {where}; Ctrl-C ends the collector")
     processes.run(campaigns, where, address, workers)
@@ -81,14 +81,15 @@ def _compare(store: Store, campaign: Campaign) -> None:
         )
 
 
-def _hand_out(store: Store) -> None:
+def _hand_out(store: Store, where: str) -> None:
     """Print an admin's token, once, when the store has no token yet; never into a log."""
     from murmuration.collector.tokens import ADMIN, new_token
 
     if store.tokens():
         return
     if not console.is_terminal:
-        say("  nobody can read yet: murmur token add STORE admin")
+        name = "STORE" if where.startswith("postgres") else where  # it may hold a password
+        say(f"  nobody can read yet: murmur token add {name} admin")
         return
     token = new_token(store, ADMIN, "first")
     say(f"  admin token, shown this once: {token}")

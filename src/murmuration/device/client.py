@@ -114,7 +114,7 @@ class Client:
 
     `source` is the campaign's address, its published document, or its campaign.toml; from a file,
     `send_to` is the address. A campaign that is asked once is answered once, whatever is called
-    later. A repeated one (`Campaign.repeated`) is answered once a round, and no more often than
+    later. A repeated one (`Campaign.repeated`) is answered once per round, and no more often than
     the campaign says, by the permanent answer for the value with fresh noise on it.
 
     The operator's word is not the person's: a campaign whose laws break their promise needs

@@ -99,7 +99,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Memo:
-    """A permanent answer about one value of a memoised attribute (see `mechanisms.memoised`).
+    """A permanent answer about one value of a memoised attribute (see `mechanisms.item.memoised`).
 
     `cost` is charged when the value is new to the ledger, and never again.
     """

@@ -311,8 +311,8 @@ class Mechanism(ABC):
     def cost(self, share: float = 1.0) -> float:
         """PLANNER. Noise + (1 - share) spread of one report, for the crowd that is hardest.
 
-        Summed over all figures of the domain. `share` of the people are asked; that they are a
-        sample themselves is the second part.
+        Summed over all items of an item mechanism; of one attribute where there are several.
+        `share` of the people are asked; that they are a sample themselves is the second part.
         """
         del share
         return self.worst_variance()
@@ -392,7 +392,7 @@ class Mechanism(ABC):
         """
         allowed = self.broken and (rng.simulated or self._loss_accepted)
         if not allowed and not self.promise_kept:
-            hint = " (simulate with seeded_rng, or see admission)" if self.broken else ""
+            hint = " (simulate with seeded_rng, or see murmuration.admit)" if self.broken else ""
             raise PromiseError(
                 f"{self}: the exact loss {self.loss().epsilon!r} exceeds its budget; nothing was "
                 f"sent{hint}"

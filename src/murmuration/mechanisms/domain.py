@@ -67,7 +67,7 @@ class Domain(ABC):
 
     @property
     def figures(self) -> int:
-        """How many numbers are estimated."""
+        """How many numbers are estimated; of one attribute, where there are several."""
         return 1
 
     def count(self, values: Values) -> int:

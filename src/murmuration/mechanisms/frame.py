@@ -67,7 +67,7 @@ class Frame:
 
     def __post_init__(self) -> None:
         if not 0 < len(self.cells) <= MOST_CELLS:
-            raise ParameterError(f"there are 1 to {MOST_CELLS:,} laws; got {len(self.cells)}")
+            raise ParameterError(f"there are 1 to {MOST_CELLS:,} cells; got {len(self.cells)}")
         self.strategy.check(len(self.groups))
 
     # --- the shape of a report -------------------------------------------------------------------

@@ -217,7 +217,7 @@ def _obstacle(found: Mechanism, people: int) -> str:
     if found.report_bytes > MOST_BYTES:
         return f"its reports take {found.report_bytes:,} bytes"
     if found.work * people > MOST_WORK:
-        return f"the collector needs {found.work:,} steps a report"
+        return f"the collector needs {found.work:,} steps per report"
     if found.workspace > MOST_NUMBERS:
         return f"reading it takes {found.workspace:,} numbers in memory"
     return ""

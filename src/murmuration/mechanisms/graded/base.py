@@ -160,7 +160,7 @@ def checked_edges(edges: Any, k: int) -> tuple[float, ...]:
         )
     if (ends[0], ends[-1]) != (-1.0, 1.0) or not all(-1 <= edge <= 1 for edge in ends):
         raise ParameterError(
-            f"edges go from -1 to 1 (see graded.to_domain for other units); got {edges!r}"
+            f"edges go from -1 to 1 (see murmuration.to_domain for other units); got {edges!r}"
         )
     if (np.diff(fixed_point(np.array(ends))) < 1 << 20).any():
         raise ParameterError(f"edges go up, by 1e-9 or more; got {edges!r}")

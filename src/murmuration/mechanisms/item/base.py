@@ -1,4 +1,4 @@
-"""What all frequency mechanisms share: who supports what, and how that becomes a histogram.
+"""What all mechanisms for items share: who supports what, and how that becomes a histogram.
 
 A private value is an item 0 .. k-1. A report *supports* some items: its own with probability p,
 any other with probability q, both known exactly. C_v, the number of reports that support v, is
@@ -6,7 +6,7 @@ all that the estimate needs:
 
     f_v = (C_v/n - q) / (p - q),   n Var(f_v) = (f p(1-p) + (1-f) q(1-q)) / (p-q)^2.
 
-The files in `mechanisms/` say how reports are drawn and counted. Two kinds of report are shared
+The other files in this folder say how reports are drawn and counted. Two kinds of report are shared
 by several of them: `BitMechanism` (k bits) and those that use the Walsh-Hadamard transform.
 """
 
@@ -40,7 +40,7 @@ MAX_CHANNEL = 4_000_000
 
 @dataclass(frozen=True)
 class FrequencyMechanism(Mechanism):
-    """A mechanism for one of k items."""
+    """A mechanism for one of k items: it estimates their shares."""
 
     answers: ClassVar[Task] = Task.FREQUENCY
     takes: ClassVar[type[Domain]] = Items

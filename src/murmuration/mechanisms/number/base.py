@@ -1,10 +1,10 @@
 """One sampler for every numeric mechanism: a grid, a table, and a value for each symbol.
 
 A numeric mechanism is a `Design`. The device rounds the private value at random to a grid point,
-then draws a symbol from that point's row of integer weights: two words a person. The analyst
-replaces each symbol by its value; the average is the mean, without bias.
+then draws a symbol from that point's row of integer weights: two words per person. The
+analyst replaces each symbol by its value; the average is the mean, without bias.
 
-The files in `mechanisms/` only say which table. Two of the building blocks they share are here:
+The other files in this folder only say which table. Two of the building blocks they share are here:
 `window` (a high plateau that slides over a floor) and `ramp` (one bit whose odds are linear).
 """
 

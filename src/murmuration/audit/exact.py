@@ -55,7 +55,11 @@ class Audit:
     @property
     def failed(self) -> list[Test]:
         """The tests whose outcome an honest sampler has less than once in a million times."""
-        return [test for test in self.tests if test.p_value * len(self.tests) < FALSE_ALARM]
+        return [
+            test
+            for test in self.tests
+            if not test.p_value * len(self.tests) >= FALSE_ALARM  # what is no number fails, too
+        ]
 
     @property
     def tried(self) -> bool:
@@ -122,37 +126,60 @@ def _received(mechanism: Mechanism, values: Values, rng: Rng) -> Reports:
 
 def _disagreements(trial: WordTrial) -> int:
     """Return how many of the words made another report than the law says."""
-    received = _received(trial.of, trial.values, ScriptedRng(trial.words)).astype(np.int64)
-    differs = received != trial.expected
+    rng = ScriptedRng(trial.words)
+    if trial.run is None:
+        received = _received(trial.of, trial.values, rng)
+    else:
+        received = trial.run(trial.values, rng)
+    differs = received.astype(np.int64) != trial.expected
     return int(differs.reshape(len(differs), -1).any(axis=1).sum())
 
 
 def _tested(trial: ChanceTrial, rng: Rng) -> Test:
     """Draw reports of one answer and compare how many are in each class with the law."""
     values = trial.of.domain.repeated(trial.answer, trial.people)
-    counts = trial.read(_received(trial.of, values, rng))
-    compare = _chi_square if trial.exclusive else _binomial
-    p_value = compare(counts, trial.chances, trial.people)
-    return Test(trial.of.name, trial.what, trial.people, p_value)
+    reports = _received(trial.of, values, rng)
+    if trial.among is not None:
+        reports = trial.among(reports)
+    compare = chi_square if trial.exclusive else binomial
+    p_value = compare(trial.read(reports), trial.chances, len(reports))
+    return Test(trial.of.name, trial.what, len(reports), p_value)
 
 
-def _chi_square(counts: Ints, chances: Floats, n: int) -> float:
-    """Return the p-value of Pearson's test; classes that are rarely expected are put together."""
+def chi_square(counts: Ints, chances: Floats, n: int) -> float:
+    """Return the p-value of Pearson's test of n reports; 0 for what the law cannot produce.
+
+    Classes that are rarely expected are put together until enough reports are expected in them.
+
+    >>> chi_square(np.array([0, 50, 50]), np.array([0.0, 0.5, 0.5]), 100)
+    1.0
+    >>> chi_square(np.array([1, 49, 50]), np.array([0.0, 0.5, 0.5]), 100)
+    0.0
+    """
     if (counts[chances == 0] > 0).any() or counts.sum() != n:
         return 0.0
-    order = np.argsort(chances)
-    expected = n * chances[order]
-    # Rare classes fill up one after the other until enough reports are expected in them.
-    part = np.floor(np.cumsum(expected) / FEWEST) if expected.min() < FEWEST else order
-    groups = np.unique(part, return_inverse=True)[1]
-    seen = np.bincount(groups, counts[order])
-    wanted = np.bincount(groups, expected)
-    statistic = float(((seen - wanted) ** 2 / wanted).sum())
-    return float(chdtrc(len(wanted) - 1, statistic)) if len(wanted) > 1 else 1.0
+    order = [place for place in np.argsort(chances).tolist() if chances[place] > 0]
+    seen, wanted = [0.0], [0.0]
+    for place in order:
+        if wanted[-1] >= FEWEST:
+            seen.append(0.0)
+            wanted.append(0.0)
+        seen[-1] += float(counts[place])
+        wanted[-1] += n * float(chances[place])
+    if len(wanted) == 1:
+        return 1.0
+    statistic = sum((s - w) ** 2 / w for s, w in zip(seen, wanted, strict=True))
+    return float(chdtrc(len(wanted) - 1, statistic))
 
 
-def _binomial(counts: Ints, chances: Floats, n: int) -> float:
-    """Return the least p-value of exact two-sided tests, one per class, times their number."""
+def binomial(counts: Ints, chances: Floats, n: int) -> float:
+    """Return the least p-value of exact two-sided tests, one per class, times their number.
+
+    >>> binomial(np.array([50]), np.array([0.5]), 100)
+    1.0
+    >>> binomial(np.array([99]), np.array([0.5]), 100) < 1e-9
+    True
+    """
     below = bdtr(counts, n, chances)
     above = np.where(counts > 0, bdtrc(np.maximum(counts, 1) - 1, n, chances), 1.0)
     least = 2 * np.minimum(below, above).min() * len(counts)

@@ -41,7 +41,7 @@ from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, require_rng
 from murmuration.mechanisms.domain import Domain, Values
 from murmuration.mechanisms.tally import Tally, require_same
-from murmuration.mechanisms.trial import Trial
+from murmuration.mechanisms.trial import ChanceTrial, Trial
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import About, AnyEstimate
 
@@ -289,6 +289,12 @@ class Mechanism(ABC):
     @abstractmethod
     def trials(self) -> Iterator[Trial]:
         """AUDITOR. Yield what the sampler is tried on, with what the law says must come out."""
+
+    def chance_trials(self) -> Iterator[ChanceTrial]:
+        """AUDITOR. Those of the trials that count reports: they can be run inside a frame, too."""
+        for trial in self.trials():
+            if isinstance(trial, ChanceTrial):
+                yield trial
 
     # --- planner ---
 

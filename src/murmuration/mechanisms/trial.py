@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from murmuration.exact.arrays import Floats, Ints, Reports
-from murmuration.exact.randomness import Words
+from murmuration.exact.randomness import Rng, Words
 
 if TYPE_CHECKING:
     from murmuration.mechanisms.base import Mechanism
@@ -30,6 +30,8 @@ class WordTrial:
     values: Any
     words: Words
     expected: Reports | Ints
+    run: Callable[[Any, Rng], Reports] | None = None
+    """What is run on them; `privatize` unless told otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,8 @@ class ChanceTrial:
     exclusive: bool = True
     """Whether every report is in exactly one class; else each class is a coin of its own."""
     people: int = 20_000
+    among: Callable[[Reports], Reports] | None = None
+    """Which reports are counted; all of them unless told otherwise."""
 
 
 Trial = WordTrial | ChanceTrial

@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -34,6 +34,8 @@ from murmuration.results.estimate import ENOUGH, FrequencyEstimate
 
 MOST_ENUMERATED = 1 << 16
 """Entries of a channel up to which the auditor tries every report."""
+MOST_TRIED = 64
+"""Items that the auditor tries, at most."""
 MAX_CHANNEL = 4_000_000
 """The most entries of a channel that is written out: 32 MB, read twice by each step of `bayes`."""
 
@@ -152,27 +154,29 @@ class FrequencyMechanism(Mechanism):
         """Every counter of a small alphabet, else the support of every item, for some items."""
         small = self.counters * self.k <= MOST_ENUMERATED
         channel = self.channel() if small else None
-        for item in spread_over(self.k, 8 if small else 3):
+        for item in spread_over(self.k, MOST_TRIED if small else 3):
             if channel is not None:
                 people = max(20_000, 20 * self.counters)
                 yield ChanceTrial(
                     self, item, self.count, channel[item], "every report", people=people
                 )
             else:
-                yield ChanceTrial(
-                    *(self, item, self._supported, self._rates(item), "the support of each item"),
-                    exclusive=False,
-                    people=people_for(max(self.k, self.counters, 8 * self.report_bytes)),
-                )
+                yield from self._support_trials(item)
 
-    def _supported(self, reports: Reports) -> Ints:
-        return self.support(Tally(self, self.count(reports), len(reports)))
+    def _support_trials(self, item: int) -> Iterator[Trial]:
+        """The support of the own item, which all privacy rests on; then that of the others."""
+        people = people_for(max(self.k, self.counters, 8 * self.report_bytes))
+        others = np.flatnonzero(np.arange(self.k) != item)
+        for what, which, rate in (
+            ("the support of the own item", np.array([item]), self.p),
+            ("the support of the others", others, self.q),
+        ):
+            read = partial(self._supported, which)
+            rates = np.full(len(which), float(rate))
+            yield ChanceTrial(self, item, read, rates, what, exclusive=False, people=people)
 
-    def _rates(self, item: int) -> Floats:
-        """P for the own item, q for the others."""
-        rates = np.full(self.k, float(self.q))
-        rates[item] = float(self.p)
-        return rates
+    def _supported(self, items: Ints, reports: Reports) -> Ints:
+        return self.support(Tally(self, self.count(reports), len(reports)))[items]
 
 
 def require_small_channel(mechanism: FrequencyMechanism) -> None:

@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats, Ints, Reports
 from murmuration.exact.randomness import Rng, drawn, uniform
-from murmuration.mechanisms.item.base import FrequencyMechanism
+from murmuration.mechanisms.item.base import MOST_TRIED, FrequencyMechanism
 from murmuration.mechanisms.item.hadamard import OneBit
 from murmuration.mechanisms.packing import BITS_PER_PASS
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
 
 MOST_ROWS = 1 << 22
-ROW_CLASSES = 2
+ROW_CLASSES = 64
 """Parts of the matrix that the auditor tells apart."""
 
 
@@ -98,7 +98,7 @@ class BassilySmith(OneBit):
     def trials(self) -> Iterator[Trial]:
         """The bit is the item's entry in its row with p, and the row tells nothing."""
         sizes = np.diff(np.arange(ROW_CLASSES + 1) * self.rows // ROW_CLASSES) / self.rows
-        for item in spread_over(self.k):
+        for item in spread_over(self.k, MOST_TRIED):
             chances = np.outer(sizes, [1 - float(self.p), float(self.p)]).ravel()
             read = partial(self._agreeing, item)
             yield ChanceTrial(self, item, read, chances, "the bit, by the part of the rows")

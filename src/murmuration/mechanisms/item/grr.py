@@ -14,12 +14,16 @@ from murmuration.exact.arrays import Floats, Ints, Reports
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import WHOLE, Rng, Words, drawn
-from murmuration.mechanisms.item.base import FrequencyMechanism, require_small_channel
+from murmuration.mechanisms.item.base import (
+    MOST_TRIED,
+    FrequencyMechanism,
+    require_small_channel,
+)
 from murmuration.mechanisms.packing import SymbolReports
 from murmuration.mechanisms.trial import Trial, WordTrial, boundaries, spread_over
 
 MOST_WORDS = 1 << 12
-"""Items up to which the auditor tries the words of eight of them."""
+"""Items up to which the auditor tries the words of many of them."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Grr(FrequencyMechanism, SymbolReports):
 
     def trials(self) -> Iterator[Trial]:
         """The words where the answer changes, then every report."""
-        for item in spread_over(self.k, 8 if self.k <= MOST_WORDS else 2):
+        for item in spread_over(self.k, MOST_TRIED if self.k <= MOST_WORDS else 2):
             words, expected = own_or_other_words(item, self.k, self.lie)
             yield WordTrial(self, np.full(len(words), item), words, expected)
         yield from super().trials()

@@ -20,7 +20,7 @@ from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import WHOLE, Rng, require_rng
 from murmuration.mechanisms.base import MAX_EPSILON, checked_epsilon
 from murmuration.mechanisms.domain import checked_items
-from murmuration.mechanisms.item.base import FrequencyMechanism
+from murmuration.mechanisms.item.base import MOST_TRIED, FrequencyMechanism
 from murmuration.mechanisms.item.grr import (
     MOST_WORDS,
     Grr,
@@ -129,7 +129,7 @@ class Memoised(FrequencyMechanism, SymbolReports):
         """Draw the permanent answers: once for each person and value; the device keeps them."""
         rng, checked = require_rng(rng), checked_items(items, self.k)
         self.require_promise(rng)
-        return own_or_other(checked, self.k, self.memory.lie, rng)
+        return self._answers(checked, rng)
 
     def repeat(self, answers: ArrayLike, rng: Rng) -> Reports:
         """Make one report of each permanent answer, with fresh noise."""
@@ -139,10 +139,10 @@ class Memoised(FrequencyMechanism, SymbolReports):
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Remember and repeat once: a first report whose permanent answer is not kept."""
-        return self._reports(self._answers(items, rng), rng)
+        return self._reports(self._answers(items, rng).astype(np.int64), rng)
 
-    def _answers(self, items: Ints, rng: Rng) -> Ints:
-        return own_or_other(items, self.k, self.memory.lie, rng).astype(np.int64)
+    def _answers(self, items: Ints, rng: Rng) -> Reports:
+        return own_or_other(items, self.k, self.memory.lie, rng)
 
     def _reports(self, answers: Ints, rng: Rng) -> Reports:
         return own_or_other(answers, self.k, self.swap, rng)
@@ -201,14 +201,14 @@ class Memoised(FrequencyMechanism, SymbolReports):
         return float((self.memory.variance(ends) / self.variance(ends)).max())
 
     def trials(self) -> Iterator[Trial]:
-        """The words where the permanent answer or the noise on it changes, then every report."""
-        for item in spread_over(self.k, 8 if self.k <= MOST_WORDS else 1):
-            first, answers = own_or_other_words(item, self.k, self.memory.lie)
-            pairs = [own_or_other_words(int(answer), self.k, self.swap) for answer in answers[:8]]
-            for word, (second, expected) in zip(first.tolist(), pairs, strict=False):
-                some = spread_over(len(second), self.people_per_pass)  # their words lie together
-                words = np.concatenate([np.full(len(some), word, np.uint64), second[some]])
-                yield WordTrial(self, np.full(len(some), item), words, expected[some])
+        """The words where a permanent answer changes, and where the noise on one does.
+
+        A device draws them apart (`remember`, then `repeat`); `privatize` is tried as a whole.
+        """
+        for item in spread_over(self.k, MOST_TRIED if self.k <= MOST_WORDS else 2):
+            for run, lie in ((self.remember, self.memory.lie), (self.repeat, self.swap)):
+                words, expected = own_or_other_words(item, self.k, lie)
+                yield WordTrial(self, np.full(len(words), item), words, expected, run)
         yield from super().trials()
 
     def law(self) -> dict[str, Any]:

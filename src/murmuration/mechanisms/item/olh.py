@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,14 +16,17 @@ from murmuration.errors import ReportError
 from murmuration.exact.arrays import Bits, Ints, Reports, Rows
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, uniform
-from murmuration.mechanisms.item.base import FrequencyMechanism
+from murmuration.mechanisms.item.base import MOST_TRIED, FrequencyMechanism
 from murmuration.mechanisms.item.grr import Grr
 from murmuration.mechanisms.packing import integer_rows, row_integers
+from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
 
 PRIMES = (65_521, 2_147_483_647)
 """The hash works modulo the first prime above k: 2-byte or 4-byte coefficients."""
 REPORTS_PER_PASS = 1 << 16
 MOST_CELLS = 1 << 16
+MOST_CELLS_TRIED = 32
+"""Cells up to which the auditor counts every pair of own cell and answer."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,32 @@ class Olh(FrequencyMechanism):
             residue += a
             np.subtract(residue, prime, out=spare)
             np.minimum(residue, spare, out=residue)
+
+    def trials(self) -> Iterator[Trial]:
+        """The item's own cell with the answer, and the hash function, which tells nothing."""
+        cells = np.diff(self.edges) / self.prime
+        answers = np.full((self.g, self.g), float(self.response.q))
+        np.fill_diagonal(answers, float(self.p))
+        quarters = np.diff(np.arange(5) * self.prime // 4) / self.prime
+        few = self.g <= MOST_CELLS_TRIED
+        for item in spread_over(self.k, MOST_TRIED if few else 3):
+            hashes = np.outer(quarters, quarters).ravel()
+            yield ChanceTrial(self, item, self._by_quarter, hashes, "the hash function")
+            if few:
+                chances = (cells[:, None] * answers).ravel()
+                read = partial(self._by_cell, item)
+                yield ChanceTrial(self, item, read, chances, "own cell and answer")
+        yield from super().trials()
+
+    def _by_quarter(self, reports: Reports) -> Ints:
+        ends = np.arange(1, 5) * self.prime // 4
+        a, b = (np.searchsorted(ends, reports[:, i], side="right") for i in (0, 1))
+        return np.bincount(4 * a + b, minlength=16)
+
+    def _by_cell(self, item: int, reports: Reports) -> Ints:
+        a, b, answer = reports.astype(np.int64).T
+        own = (a * item + b) % self.prime * self.g // self.prime
+        return np.bincount(own * self.g + answer, minlength=self.g**2)
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """No item has more support than there are people: checked for every tally already."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,11 +19,15 @@ from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import WHOLE, Rng, drawn, uniform
 from murmuration.mechanisms.item.base import BitMechanism
 from murmuration.mechanisms.packing import BITS_PER_PASS
+from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for, spread_over
 
 PLACES = np.array(
     [([bit for bit in range(8) if octet >> bit & 1] + [0] * 8)[:8] for octet in range(256)]
 )
 """Where the set bits of a byte are, first to last."""
+MOST_SETS = 2048
+"""Sets that the auditor lists one by one, at most."""
+MOST_PAIRS = 64
 SAFETY = 1.0
 """Sets start this many standard deviations too small: fewer draw again, but more is filled up."""
 
@@ -172,6 +178,52 @@ class Subset(BitMechanism):
         if int(counts.sum()) != self.w * n:
             raise FormatError(f"{n} sets of {self.w} cannot have {int(counts.sum())} members")
         return counts
+
+    def trials(self) -> Iterator[Trial]:
+        """Every set, where they can be listed; else single items, and pairs of others."""
+        if math.comb(self.k, self.w) > MOST_SETS:
+            yield from super().trials()
+            for item in spread_over(self.k, 3):
+                yield self._pairs_trial(item)
+            return
+        sets = np.array([*combinations(range(self.k), self.w)])
+        for item in range(self.k):
+            holds = (sets == item).any(axis=1)
+            inside = math.comb(self.k - 1, self.w - 1)
+            p = float(self.p)
+            chances = np.where(holds, p / inside, (1 - p) / (len(sets) - inside))
+            people = max(20_000, 20 * len(sets))
+            read = partial(self._by_set, sets)
+            yield ChanceTrial(self, item, read, chances, "every report", people=people)
+
+    def _by_set(self, sets: Ints, reports: Reports) -> Ints:
+        """Count each of the listed sets."""
+        rows = np.zeros((len(sets), self.report_bytes), dtype=np.uint8)
+        for column in sets.T:
+            rows[np.arange(len(sets)), column >> 3] |= bit_of(column)
+        place = {row.tobytes(): number for number, row in enumerate(rows)}
+        different, counts = np.unique(self.to_rows(reports), axis=0, return_counts=True)
+        counted = np.zeros(len(sets), dtype=np.int64)
+        counted[[place[row.tobytes()] for row in different]] = counts
+        return counted
+
+    def _pairs_trial(self, item: int) -> ChanceTrial:
+        """Two other items are both members: of w others, or of w-1 beside the own one."""
+        others = np.random.default_rng(item).permutation(self.k)
+        others = others[others != item][: 2 * MOST_PAIRS]
+        pairs = others[: len(others) // 2 * 2].reshape(-1, 2)
+        p, w, rest = float(self.p), self.w, (self.k - 1) * (self.k - 2)
+        both = (p * (w - 1) * (w - 2) + (1 - p) * w * (w - 1)) / rest
+        people, read = people_for(8 * self.report_bytes), partial(self._both, pairs)
+        chances = np.full(len(pairs), both)
+        return ChanceTrial(
+            self, item, read, chances, "pairs of others", exclusive=False, people=people
+        )
+
+    def _both(self, pairs: Ints, reports: Reports) -> Ints:
+        rows = self.to_rows(reports)
+        has = [rows[:, items >> 3] & bit_of(items) > 0 for items in pairs.T]
+        return np.asarray((has[0] & has[1]).sum(axis=0, dtype=np.int64))
 
     def exact_loss(self) -> Loss:
         """A set with 0 and without 1: holds/C(k-1,w-1) against (1-holds)/C(k-1,w)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -15,7 +16,11 @@ from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng
 from murmuration.mechanisms.item.base import BitMechanism
 from murmuration.mechanisms.packing import pack_bits
+from murmuration.mechanisms.trial import Trial, WordTrial, spread_over
 
+PATTERNS = 64
+"""Patterns of bits that the auditor tries, for each item."""
+MOST_WORDS = 1 << 12
 HALF_WORD = 1 << 32
 """Bits are drawn from half words: two to a word, exact to 2^-32."""
 
@@ -48,6 +53,19 @@ class UnaryMechanism(BitMechanism):
         people = np.arange(len(items))
         bits[people, items] = halves[people, items] < np.uint32(self.yes)
         return pack_bits(bits)
+
+    def trials(self) -> Iterator[Trial]:
+        """Half words just below and at each bit's weight, in patterns that no two bits share."""
+        coins = np.random.default_rng(0)
+        for item in spread_over(self.k, 8 if self.k <= MOST_WORDS else 2):
+            weights = np.full(self.k, self.no, dtype=np.uint32)
+            weights[item] = self.yes
+            bits = coins.random((PATTERNS, self.k)) < 0.5
+            halves = np.zeros((PATTERNS, self.k + self.k % 2), dtype="<u4")
+            halves[:, : self.k] = weights - bits  # below the weight the bit is set
+            words = halves.view("<u8").ravel().astype(np.uint64)
+            yield WordTrial(self, np.full(PATTERNS, item), words, pack_bits(bits))
+        yield from super().trials()
 
     def exact_loss(self) -> Loss:
         """The report with the own bit set and the other's clear: yes(1-no) / (no(1-yes))."""

@@ -35,7 +35,7 @@ from murmuration.mechanisms.domain import Domain, Number, checked_values
 from murmuration.mechanisms.number.boundary import boundary_trials, random_trial
 from murmuration.mechanisms.packing import SymbolReports
 from murmuration.mechanisms.tally import Tally
-from murmuration.mechanisms.trial import Trial
+from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
 from murmuration.results import distribution
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import ENOUGH, Estimate
@@ -262,6 +262,14 @@ class NumericMechanism(SymbolReports):
         """Boundary words of every row, and random values and words next to a slow sampler."""
         yield from boundary_trials(self, self.design.grid, self.design.table)
         yield random_trial(self, self.design.grid, self.design.table)
+
+    def chance_trials(self) -> Iterator[ChanceTrial]:
+        """Every symbol of people at the ends and in the middle of the grid."""
+        points, law = self.design.grid.reached, self.design.table.probabilities
+        for row in spread_over(len(points), 3):
+            people = max(20_000, 10 * self.symbols)
+            answer = float(points[row])
+            yield ChanceTrial(self, answer, self.count, law[row], "every report", people=people)
 
     def cost(self, share: float = 1.0) -> float:
         """The spread of a number is x^2, for people at x and -x alike.

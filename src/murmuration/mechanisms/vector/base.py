@@ -11,9 +11,9 @@ independently of the values (so the draw may be public), with the whole budget.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -132,9 +132,39 @@ class FramedMechanism(TupleMechanism, RowReports):
         return self.frame.loss(self.epsilon)
 
     def trials(self) -> Iterator[Trial]:
-        """What each of the other mechanisms is tried on."""
-        for cell in dict.fromkeys(self.frame.cells):
+        """What each of the other mechanisms is tried on: as part of a whole report, then alone."""
+        answers = [[group[0].domain.extremes()[0]] for group in self.frame.groups]
+        seen: set[Mechanism] = set()
+        for number, cell in enumerate(self.frame.cells):
+            if cell in seen:
+                continue
+            seen.add(cell)
+            for trial in cell.chance_trials():
+                yield self._inside(number, trial, answers)
             yield from cell.trials()
+
+    def _inside(self, number: int, trial: ChanceTrial, answers: list[Values]) -> ChanceTrial:
+        """Return a cell's trial, run on whole reports of people who answer all attributes."""
+        whole = self.ungrouped([*answers[:number], [trial.answer], *answers[number + 1 :]])
+        share = self.frame.strategy.shares(len(self.frame.groups))[number]
+        people = min(round(trial.people / share), people_for(len(self.attributes)))
+        among = partial(self._entries_of, number)
+        return replace(trial, of=self, answer=tuple(whole), people=max(people, 200), among=among)
+
+    def _entries_of(self, number: int, reports: Reports) -> Reports:
+        """Return one cell's own reports, out of whole ones."""
+        cell = self.frame.cells[number]
+        entries = zip(self.frame.slots, self.frame.entries(self.to_rows(reports)), strict=True)
+        parts = [
+            octets[numbers == number, : cell.report_bytes]
+            for slot, (numbers, octets) in entries
+            if number in slot
+        ]
+        return cell.from_rows(np.concatenate(parts))
+
+    def ungrouped(self, answers: Sequence[Values]) -> list[Any]:
+        """Return one person's answers by attribute, from one list per group."""
+        return [one for (one,) in answers]
 
     def law_bytes(self) -> bytes:
         """The strategy and the fingerprints: laws have values in them that machines round."""
@@ -183,6 +213,14 @@ class SampledTuple(FramedMechanism):
     def shares_asked(self) -> list[float]:
         """The sample's."""
         return self.strategy.shares(len(self.inner))
+
+    def accepting_its_loss(self) -> Self:
+        """Accept that of every attribute's mechanism, too: they are what sends."""
+        accepted = super().accepting_its_loss()
+        laws = tuple(one.accepting_its_loss() if one.broken else one for one in self.inner)
+        object.__setattr__(accepted, "inner", laws)
+        accepted.__dict__.pop("frame", None)
+        return accepted
 
     # --- collector ---
 

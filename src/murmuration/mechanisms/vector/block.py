@@ -244,24 +244,37 @@ class Block(TupleMechanism, RowReports):
         return Loss(log_above(ratio), self.epsilon, ratio, (1, -1), "all signs of the block set")
 
     def trials(self) -> Iterator[Trial]:
-        """Every answer of people whose signs are known; and where the block starts."""
-        agreeing = np.bitwise_count(np.arange(2**self.block))
-        inside, others = self.inside / WHOLE, 2**self.block - self.likely
-        d = len(self.attributes)
-        for answer, flip in zip(self.domain.extremes(), (2**self.block - 1, 0), strict=True):
-            near = agreeing >= self.agreements
-            chances = np.where(near, inside / self.likely, (1 - inside) / others)
-            read = partial(self._answers, flip)
-            people, even = people_for(8 * d), np.full(d, 1 / d)
-            yield ChanceTrial(self, answer, read, chances, "every answer", people=people)
-            yield ChanceTrial(self, answer, self._starts, even, "where blocks start", people=people)
+        """Every answer, given the thresholds that were sent; and that these tell nothing.
 
-    def _answers(self, flip: int, reports: Reports) -> Ints:
-        """Count the answers, as if all signs were set."""
-        return np.bincount(self._fields(reports)[2] ^ flip, minlength=2**self.block)
+        For people at the ends and at grid points between, whose true signs the thresholds decide.
+        """
+        agreeing = self.block - np.bitwise_count(np.arange(2**self.block)).astype(np.int64)
+        inside, others = self.inside / WHOLE, 2**self.block - self.likely
+        near = agreeing >= self.agreements
+        chances = np.where(near, inside / self.likely, (1 - inside) / others)
+        d, even = len(self.attributes), np.full(THRESHOLDS, 1 / THRESHOLDS)
+        for x in (-1.0, -0.5, 0.25, 1.0):
+            more: dict[str, Any] = {"answer": (x,) * d, "people": people_for(8 * d)}
+            flips = partial(self._flipped, round((x + 1) / 2 * THRESHOLDS))
+            yield ChanceTrial(self, read=flips, chances=chances, what="every answer", **more)
+            yield ChanceTrial(
+                self, read=self._starts, chances=np.full(d, 1 / d), what="the blocks", **more
+            )
+            for place in range(self.block):
+                read = partial(self._threshold, place)
+                yield ChanceTrial(self, read=read, chances=even, what="the thresholds", **more)
+
+    def _flipped(self, place: int, reports: Reports) -> Ints:
+        """Count which signs are not those of people at this grid point."""
+        _, thresholds, answer = self._fields(reports)
+        signs = ((place > thresholds) << np.arange(self.block)).sum(axis=1)
+        return np.bincount(answer ^ signs, minlength=2**self.block)
 
     def _starts(self, reports: Reports) -> Ints:
         return np.bincount(self._fields(reports)[0], minlength=len(self.attributes))
+
+    def _threshold(self, place: int, reports: Reports) -> Ints:
+        return np.bincount(self._fields(reports)[1][:, place], minlength=THRESHOLDS)
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a coordinate's mean when people are at +x and -x half and half."""

@@ -25,6 +25,8 @@ from murmuration.mechanisms.vector.base import TupleMechanism
 from murmuration.results.estimate import ENOUGH, About, Estimate, TupleEstimate
 
 LARGEST = 1024
+SMALL_CUBE = 10
+"""Dimensions up to which the auditor counts every corner."""
 
 
 @dataclass(frozen=True)
@@ -119,18 +121,39 @@ class DuchiMulti(TupleMechanism, BitReports):
         return Loss(log_above(ratio), self.epsilon, ratio, (1, -1), where)
 
     def trials(self) -> Iterator[Trial]:
-        """How many coordinates of a corner agree with the signs: C(d, a) corners with a of them."""
+        """Every corner of a small cube; else how many signs agree, and how often each does."""
         d, inside = self.bits, Fraction(self.inside, WHOLE)
         sides = ((1 - inside) / (2**d - self.corners), inside / self.corners)
-        chances = np.array([float(math.comb(d, a) * sides[2 * a > d]) for a in range(d + 1)])
+        corners = [float(sides[2 * a > d]) for a in range(d + 1)]
+        numbers = np.array([float(math.comb(d, a) * sides[2 * a > d]) for a in range(d + 1)])
+        rate = float(numbers @ np.arange(d + 1)) / d
+        people = people_for(16 * d)
         for answer, sign in zip(self.domain.extremes(), (False, True), strict=True):
+            more = {"answer": answer, "people": people}
+            if d <= SMALL_CUBE:
+                agreeing = np.bitwise_count(np.arange(2**d) ^ (0 if sign else 2**d - 1))
+                each, read = np.array(corners)[agreeing], self._by_corner
+                yield ChanceTrial(self, read=read, chances=each, what="every corner", **more)
+                continue
             read = partial(self._agreeing, sign)
-            people = people_for(16 * d)
-            yield ChanceTrial(self, answer, read, chances, "how many signs agree", people=people)
+            yield ChanceTrial(self, read=read, chances=numbers, what="how many agree", **more)
+            bits = partial(self._each_agrees, sign)
+            rates = np.full(d, rate)
+            yield ChanceTrial(
+                self, read=bits, chances=rates, what="each sign", exclusive=False, **more
+            )
+
+    def _by_corner(self, reports: Reports) -> Ints:
+        bits = unpack_bits(self.to_rows(reports), self.bits).astype(np.int64)
+        return np.bincount(bits @ (1 << np.arange(self.bits)), minlength=2**self.bits)
 
     def _agreeing(self, sign: bool, reports: Reports) -> Ints:
         bits = unpack_bits(self.to_rows(reports), self.bits)
         return np.bincount((bits == sign).sum(axis=1), minlength=self.bits + 1)
+
+    def _each_agrees(self, sign: bool, reports: Reports) -> Ints:
+        bits = unpack_bits(self.to_rows(reports), self.bits)
+        return np.asarray((bits == sign).sum(axis=0, dtype=np.int64))
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a coordinate's mean when everybody is at x: B_d^2 - x^2."""

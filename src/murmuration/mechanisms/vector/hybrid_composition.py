@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -75,6 +76,13 @@ class HybridComposition(FramedMechanism):
         """Return each part's values: those of all numbers together, then each item's."""
         vector = [[columns[j] for j in self.numbers]] if self.numbers else []
         return [*vector, *(columns[j] for j in self.items)]
+
+    def ungrouped(self, answers: Sequence[Values]) -> list[Any]:
+        """The numbers are one group."""
+        vector = list(answers[0][0]) if self.numbers else []
+        items = [one for (one,) in answers[bool(self.numbers) :]]
+        whole = dict(zip([*self.numbers, *self.items], [*vector, *items], strict=True))
+        return [whole[place] for place in range(len(self.attributes))]
 
     def answering(self, attribute: int) -> Mechanism:
         """The numbers' mechanism, or the item's own."""

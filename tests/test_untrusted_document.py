@@ -127,3 +127,47 @@ def test_a_level_costs_its_part_of_epsilon() -> None:
         swapped = [cell([0], law, level) for level, law in enumerate(laws)]
         with pytest.raises(FormatError, match=r"where 0\.5 is promised"):
             campaign_document.read(document({**changes, "cells": swapped}))
+
+
+BAD = {
+    "a limit of nothing": {"limit": 0},
+    "a negative limit": {"limit": -1},
+    "labels that are numbers": {
+        "attributes": [{**ILL, "labels": [1, 2, 3]}],
+        "cells": [cell([0], mechanism("grr", epsilon=1.0, k=3))],
+    },
+    "truth values for a range": {"attributes": [{**question("a"), "low": False, "high": True}]},
+    "an attribute that is never asked": {
+        "strategy": "sample",
+        "attributes": TWO,
+        "cells": [cell([0], BIT), cell([1], BIT)],
+        "ends": [0],
+    },
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_odd_values_are_refused(case: str) -> None:
+    with pytest.raises(FormatError):
+        campaign_document.read(document(BAD[case]))
+
+
+def test_an_accepted_loss_accepts_no_other_laws_cost() -> None:
+    """A level promises its part of epsilon, whatever another law of the campaign was allowed."""
+    words = "an infinite loss where 0.01 is promised"
+    shy, dct = mechanism("grr", epsilon=1.0, k=2), mechanism("dct", epsilon=0.01)
+    yes = question("yes", ["no", "yes"])
+    levels = {"high": 0.005, "low": 1.0}
+    broken = [cell([0], dct, 0), cell([0], dct, 1)]
+    changes = {
+        "epsilon": 2.0,
+        "levels": levels,
+        "accept_loss": words,
+        "attributes": [question("a"), yes],
+    }
+    honest = [cell([1], mechanism("grr", epsilon=e, k=2), i) for i, e in enumerate((0.01, 1.0))]
+    greedy = [cell([1], shy, 0), cell([1], shy, 1)]
+    sampled = {**changes, "strategy": "sample"}
+    assert campaign_document.read(document({**sampled, "cells": [*broken, *honest]}))
+    with pytest.raises(FormatError, match=r"come to more than 0\.01"):
+        campaign_document.read(document({**sampled, "cells": [*broken, *greedy]}))

@@ -54,7 +54,7 @@ class CohortError(MurmurationError):
 
 
 class SourceError(MurmurationError, TypeError):
-    """A generator that is not one of `murmuration.randomness`."""
+    """A generator that is not one of `murmuration.exact.randomness`."""
 
 
 class PromiseError(MurmurationError):

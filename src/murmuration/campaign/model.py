@@ -109,6 +109,10 @@ class Campaign:
             raise ParameterError(f"there are 1 to {MOST_ATTRIBUTES:,} attributes")
         if len({question.name for question in self.questions}) != d:
             raise ParameterError("two attributes have one name")
+        if self.limit is not None and not self.limit > 0:
+            raise ParameterError(
+                f"the limit, what a device may spend in all, is above 0; got {self.limit!r}"
+            )
         if self.rounds < 1 or (self.rounds > 1 and not self.repeated):
             raise ParameterError("only a repeated question is asked more than once")
         if self.strategy.gathers and self.levels is not None:
@@ -217,16 +221,15 @@ class Campaign:
         if self.accept_loss is not None and not any(law.broken for law in self.frame.cells):
             raise PromiseError("accept_loss is for a mechanism that breaks its promise: none does")
         groups = tuple(tuple(map(self._admitted, group)) for group in self.frame.groups)
-        if self.accept_loss is not None:  # what was accepted is about single laws, not about this
-            if self.frame.budget() > Fraction(self.epsilon):
+        parts = self.levels.budgets(self.epsilon) if self.levels else ()
+        for level, promised in [(None, self.epsilon), *enumerate(parts)]:
+            if self.accept_loss is None:
+                self._require_kept(self.loss(level), promised)
+            elif self.frame.budget(level) > Fraction(promised):
+                # What was accepted is about single laws: budgets, kept or not, must add up.
                 raise PromiseError(
-                    f"{self.name}: the budgets of a report's entries come to more than "
-                    f"{self.epsilon!r}"
+                    f"{self.name}: the budgets of a report's entries come to more than {promised!r}"
                 )
-        else:
-            self._require_kept(self.loss(), self.epsilon)
-            for level, factor in enumerate(self.levels.factors if self.levels else ()):
-                self._require_kept(self.loss(level), self.epsilon * factor)
         return replace(self, frame=replace(self.frame, groups=groups))
 
     def _admitted(self, law: Mechanism) -> Mechanism:

@@ -72,6 +72,8 @@ class Question:
 
     def _check_range(self) -> None:
         low, high = self.low, self.high
+        if isinstance(low, bool) or isinstance(high, bool):
+            raise ParameterError(f"{self.name}: low and high are numbers")
         if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
             raise ParameterError(f"{self.name}: a {self.kind} needs a range, low and high")
         if not low < high or not math.isfinite(high - low):
@@ -82,6 +84,8 @@ class Question:
             raise ParameterError(f"{self.name}: outside is {CLAMP!r} or {REFUSE!r}")
 
     def _check_labels(self) -> None:
+        if not all(isinstance(label, str) for label in self.labels):
+            raise ParameterError(f"{self.name}: a category has labels that are text")
         different = len(set(self.labels)) == len(self.labels)
         if not 2 <= len(self.labels) <= MOST_LABELS or not different or "" in self.labels:
             raise ParameterError(f"{self.name}: a category has 2 or more labels, all different")

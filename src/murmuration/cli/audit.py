@@ -174,7 +174,7 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
 
 
 def _as_dict(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> dict[str, Any]:
-    loss = verdict.loss
+    loss, long_run = verdict.loss, chosen.long_run()
     ratio = None if loss.ratio is None else [loss.ratio.numerator, loss.ratio.denominator]
     return {
         "mechanism": chosen.name,
@@ -202,6 +202,7 @@ def _as_dict(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> di
             "confidence": evidence.confidence,
             "by": evidence.feature,
         },
+        "long_run": None if long_run is None else long_run.epsilon,
         "passed": verdict.passed,
         "accept_loss": None if loss.holds else in_words(loss),
     }
@@ -228,6 +229,9 @@ def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None
     table.add_row("reached by", f"{chosen.domain.place(high)} against {chosen.domain.place(low)}")
     says = "" if loss.ratio is not None else ", which only the first can send: it gives it away"
     table.add_row("by the report", f"{loss.output}{says}")
+    if (long_run := chosen.long_run()) is not None:
+        limit = f"{long_run.epsilon!r}, promised {long_run.claimed!r}"
+        table.add_row("any number of reports", f"{limit} (about one value, which is kept)")
     table.add_row("sampler", verdict.how)
     if evidence:
         table.add_row(

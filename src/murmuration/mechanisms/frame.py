@@ -259,9 +259,10 @@ class Frame:
         worst = [max((cell.loss() for cell in group[chosen]), key=size) for group in self.groups]
         return product(self.strategy.costliest(worst, size), claimed)
 
-    def budget(self) -> Fraction:
-        """Return what the budgets of the entries of one report come to, at most."""
-        worst = [max(Fraction(cell.budget) for cell in group) for group in self.groups]
+    def budget(self, level: int | None = None) -> Fraction:
+        """Return what the budgets of the entries of one report come to, at most (at a level)."""
+        chosen = slice(None) if level is None else slice(level, level + 1)
+        worst = [max(Fraction(cell.budget) for cell in group[chosen]) for group in self.groups]
         return sum(self.strategy.costliest(worst, lambda budget: budget), start=Fraction(0))
 
 

@@ -147,9 +147,11 @@ class Sample(Strategy):
             raise ParameterError(f"sample is 1 to {groups}; got {self.sample}")
         if self.ends is None:
             return
-        rising = all(a <= b for a, b in zip((0, *self.ends), (*self.ends, WHOLE), strict=True))
+        rising = all(a < b for a, b in zip((0, *self.ends), (*self.ends, WHOLE), strict=True))
         if len(self.ends) != groups - 1 or not rising or self.sample != 1:
-            raise ParameterError("shares are one for each attribute, where one of them is asked")
+            raise ParameterError(
+                "shares are one for each attribute, above 0, where one of them is asked"
+            )
 
     def entries(self, groups: int) -> int:
         """The sample."""

@@ -1,7 +1,7 @@
 """`campaign.toml`: what the engineer writes. Every mistake is reported with its line.
 
 The file says what is asked and what it may cost; what is left out is chosen by the planner (see
-`campaign_table`). The result is a `Campaign`, whose laws have been audited.
+`resolve`). The result is a `Campaign`, whose laws have been audited.
 """
 
 from __future__ import annotations

@@ -203,9 +203,9 @@ VECTORS = [
         "sampled",
         {},
         {"epsilon": 2.0, "d": 300, "numeric": "duchi", "sample": 2},
+        mixed(sample=3, numeric="piecewise", categorical="olh"),
         mixed(),
         {"epsilon": 2.0, "d": 3, "shares": (1.0, 2.0, 0.5)},
-        mixed(sample=3, numeric="piecewise", categorical="olh"),
     ),
     vector("hybrid-composition", {(10, 1): 60.73}, mixed(people=2000)),
     vector(

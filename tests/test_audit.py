@@ -194,6 +194,7 @@ def test_a_planted_sampler_is_caught(planted) -> None:
     assert "DISAGREES" in verdict.how or "FAILS" in verdict.how
 
 
+@pytest.mark.slow
 def test_a_leaking_sampler_at_larger_sizes_is_caught() -> None:
     """Where sets cannot be listed, and where few reports are looked at."""
 

@@ -243,6 +243,7 @@ def test_a_loss_is_accepted_only_in_the_audits_own_words() -> None:
     assert "accept_loss says" in murmur(*broken, "--accept-loss", "yes", code=2).stderr
 
 
+@pytest.mark.slow
 def test_audit_of_levels() -> None:
     levels = ("--levels", "high=1/3,medium=1/2,low=1")
     text = murmur("audit", "subset", "--epsilon", "1", "--set", "k=10", *levels).stdout

@@ -281,6 +281,7 @@ def test_command_mistakes_get_one_clear_line() -> None:
     assert "takes NAME=K, such as city=50; got 'city'" in done.stderr.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_equal_curves_share_a_line() -> None:
     found = plan([Attribute("a"), Attribute("b"), Attribute("$c", k=5)], 1.0, 1000)
     (axes,) = draw(found).axes

@@ -154,7 +154,7 @@ class FrequencyMechanism(Mechanism):
         """Every counter of a small alphabet, else the support of every item, for some items."""
         small = self.counters * self.k <= MOST_ENUMERATED
         channel = self.channel() if small else None
-        for item in spread_over(self.k, MOST_TRIED if small else 3):
+        for item in spread_over(self.k, MOST_TRIED if channel is not None else 16 if small else 3):
             if channel is not None:
                 people = max(20_000, 20 * self.counters)
                 yield ChanceTrial(

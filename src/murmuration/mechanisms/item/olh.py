@@ -16,7 +16,7 @@ from murmuration.errors import ReportError
 from murmuration.exact.arrays import Bits, Ints, Reports, Rows
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, uniform
-from murmuration.mechanisms.item.base import MOST_TRIED, FrequencyMechanism
+from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.item.grr import Grr
 from murmuration.mechanisms.packing import integer_rows, row_integers
 from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
@@ -170,7 +170,7 @@ class Olh(FrequencyMechanism):
         np.fill_diagonal(answers, float(self.p))
         quarters = np.diff(np.arange(5) * self.prime // 4) / self.prime
         few = self.g <= MOST_CELLS_TRIED
-        for item in spread_over(self.k, MOST_TRIED if few else 3):
+        for item in spread_over(self.k, 16 if few else 3):
             hashes = np.outer(quarters, quarters).ravel()
             yield ChanceTrial(self, item, self._by_quarter, hashes, "the hash function")
             if few:

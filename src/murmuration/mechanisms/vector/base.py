@@ -30,10 +30,12 @@ from murmuration.mechanisms.number.base import NumericMechanism
 from murmuration.mechanisms.packing import RowReports
 from murmuration.mechanisms.strategy import Sample
 from murmuration.mechanisms.tally import Tally
-from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for
+from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for, spread_over
 from murmuration.results.estimate import Estimate, FrequencyEstimate, TupleEstimate
 
 PEOPLE_PER_PASS = 1 << 16
+MOST_INSIDE = 8
+"""Trials of one cell that the auditor runs on whole reports, at most."""
 Part = Estimate | FrequencyEstimate
 
 
@@ -139,8 +141,9 @@ class FramedMechanism(TupleMechanism, RowReports):
             if cell in seen:
                 continue
             seen.add(cell)
-            for trial in cell.chance_trials():
-                yield self._inside(number, trial, answers)
+            own = list(cell.chance_trials())
+            for place in spread_over(len(own), MOST_INSIDE):
+                yield self._inside(number, own[place], answers)
             yield from cell.trials()
 
     def _inside(self, number: int, trial: ChanceTrial, answers: list[Values]) -> ChanceTrial:

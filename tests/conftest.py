@@ -78,11 +78,24 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("postgres_url"))
 
 
+STATISTICS = {
+    f"test_{name}"
+    for name in (
+        *("allocate", "campaign", "combine", "contract", "estimate", "frequency", "graded"),
+        *("graded_program", "learn", "levels", "memoised", "plan", "postprocess", "privunit"),
+        "tuples",
+    )
+}
+"""Files whose slow tests repeat one thing many times: they reach no line that quick ones do not."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever asks for a database is slow: it may be the one that starts the server."""
     for item in items:
         if "postgres_socket" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
+        elif item.get_closest_marker("slow") and item.path.stem in STATISTICS:
+            item.add_marker("statistics")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -122,6 +122,7 @@ def test_a_head_request_needs_what_get_needs(server: Collector) -> None:
             assert server.ask("HEAD", path).status == 401
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "header", ["Basic {}", "{}", "Bearer", "Bearer  ", "Bearer x {}", "Token {}"]
 )
@@ -170,6 +171,7 @@ def test_changes_are_soon_known() -> None:
     assert REFRESH_SECONDS <= 2.0
 
 
+@pytest.mark.slow
 def test_a_revoked_token_stops(server: Collector) -> None:
     token, other = server.token("analyst", "leaving"), server.token("analyst", "staying")
     assert within(lambda: works(server, token))

@@ -28,6 +28,7 @@ def slope(k, e):
 sizes_of_a_campaign = st.lists(st.integers(2, 100_000), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(k=sizes_of_a_campaign, log_epsilon=st.floats(math.log(1e-3), math.log(20)))
 def test_shares_add_up_and_never_to_more(k, log_epsilon) -> None:

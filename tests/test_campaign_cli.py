@@ -162,6 +162,7 @@ def test_init_examples_are_right_when_the_comment_is_taken_away(murmur, tmp_path
     assert campaign_file.parse(head + opened(levels)).levels.names == ("high", "medium", "low")
 
 
+@pytest.mark.slow
 def test_init_from_parquet_and_mistakes(murmur, tmp_path) -> None:
     arrow = export.arrow()
     table = arrow.table({"height": [1.5, 2.01, None], "sport": ["run", "swim", None]})
@@ -206,6 +207,7 @@ def test_init_asks(murmur, tmp_path) -> None:
 # --- check ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_check_says_what_is_revealed(murmur, tmp_path) -> None:
     (tmp_path / "campaign.toml").write_text(CAMPAIGN)
     campaign = campaign_file.parse(CAMPAIGN)
@@ -315,6 +317,7 @@ def test_status_of_a_store(murmur, tmp_path) -> None:
     assert "leave --json out" in murmur("status", "a.db", "--json", "--watch", code=2)
 
 
+@pytest.mark.slow
 def test_other_questions_are_other_reports(murmur, tmp_path) -> None:
     fill(tmp_path / "a.db", SPLIT, crowd(SPLIT, 600, 1))
     other = SPLIT.replace("98", "99")
@@ -337,6 +340,7 @@ def test_serving_that_cannot_be_leaves_nothing_behind(murmur, tmp_path) -> None:
     assert not list(tmp_path.glob("*.db"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["estimate", "status"])
 def test_sources_that_are_none(murmur, tmp_path, command: str) -> None:
     fill(tmp_path / "a.db", CAMPAIGN)
@@ -520,6 +524,7 @@ def test_scrubbed_stores(murmur, tmp_path) -> None:
     assert "keep_reports" in murmur("export", "b.db", "out.parquet", code=2)
 
 
+@pytest.mark.slow
 def test_a_store_that_scrubs_since_yesterday(murmur, tmp_path) -> None:
     one, two, three = (crowd(CAMPAIGN, n, n) for n in (500, 400, 300))
     fill(tmp_path / "b.db", CAMPAIGN, one)
@@ -531,6 +536,7 @@ def test_a_store_that_scrubs_since_yesterday(murmur, tmp_path) -> None:
     assert "500 reports of survey; 400 were scrubbed" in murmur("export", "b.db", "out.parquet")
 
 
+@pytest.mark.slow
 def test_stores_that_do_not_belong_together(murmur, tmp_path) -> None:
     fill(tmp_path / "a.db", CAMPAIGN, crowd(CAMPAIGN, 10, 1))
     other = CAMPAIGN.replace("98", "99")
@@ -545,6 +551,7 @@ def test_stores_that_do_not_belong_together(murmur, tmp_path) -> None:
     assert books(tmp_path / "a.db")["people"] == 10
 
 
+@pytest.mark.slow
 def test_a_store_whose_books_were_changed_is_refused(murmur, tmp_path) -> None:
     fill(tmp_path / "a.db", CAMPAIGN, crowd(CAMPAIGN, 10, 1))
     fill(tmp_path / "b.db", CAMPAIGN, crowd(CAMPAIGN, 20, 2))
@@ -616,6 +623,7 @@ def test_merging_into_postgres(murmur, tmp_path, postgres_url) -> None:
 # --- token ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tokens(murmur, tmp_path) -> None:
     fill(tmp_path / "a.db", CAMPAIGN)
     text = murmur("token", "add", "a.db", "analyst", "--name", "ada", "--campaign", "survey")
@@ -638,6 +646,7 @@ def test_tokens(murmur, tmp_path) -> None:
     assert json.loads(murmur("token", "end", "a.db", "device", "--json"))["ended"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -275,6 +275,7 @@ def test_every_problem_was_met(heard: Heard) -> None:
     assert set(PROBLEMS) - elsewhere <= heard.problems
 
 
+@pytest.mark.slow
 def test_errors_repeat_nothing(heard: Heard) -> None:
     for answer in heard.answers:
         assert_clean(answer.body.decode("latin-1") + str(dict(answer.headers)), heard)

@@ -365,6 +365,7 @@ def test_learn_from_simulated_people(tmp_path) -> None:
         assert found["kept"] is True
 
 
+@pytest.mark.slow
 def test_learn_from_a_file(tmp_path) -> None:
     draw = np.random.default_rng(1)
     path = tmp_path / "people.csv"

@@ -883,6 +883,7 @@ def table(path: Path, header: list[str], rows: list) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_send_plays_many_devices(phones: Collection, tmp_path: Path) -> None:
     rows = [[f"model-{n % 40}", 18 + n % 80, "x"] for n in range(2000)]
     rows += [["model-1", "", "x"], ["no such", 30, "x"], ["", 30, "x"], ["model-2"], []]
@@ -956,6 +957,7 @@ def test_send_takes_a_token_from_the_environment(guarded: Collection, tmp_path: 
     assert guarded.admin not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_ledger_shows_what_was_spent_and_sent(
     phones: Collection, daily: Collection, ledger: Path
 ) -> None:

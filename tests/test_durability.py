@@ -171,6 +171,7 @@ def test_concurrent_retries_count_once(store_url: str) -> None:
 # ------------------------------------------------------------------------------- a full disk
 
 
+@pytest.mark.slow
 def test_a_full_disk_answers_507_and_goes_on_by_itself() -> None:
     campaign = commute()
     ids, rows = made(campaign, 100_000)

@@ -29,6 +29,7 @@ def test_numbers_stay_in_the_cube_and_ends_are_ends(three: tuple[float, ...]) ->
     assert -1 <= found[1] <= 1
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-200, 200)))
 def test_numbers_are_affine_and_clamped_only_when_told(values: list[int]) -> None:
     found = Number(-50, 150, clamp=True).encode(values)[:, 0]

@@ -49,6 +49,7 @@ def test_scaling_is_affine() -> None:
             estimate.interval(level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["square-wave", "dithered", "optimal"])
 @pytest.mark.parametrize("method", ["em", "ems"])
 def test_a_distribution_is_recovered(name: str, method: str) -> None:

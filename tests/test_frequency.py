@@ -248,6 +248,7 @@ def test_coverage_of_seen_and_unseen_items(name: str, epsilon: float) -> None:
     assert np.mean(np.square(errors)) == pytest.approx(scale, abs=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_population_intervals_are_wider(name: str) -> None:
     m = make(name, 4.0, 24)
@@ -277,6 +278,7 @@ def test_bad_items_and_reports_are_refused(name: str) -> None:
             mechanism(name, epsilon=1.0, k=k)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_many_items(name: str) -> None:
     """100,000 items where it scales: the hash and the matrix are slow there, the bits are wide."""

@@ -435,6 +435,7 @@ def published_dct(values: np.ndarray, epsilon: float, alpha: float, rng) -> np.n
     return values + np.where(bit, inner, outer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_dct_is_uniform_noise(epsilon: float) -> None:
     """What the published steps send and what ours sends have one distribution (KS distance)."""

@@ -106,6 +106,7 @@ def test_between_points_no_budget_is_exceeded_and_little_is_added():
     assert (rows @ found.values**2 - fine**2).max() < 1.005 * found.bound
 
 
+@pytest.mark.slow
 def test_margin_is_kept():
     pairs = np.array([[0.5, 0.8], [0.8, 0.7]])
     edges = (-1.0, 0.1, 1.0)

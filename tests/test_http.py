@@ -116,6 +116,7 @@ def test_every_refusal_in_one_batch(server: Collector) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["closed", "future"])
 def test_outside_the_window(server: Collector, closed: str) -> None:
     fine, bad = good(2, closed)
@@ -330,6 +331,7 @@ def test_binary_of_another_kind(steady: Collector, place: int, octet: int, reaso
     assert [failure["type"] for failure in receipt["failures"]] == [f"/problems/{reason}"] * 3
 
 
+@pytest.mark.slow
 def test_a_changed_campaign(tmp_path: Path) -> None:
     old, new = (campaign_of(one("phone", epsilon=e)) for e in (1, 1.5))
     with running(tmp_path / "store.db", one("phone")) as first:
@@ -712,6 +714,7 @@ def test_another_campaigns_tally(server: Collector) -> None:
     assert merge(server, b"").problem == "unreadable-body"
 
 
+@pytest.mark.slow
 def test_damaged_tallies_change_nothing(server: Collector, other: Collector) -> None:
     other.send("merging", uploads(CAMPAIGNS["merging"], 50, 6))  # so that it would be news
     fine, before = other.get(TALLY).body, server.get(TALLY).body

@@ -25,6 +25,7 @@ unit = st.floats(-1, 1)
 word = st.integers(0, 2**64 - 1)
 
 
+@pytest.mark.slow
 @given(st.floats(1e-3, 20))
 def test_exp_bounds_enclose_and_are_tight(epsilon: float) -> None:
     low, high = exp_bounds(Fraction(epsilon))

@@ -382,6 +382,7 @@ def test_every_mechanism_learns(name) -> None:
     assert model.loss_.holds == (name in MECHANISMS)
 
 
+@pytest.mark.slow
 def test_bounds_and_units() -> None:
     """Features and targets in their own units give the model in their own units."""
     x, y = linear(3, 30_000)
@@ -401,6 +402,7 @@ def test_projection_and_no_intercept() -> None:
     assert np.linalg.matrix_rank(np.array(model.history_)) <= 3
 
 
+@pytest.mark.slow
 def test_a_penalty_shrinks() -> None:
     x, y = linear(3, 30_000)
     free, tied = (
@@ -419,6 +421,7 @@ def test_without_an_intercept_nothing_is_shifted() -> None:
     assert np.allclose(model.coef_, [2.5, 1.5], atol=0.3)
 
 
+@pytest.mark.slow
 def test_the_penalty_leaves_the_intercept_alone() -> None:
     x = np.random.default_rng(7).uniform(-1, 1, (60_000, 3))
     model = LinearRegression(8.0, random_state=1, alpha=0.5).fit(x, 0.6 + 0.3 * x[:, 0])
@@ -450,6 +453,7 @@ def test_no_value_is_repeated_in_an_error() -> None:
         assert "secret" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_in_pipelines_and_searches() -> None:
     x, y = linear(3, 6000)
     pipeline = make_pipeline(MinMaxScaler((-1, 1)), LinearRegression(4.0, random_state=1))

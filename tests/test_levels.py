@@ -507,6 +507,7 @@ def test_levels_of_the_simulation_depend_on_the_data_only_by_the_shift() -> None
             Setting(**arguments)
 
 
+@pytest.mark.slow
 def test_the_simulation_repeats_itself() -> None:
     setting = Setting(people=500, sizes=(4, 5), data="zipf")
     one, two = (

@@ -86,6 +86,7 @@ def test_an_old_store_is_brought_up_to_date_with_all_it_holds(old: str) -> None:
         assert read.figures(campaign, total(store, campaign)) == read.figures(campaign, library)
 
 
+@pytest.mark.slow
 def test_an_old_store_goes_on(old: str) -> None:
     """Its ids are still known, and what is new since then works."""
     campaign = commute()
@@ -195,6 +196,7 @@ def test_a_damaged_store_is_found_out(tmp_path: Path) -> None:
         open_store(path)
 
 
+@pytest.mark.slow
 def test_many_open_a_new_store_at_once(url: str) -> None:
     names: list[str] = []
 

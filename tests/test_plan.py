@@ -239,6 +239,7 @@ def test_command_prints_a_table_for_80_columns_and_draws(tmp_path) -> None:
     assert (tmp_path / "out" / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_command_as_json() -> None:
     options = ["--epsilon", "1", "--people", "100000", "--wanted", "0.02", "--json"]
     data = json.loads(murmur("plan", *ASKED, *options).stdout)

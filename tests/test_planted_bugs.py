@@ -149,6 +149,7 @@ def test_planted_bug_is_caught(bug) -> None:
         CAUGHT_BY[bug](bug(epsilon=1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", CAUGHT_BY, ids=lambda bug: bug.__name__)
 def test_the_same_check_passes_without_the_bug(bug) -> None:
     CAUGHT_BY[bug](bug.__mro__[1](epsilon=1.0))

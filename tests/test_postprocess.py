@@ -57,6 +57,7 @@ def squared_error(estimate: FrequencyEstimate, truth: np.ndarray) -> float:
 VALUES = st.lists(st.floats(-50, 50), min_size=2, max_size=40)
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_the_projection_is_the_nearest_histogram(value: list[float]) -> None:
     """The shift is the root of sum max(value - t, 0) = 1, found here by bisection instead."""
@@ -69,6 +70,7 @@ def test_the_projection_is_the_nearest_histogram(value: list[float]) -> None:
     assert project_simplex(by_hand(found)).value == pytest.approx(found, abs=1e-12)
 
 
+@pytest.mark.slow
 @given(VALUES, st.integers(0, 2**32))
 def test_the_projection_never_moves_away_from_a_histogram(value: list[float], seed: int) -> None:
     truth = np.random.default_rng(seed).dirichlet(np.full(len(value), 0.3))

@@ -179,6 +179,7 @@ threads = [threading.Thread(target=store, args=(worker,)) for worker in range(4)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sync", "safe"), [("os.fsync(file)", True), ("pass", False)])
 def test_threads_at_once(tmp_path: Path, sync: str, safe: bool) -> None:
     """Calls of several threads overlap in the log; a promise is still found kept or broken."""

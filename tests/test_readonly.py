@@ -116,6 +116,7 @@ def murmur(
 # --- they do not wait ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_analysts_do_not_wait_for_who_writes(url: str, murmur: Murmur, tmp_path: Path) -> None:
     with closing(open_store(url)) as store:
         served = serve(store, CAMPAIGN)
@@ -135,6 +136,7 @@ def test_analysts_do_not_wait_for_who_writes(url: str, murmur: Murmur, tmp_path:
     assert b"".join(sorted(map(bytes, found[0]))) == b"".join(sorted(map(bytes, ROWS[:PEOPLE])))
 
 
+@pytest.mark.slow
 def test_a_store_that_is_merged_into_another_is_only_read(
     url: str, murmur: Murmur, tmp_path: Path
 ) -> None:
@@ -294,6 +296,7 @@ def test_files_that_are_no_store_are_refused_and_left_alone(tmp_path: Path) -> N
     assert {path.name: state(path) for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a b", "a?mode=rwc", "a#b", "100%", "%41", "ä&x=1", "a\udcff"])
 def test_any_file_name(tmp_path: Path, name: str) -> None:
     path = tmp_path / f"{name}.db"

@@ -27,6 +27,7 @@ TABLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "epsilon"), TABLE)
 def test_the_table(n, epsilon) -> None:
     text = TABLE[n, epsilon]
@@ -71,6 +72,7 @@ def test_small_crowds_by_brute_force(n, local, delta) -> None:
     assert exact - 1e-9 <= central_epsilon(local, n, delta) <= exact + 1e-6
 
 
+@pytest.mark.slow
 def test_more_people_hide_more_and_never_less_than_alone() -> None:
     for local in (0.2, 1.0, 5.0):
         found = [central_epsilon(local, n) for n in (1, 10, 1000, 10**5, 10**7, 10**9)]

@@ -96,6 +96,7 @@ def test_slow_heads(hasty: Collector, sent: bytes, drip: bytes) -> None:
     assert found or seconds > HEAD_SECONDS - EARLY  # "xxxx" is soon known not to be HTTP
 
 
+@pytest.mark.slow
 def test_a_slow_head_after_a_good_request(hasty: Collector) -> None:
     with hasty.connected() as line:
         line.sendall(HEALTH)
@@ -135,6 +136,7 @@ def test_idle_connections_are_closed(hasty: Collector, more: bytes) -> None:
     assert IDLE_SECONDS - EARLY < seconds < IDLE_SECONDS + SLACK
 
 
+@pytest.mark.slow
 def test_whoever_is_refused_early_cannot_stay(hasty: Collector) -> None:
     """Answered before the body came: one more byte, and then silence."""
     with hasty.connected() as line:
@@ -165,6 +167,7 @@ def test_an_upgrade_does_not_hold_the_connection(hasty: Collector) -> None:
     assert seconds < IDLE_SECONDS + SLACK
 
 
+@pytest.mark.slow
 def test_pipelined_requests(hasty: Collector) -> None:
     body = json.dumps(uploads(CAMPAIGN, 2)).encode()
     with hasty.connected() as line:
@@ -269,6 +272,7 @@ def test_too_many_connections(small: Collector) -> None:
     assert _first(small, 200).status == 200
 
 
+@pytest.mark.slow
 def test_too_many_bytes_together(small: Collector) -> None:
     """Bodies that are still on their way take room, and give it back."""
     with ExitStack() as stack:

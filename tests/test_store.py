@@ -162,6 +162,7 @@ def test_a_store_that_others_write_to_says_so_and_goes_on(
         assert serve(store, CAMPAIGN).version == 1
 
 
+@pytest.mark.slow
 def test_the_log_is_begun_when_others_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +193,7 @@ def test_what_databases_say_in_our_words() -> None:
     assert str(postgres_said(psycopg.DataError("secret"))) == "the store failed: DataError"
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=20))
 def test_ids_in_order(pairs: list[tuple[int, int]]) -> None:
     texts = [bytes([high] * 8 + [low] * 8) for high, low in pairs]

@@ -109,6 +109,7 @@ def test_compare_says_where_a_number_is_missing(path) -> None:
     assert "1 of 3 values in column age" in murmur("compare", "--data", path, code=2).problem
 
 
+@pytest.mark.slow
 def test_learn(path) -> None:
     draw = np.random.default_rng(1)
     ages = draw.uniform(18, 98, 2000).round(1).tolist()
@@ -122,6 +123,7 @@ def test_learn(path) -> None:
     assert "column home is said to be a number" in murmur(*mistake, code=2).problem
 
 
+@pytest.mark.slow
 def test_init(path, tmp_path) -> None:
     write(path, {"height": [1.5, 2.01, None] * 9, "sport": ["run", "swim", None] * 9})
     murmur("init", "--data", path, "--yes", folder=tmp_path)

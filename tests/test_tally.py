@@ -28,6 +28,7 @@ def test_merging_in_any_order_is_counting_together(parts, shuffler) -> None:
     assert whole.n == sum(map(len, parts))
 
 
+@pytest.mark.slow
 @given(symbols)
 def test_the_empty_tally_changes_nothing(reports) -> None:
     tally = PIECEWISE.tally(np.array(reports, dtype=np.int64))
@@ -51,6 +52,7 @@ def test_reports_survive_the_wire(mech, data) -> None:
     assert mech.unpack(packed).tolist() == reports
 
 
+@pytest.mark.slow
 @given(symbols, st.data())
 def test_damaged_bytes_are_refused(reports, data) -> None:
     good = PIECEWISE.tally(np.array(reports, dtype=np.int64)).to_bytes()

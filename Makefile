@@ -1,4 +1,4 @@
-# make demo     a collector, and 200,000 devices that send to it     make quick  most tests, in a minute
+# make demo     a collector, and 200,000 devices that send to it     make quick  most tests, in about a minute
 # make test     all tests, most of them with coverage                make check  format, lint, types, layers
 # make bench    speed beside peers
 # make torture  the collector is killed 500 times under load (STORE=postgresql://... for that store)

@@ -86,7 +86,7 @@ STATISTICS = {
         "tuples",
     )
 }
-"""Files whose slow tests repeat one thing many times: they reach no line that quick ones do not."""
+"""Files whose slow tests repeat one thing many times; few lines are reached by them alone."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,6 +8,7 @@ it from then on. With several threads strace shows a call in two halves, between
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -148,7 +149,11 @@ def traced(command: Sequence[str], log: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Call:
-    """One system call that succeeded, and the lines of the log where it began and ended."""
+    """One system call that succeeded, and the lines of the log where it began and ended.
+
+    A write whose process was killed before strace saw its end has the result CUT: whoever it was
+    for may have it.
+    """
 
     process: str
     name: str
@@ -163,10 +168,12 @@ class Call:
         return self.began if at_once else self.ended
 
 
+CUT = -1
 LINE = re.compile(r"^(?:(\d+) +)?(.*)$")
 UNFINISHED = " <unfinished ...>"
 RESUMED = re.compile(r"^<\.\.\. \w+ resumed>")
 CALL = re.compile(r"^(\w+)\((.*)\) += (\d+)(.*)$")
+NEVER_ENDED = re.compile(r"^(\w+)\((.*?)(?:\) += \?.*)?$")
 DESCRIPTOR = re.compile(r"^(\w+)<(.*?)>(\(deleted\))?(?=[,) ]|$)")
 HEX = re.compile(r"^(?:\\x[0-9a-f]{2})+")
 STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
@@ -174,7 +181,10 @@ PATH = re.compile(r'(?:\w+<([^<>]*)>, )?"((?:\\x[0-9a-f]{2})*)"')
 
 
 def read_calls(lines: Iterable[str]) -> Iterator[Call]:
-    """Put the two halves of interrupted lines together; calls that failed or never ended go."""
+    """Put the two halves of interrupted lines together; calls that failed go.
+
+    So do calls that never ended, but for writes.
+    """
     halves: dict[str, tuple[int, str]] = {}
     for number, line in enumerate(lines):
         process, text = LINE.match(line.rstrip("\n")).groups(default="")  # type: ignore[union-attr]
@@ -182,9 +192,16 @@ def read_calls(lines: Iterable[str]) -> Iterator[Call]:
             halves[process] = number, text.removesuffix(UNFINISHED)
             continue
         began, half = halves.pop(process) if RESUMED.match(text) else (number, "")
-        if match := CALL.match(half + RESUMED.sub("", text)):
+        whole = half + RESUMED.sub("", text)
+        if match := CALL.match(whole):
             name, arguments, result, opened = match.groups()
             yield Call(process, name, arguments, int(result), opened, began, number)
+        elif " = ?" in whole:
+            halves[process] = began, whole
+    for process, (began, half) in halves.items():
+        match = NEVER_ENDED.match(half)
+        if match and match[1] in WRITES:
+            yield Call(process, match[1], match[2], CUT, "", began, sys.maxsize)
 
 
 def _unhex(text: str) -> bytes:
@@ -202,7 +219,8 @@ def _data(call: Call) -> bytes:
     parts = STRING.findall(call.arguments)
     if any(shortened for _, shortened in parts):
         raise RecordingError(f"a {call.name} of more than {LONGEST} bytes was cut short")
-    return b"".join(_unhex(text) for text, _ in parts)[: call.result]
+    whole = b"".join(_unhex(text) for text, _ in parts)
+    return whole if call.result == CUT else whole[: call.result]
 
 
 def _last_number(call: Call) -> int:
@@ -235,6 +253,7 @@ class Tracker:
         """Note one call."""
         if self.is_ack(call):
             self._note(Ack(_data(call), self._described(call)[1]), call.began)
+        if self.is_ack(call) or call.result == CUT:
             return
         for names, handler in self._handlers.items():
             if call.name in names:

@@ -21,6 +21,7 @@ from file_trace import (
     Rename,
     Sync,
     SyncFolder,
+    Tracker,
     Truncate,
     Unlink,
     Write,
@@ -246,6 +247,27 @@ def test_calls_that_failed_or_never_ended_do_not_count() -> None:
         "+++ exited with 0 +++",
     ]
     assert list(read_calls(lines)) == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [
+            '7 sendto(3<TCP:[1]>, "\\x41", 1, 0, NULL, 0 <unfinished ...>',
+            "+++ killed by SIGKILL +++",
+        ],
+        ['7 sendto(3<TCP:[1]>, "\\x41", 1, 0, NULL, 0) = ?'],
+        [
+            "7 sendto(3<TCP:[1]>, <unfinished ...>",
+            '7 <... sendto resumed>"\\x41", 1, 0, NULL, 0) = ?',
+        ],
+    ],
+)
+def test_an_acknowledgement_cut_short_by_a_kill_may_have_arrived(lines: list[str]) -> None:
+    tracker = Tracker(Path("/nowhere"), TCP, [])
+    for call in read_calls(lines):
+        tracker.follow(call)
+    assert tracker.operations == [Ack(b"A", "TCP:[1]")]
 
 
 # -------------------------------------------------------------------------------- the disk

@@ -44,6 +44,14 @@ class Rng(ABC):
     def words(self, n: int) -> Words:
         """Return the next n words."""
 
+    def public(self) -> Rng:
+        """Return the generator for coins that everybody may see and no answer decides.
+
+        Which hash, which attribute: where words follow from the answer (`exact.keyed`), these must
+        not.
+        """
+        return self
+
 
 class SystemRng(Rng):
     """The operating system's generator; keeps no state, so a fork cannot repeat words.

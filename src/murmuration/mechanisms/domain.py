@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from murmuration.errors import InputError, ParameterError
-from murmuration.exact.arrays import Floats, Ints
+from murmuration.exact.arrays import Floats, Ints, Rows
 from murmuration.exact.grid import fixed_point
 
 MAX_ITEMS = 1 << 20
@@ -78,6 +78,18 @@ class Domain(ABC):
         """Return the values of some of the people."""
         return values[who]
 
+    def written(self, values: Values) -> Rows:
+        """Return each person's checked value as a row of bytes: what keyed words follow from.
+
+        64-bit little-endian: a whole number for an item, a float for a number (0 for -0), one after
+        the other where there are several.
+
+        >>> Items(3).written(np.array([2])).tolist()
+        [[2, 0, 0, 0, 0, 0, 0, 0]]
+        """
+        columns = values if isinstance(values, list) else [values]
+        return np.concatenate([_octets(np.asarray(column)) for column in columns], axis=1)
+
     def repeated(self, answer: Any, n: int) -> Values:
         """Return the values of n people who all have this answer."""
         return self.checked([answer] * n)
@@ -89,6 +101,12 @@ class Domain(ABC):
     def place(self, answer: Any) -> str:
         """Name an answer, for people."""
         return f"x = {answer:g}" if isinstance(answer, int | float) else f"x = {answer}"
+
+
+def _octets(column: NDArray[Any]) -> Rows:
+    kind = "<i8" if column.dtype.kind in "iu" else "<f8"
+    plain = np.ascontiguousarray(column + 0, dtype=kind)  # -0.0 + 0 is 0.0
+    return plain.reshape(len(column), -1).view(np.uint8)
 
 
 @dataclass(frozen=True)

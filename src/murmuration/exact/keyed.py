@@ -31,10 +31,10 @@ Part = str | bytes
 
 
 def context(*parts: Part) -> bytes:
-    """Write parts so that no two lists of them are the same text.
+    r"""Write parts so that no two lists of them are the same text.
 
     >>> context("ab", b"c")
-    b'\\x00\\x00\\x00\\x02ab\\x00\\x00\\x00\\x01c'
+    b'\x00\x00\x00\x02ab\x00\x00\x00\x01c'
     """
     octets = [part.encode() if isinstance(part, str) else part for part in parts]
     return b"".join(len(part).to_bytes(4, "big") + part for part in octets)

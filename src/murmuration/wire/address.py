@@ -49,6 +49,16 @@ class Address:
             )
         return cls(secure, host, port or (443 if secure else 80), parts.path.rstrip("/"))
 
+    @property
+    def origin(self) -> str:
+        """Whose collector it is: how to speak to it, host and port, as browsers have it.
+
+        >>> Address.parse("https://Collector.example/v1/campaigns/phones").origin
+        'https://collector.example:443'
+        """
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http{'s' if self.secure else ''}://{host.lower()}:{self.port}"
+
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         usual = self.port == (443 if self.secure else 80)

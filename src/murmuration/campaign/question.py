@@ -175,8 +175,8 @@ class Question:
         places = {label: place for place, label in enumerate(self.labels)}
         rest = places.get(self.outside, -1)
         found = np.array([places.get(str(value), rest) for value in given], dtype=np.int64)
-        if self.outside == SPREAD and (found < 0).any():
-            found[found < 0] = uniform(rng, int((found < 0).sum()), len(self.labels))
+        if self.outside == SPREAD and len(unfit := np.flatnonzero(found < 0)):
+            found[unfit] = uniform(rng.only(unfit), len(unfit), len(self.labels))
         if (found < 0).any():
             raise InputError(
                 f"{self.name} is one of {len(self.labels)} labels; "

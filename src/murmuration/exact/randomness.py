@@ -4,8 +4,9 @@ A generator here does one thing: hand out 64-bit words, of which laws use the to
 the largest width at which a word plus a word is still exact in a browser (integers up to 2^53), so
 a TypeScript client makes the same reports from the same words.
 
-`SystemRng` is what devices use. `SeededRng` repeats itself, for tests and simulation only; it
-has to be asked for by name, and it says what it is when printed.
+`SystemRng` is the operating system's. `KeyedRng` (`exact.keyed`) is what devices use: words that
+follow from a key which the operating system made. `SeededRng` repeats itself, for tests and
+simulation only; it has to be asked for by name, and it says what it is when printed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.errors import ParameterError, SourceError
-from murmuration.exact.arrays import Ints
+from murmuration.exact.arrays import Ints, Rows
 
 Words = NDArray[np.uint64]
 
@@ -48,9 +49,30 @@ class Rng(ABC):
         """Return the generator for coins that everybody may see and no answer decides.
 
         Which hash, which attribute: where words follow from the answer (`exact.keyed`), these must
-        not.
+        not. A coin is public if the report shows it whole and the law keeps its loss *given* the
+        coin. Every other word is the answer's: two answers that shared a hidden word could be told
+        apart by what both reports say about it.
         """
         return self
+
+    def only(self, who: slice | Ints) -> Rng:
+        """Return the generator of some of the people; one stream for all serves any of them."""
+        del who
+        return self
+
+    def words_each(self, people: int, public: int, own: int) -> Words:
+        """Return a row of words for each person: first public coins, then the answer's own."""
+        coins = self.public()
+        if coins is self:
+            return self.words(people * (public + own)).reshape(people, public + own)
+        first = coins.words(people * public).reshape(people, public)
+        return np.hstack([first, self.words(people * own).reshape(people, own)])
+
+    def octets(self, people: int, each: int) -> Rows:
+        """Return rows of random bytes, lowest byte of each word first; no word is left in part."""
+        words = self.words((people * each + 7) // 8)
+        octets = words.astype("<u8", copy=False).view(np.uint8)
+        return octets[: people * each].reshape(people, each)
 
 
 class SystemRng(Rng):
@@ -118,7 +140,7 @@ class ScriptedRng(Rng):
 
 
 def system_rng() -> SystemRng:
-    """Return the generator that devices use: the operating system's."""
+    """Return the operating system's generator."""
     return SystemRng()
 
 
@@ -142,15 +164,17 @@ def drawn(words: Words) -> Ints:
     return (words >> np.uint64(64 - WORD_BITS)).view(np.int64)
 
 
-def uniform(rng: Rng, n: int, bound: int) -> Ints:
-    """Return n integers below bound, exactly uniform: words past the last whole turn are redrawn.
+def uniform(rng: Rng, n: int, bound: int, each: int = 1) -> Ints:
+    """Return integers below bound, exactly uniform, `each` for each of n people.
+
+    Words past the last whole turn are drawn again.
 
     >>> from murmuration import seeded_rng
     >>> uniform(seeded_rng(1), 4, 6).max() < 6
     np.True_
     """
     turns = (1 << WORD_BITS) // bound * bound
-    found = drawn(rng.words(n))
+    found = drawn(rng.words(n * each))
     while len(late := np.flatnonzero(found >= turns)):
-        found[late] = drawn(rng.words(len(late)))
+        found[late] = drawn(rng.only(late // each).words(len(late)))
     return found % bound

@@ -86,10 +86,10 @@ class HieraGradient(TupleMechanism, RowReports):
     # --- device ---
 
     def respond(self, columns: Values, rng: Rng) -> Reports:
-        """Draw a coordinate, look up the grade, draw the pair of grade and bit."""
+        """Draw a coordinate, in public, look up the grade, draw the pair of grade and bit."""
         rows = np.stack(columns, axis=1).astype(np.float64)
         n = len(rows)
-        place = uniform(rng, n, self.coordinates)
+        place = uniform(rng.public(), n, self.coordinates)
         inner = fixed_point(np.array(self.edges[1:-1]))
         grade = np.searchsorted(inner, fixed_point(np.ascontiguousarray(rows[:, 0])), side="right")
         end = Grid(1).round(rows[np.arange(n), place + 1], rng.words(n))

@@ -121,13 +121,18 @@ class Mechanism(ABC):
         people, step = self.domain.count(checked), self.people_per_pass
         if people <= step:
             return self.respond(checked, rng)
-        starts = range(0, people, step)
-        parts = (self.domain.part(checked, slice(start, start + step)) for start in starts)
-        return np.concatenate([self.respond(part, rng) for part in parts])
+        some = [slice(start, start + step) for start in range(0, people, step)]
+        return np.concatenate(
+            [self.respond(self.domain.part(checked, who), rng.only(who)) for who in some]
+        )
 
     @abstractmethod
     def respond(self, checked: Values, rng: Rng) -> Reports:
-        """Return the reports of checked values: no randomness but the generator's."""
+        """Return the reports of checked values: no randomness but the generator's.
+
+        Coins that no answer decides and that the report shows come from `rng.public()`; who draws
+        again draws from `rng.only(who)`. Then people together send what each would alone.
+        """
 
     @property
     def people_per_pass(self) -> int:

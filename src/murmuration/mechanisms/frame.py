@@ -130,17 +130,19 @@ class Frame:
     def privatize(self, values: Sequence[Values], rng: Rng, levels: Ints | None = None) -> Rows:
         """DEVICE. Turn checked values, one column per group, into reports."""
         asked = self.asked(values, rng, levels)
-        return self.laid_out([(one, one.answered(self.cells[one.cell], rng)) for one in asked])
+        return self.laid_out(
+            [(one, one.answered(self.cells[one.cell], rng.only(one.who))) for one in asked]
+        )
 
     def asked(
         self, values: Sequence[Values], rng: Rng, levels: Ints | None = None
     ) -> Iterator[Asked]:
-        """DEVICE. Draw who answers what, then yield the people and the values of each cell.
+        """DEVICE. Draw who answers what, in public, then yield each cell's people and values.
 
         `levels` says which cell of each group a person answers by: one row per person.
         """
         people = self.groups[0][0].domain.count(values[0])
-        drawn = self.strategy.asked(len(self.groups), people, rng)
+        drawn = self.strategy.asked(len(self.groups), people, rng.public())
         for entry, groups in enumerate(drawn.T):
             for group in _different(groups):
                 for level, cell in enumerate(self.cells_of[group]):

@@ -89,8 +89,8 @@ class BassilySmith(OneBit):
         )
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
-        """Draw a row and the coin of the response."""
-        row = uniform(rng, len(items), self.rows)
+        """Draw a row, in public, and the coin of the response."""
+        row = uniform(rng.public(), len(items), self.rows)
         lie = drawn(rng.words(len(items))) >= self.response.truth
         bit = signs(self.seed, row, items) ^ lie
         return (2 * row + bit).astype(np.min_scalar_type(self.symbols - 1))

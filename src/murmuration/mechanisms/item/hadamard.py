@@ -84,8 +84,8 @@ class Hadamard(OneBit):
         return chance.reshape(self.k, self.symbols)
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
-        """Two words a person: the row, and the coin of the response."""
-        words = rng.words(2 * len(items)).reshape(-1, 2)
+        """Two words a person: the row, in public, and the coin of the response."""
+        words = rng.words_each(len(items), public=1, own=1)
         row = drawn(words[:, 0]) >> (WORD_BITS - self.rows.bit_length() + 1)
         symbol = 2 * row + self._bits(items, row, words[:, 1])
         return symbol.astype(np.min_scalar_type(self.symbols - 1))

@@ -49,7 +49,11 @@ class HadamardResponse(OneBit):
         return np.where(differs, float(1 - self.p), float(self.p)) * 2 / self.symbols
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
-        """Draw any y and whether to agree; if it does not fit, flip a bit that the item has."""
+        """Draw any y and whether to agree; if it does not fit, flip a bit that the item has.
+
+        The first y is no public coin: what is sent may be another, and given the first one it
+        would tell the item.
+        """
         words = rng.words(2 * len(items)).reshape(-1, 2)
         y = drawn(words[:, 0]) >> (WORD_BITS - self.symbols.bit_length() + 1)
         lie = drawn(words[:, 1]) >= self.response.truth

@@ -106,8 +106,8 @@ class Olh(FrequencyMechanism):
         return self.k
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
-        """Draw a and b, hash, then answer: rows of (a, b, cell)."""
-        a, b = (uniform(rng, len(items), self.prime) for _ in range(2))
+        """Draw a and b, in public, hash, then answer: rows of (a, b, cell)."""
+        a, b = (uniform(rng.public(), len(items), self.prime) for _ in range(2))
         cell = (a * items + b) % self.prime * self.g // self.prime
         return np.stack([a, b, self.response.respond(cell, rng)], axis=1).astype(np.uint32)
 

@@ -122,8 +122,9 @@ class Projective(FrequencyMechanism, SymbolReports):
         r, t = self.space
         outside = drawn(rng.words(len(items))) >= self.inside
         free = np.empty(len(items), dtype=np.int64)
-        free[outside] = uniform(rng, int(outside.sum()), r ** (t - 1))
-        free[~outside] = 1 + uniform(rng, int((~outside).sum()), r ** (t - 1) - 1)
+        off, on = np.flatnonzero(outside), np.flatnonzero(~outside)
+        free[off] = uniform(rng.only(off), len(off), r ** (t - 1))
+        free[on] = 1 + uniform(rng.only(on), len(on), r ** (t - 1) - 1)
         vectors = self._vectors(items, free, outside.astype(np.int64))
         return _index(vectors, r).astype(np.min_scalar_type(self.symbols - 1))
 

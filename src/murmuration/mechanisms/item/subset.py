@@ -114,7 +114,7 @@ class Subset(BitMechanism):
         rows = self._coins(items, rng)
         todo = np.flatnonzero(set_sizes(rows) > self.w + 1)
         while len(todo):
-            again = self._coins(items[todo], rng)
+            again = self._coins(items[todo], rng.only(todo))
             rows[todo] = again
             todo = todo[set_sizes(again) > self.w + 1]
         return rows
@@ -129,7 +129,7 @@ class Subset(BitMechanism):
         n, width = len(items), self.report_bytes
         rows = np.zeros((n, width), dtype=np.uint8)
         for digit in range(digits):
-            fair = fair_bits(rng, n * width).reshape(n, width)
+            fair = rng.octets(n, width)
             combine = np.bitwise_or if level >> digit & 1 else np.bitwise_and
             combine(rows, fair, out=rows)
         rows[:, -1] &= 255 >> (8 * width - self.k)
@@ -155,7 +155,8 @@ class Subset(BitMechanism):
             todo = todo[longest_first(missing[todo])]
             left = missing[todo]
             takers = np.cumsum(np.bincount(left)[:0:-1])[::-1]
-            items = uniform(rng, int(takers.sum()), self.k)
+            turns = np.concatenate([todo[:many] for many in takers])
+            items = uniform(rng.only(turns), len(turns), self.k)
             for item in np.split(items, np.cumsum(takers)[:-1]):
                 left[: len(item)] -= add_members(rows, todo[: len(item)], item)
             missing[todo] = left
@@ -278,9 +279,3 @@ def longest_first(left: Ints) -> Ints:
     """Return the order of falling numbers; ties stay as they are. Small types sort fast."""
     most = left.max()
     return np.argsort((most - left).astype(np.min_scalar_type(most)), kind="stable")
-
-
-def fair_bits(rng: Rng, size: int) -> Rows:
-    """Return that many bytes of fair bits, lowest byte of each word first."""
-    words = rng.words((size + 7) // 8)
-    return words.astype("<u8", copy=False).view(np.uint8)[:size]

@@ -127,13 +127,17 @@ class Block(TupleMechanism, RowReports):
         return PEOPLE_PER_PASS
 
     def respond(self, columns: Values, rng: Rng) -> Reports:
-        """Choose block and thresholds, take the signs, flip them by a pattern of the law."""
+        """Choose block and thresholds, take the signs, flip them by a pattern of the law.
+
+        Block and thresholds are public: the report shows them, and the law of the flips is the
+        same for all of them. The words that round the values are not.
+        """
         rows = np.stack(columns, axis=1).astype(np.float64)
         n, k = len(rows), self.block
-        start = uniform(rng, n, rows.shape[1])
+        start = uniform(rng.public(), n, rows.shape[1])
         values = rows[np.arange(n)[:, None], self._members(start)]
         places = Grid(THRESHOLDS).round(values.ravel(), rng.words(n * k)).reshape(n, k)
-        thresholds = uniform(rng, n * k, THRESHOLDS).reshape(n, k)
+        thresholds = uniform(rng.public(), n, THRESHOLDS, each=k).reshape(n, k)
         signs = ((places > thresholds) << np.arange(k)).sum(axis=1)
         answer = signs ^ self._flips(n, rng)
         ends = [integer_rows(part, 2) for part in (start, answer)]
@@ -147,9 +151,10 @@ class Block(TupleMechanism, RowReports):
         """Draw which signs to flip: a likely pattern with the weight `inside`, else another."""
         inside = drawn(rng.words(n)) < self.inside
         place = np.empty(n, dtype=np.int64)
-        place[inside] = uniform(rng, int(inside.sum()), self.likely)
+        near, far = np.flatnonzero(inside), np.flatnonzero(~inside)
+        place[near] = uniform(rng.only(near), len(near), self.likely)
         others = 2**self.block - self.likely
-        place[~inside] = self.likely + uniform(rng, int((~inside).sum()), others)
+        place[far] = self.likely + uniform(rng.only(far), len(far), others)
         return self.patterns[place]
 
     # --- collector ---

@@ -89,7 +89,7 @@ class DuchiMulti(TupleMechanism, BitReports):
         corners = np.empty((n, d), dtype=np.bool_)
         todo = np.arange(n)
         while len(todo):
-            corners[todo] = _fair_bits(len(todo), d, rng)
+            corners[todo] = _fair_bits(len(todo), d, rng.only(todo))
             agree = (corners[todo] == signs[todo]).sum(axis=1)
             todo = todo[(2 * agree > d) != wanted[todo]]
         return pack_bits(corners)

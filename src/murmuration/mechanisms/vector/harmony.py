@@ -69,8 +69,8 @@ class Harmony(SampledTuple):
         return self._answered(columns, rng, require_rng(coins))
 
     def respond(self, columns: Values, rng: Rng) -> Reports:
-        """Draw everything from one generator."""
-        return self._answered(columns, rng, rng)
+        """Draw attribute and row in public."""
+        return self._answered(columns, rng, rng.public())
 
     def _answered(self, columns: Values, rng: Rng, coins: Rng) -> Reports:
         attributes, rows = self._public(len(columns[0]), coins)
@@ -78,10 +78,11 @@ class Harmony(SampledTuple):
         for attribute, inner in enumerate(self.inner):
             asked = np.flatnonzero(attributes == attribute)
             private: Any = columns[attribute][asked]
+            own = rng.only(asked)
             bits[asked] = (
-                inner.bits(private, rows[asked], rng)
+                inner.bits(private, rows[asked], own)
                 if isinstance(inner, Hadamard)
-                else inner.privatize(private, rng)
+                else inner.privatize(private, own)
             )
         return self._assembled(attributes, rows, bits)
 

@@ -173,9 +173,9 @@ class PrivUnit(TupleMechanism, RowReports):
         return max(1, BYTES_PER_PASS // (self.size // 2 * self.directions.padded))
 
     def respond(self, rows: Floats, rng: Rng) -> Reports:
-        """Draw seed, sign and rank; order the candidates; send the one of that rank."""
+        """Draw seed, in public, sign and rank; order the candidates; send the one of that rank."""
         n = len(rows)
-        words = rng.words(WORDS_PER_PERSON * n).reshape(n, WORDS_PER_PERSON)
+        words = rng.words_each(n, public=1, own=WORDS_PER_PERSON - 1)
         seeds = words[:, 0] >> np.uint64(32)
         rank = self.ranks.draw(np.zeros(n, dtype=np.int64), words[:, 2])
         sent = self._order(rows, seeds, words[:, 1])[np.arange(n), rank]

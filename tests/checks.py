@@ -24,11 +24,14 @@ from murmuration.errors import (
     MismatchError,
     ReportError,
 )
+from murmuration.exact.keyed import Key, Keys
 from murmuration.exact.loss import PairwiseLoss
 from murmuration.exact.randomness import Rng, ScriptedRng, seeded_rng, system_rng
 from murmuration.mechanisms.domain import Ball, Box, Domain, Graded, Items, Number
 from murmuration.mechanisms.number.base import NumericMechanism
 from murmuration.mechanisms.registry import from_document, to_document
+from murmuration.mechanisms.vector.base import FramedMechanism, SampledTuple
+from murmuration.mechanisms.vector.privunit import SEED_BYTES
 
 STANDARD_ERRORS = 4.5  # a bound that 1 in 150,000 fair runs would cross; seeds are fixed anyway
 OFTEN = 200
@@ -197,14 +200,63 @@ def check_valid(mechanism: Mechanism) -> None:
 
 def check_each_person_alone(mechanism: Mechanism) -> None:
     """A batch is the same as its people one by one: nobody's report depends on another's value."""
-    if mechanism.takes not in (Number, Graded):
-        return  # others draw until a draw fits, so their words lie elsewhere in a batch
-    values = people(300)
-    words = seeded_rng(6).words(2 * len(values))
-    together = mechanism.privatize(values, ScriptedRng(words))
-    rng = ScriptedRng(words)
-    alone = [mechanism.privatize([value], rng)[0] for value in values]
-    assert together.tolist() == alone
+    accepted = mechanism.accepting_its_loss() if mechanism.broken else mechanism
+    values, domain = crowd(mechanism, 40), mechanism.domain
+    keys = [Key(SECRET.name(str(person))) for person in range(40)]
+    people = Keys(np.stack([np.frombuffer(SECRET.name(str(p)), np.uint8) for p in range(40)]))
+    written = domain.written(domain.checked(values))
+    rng = people.rng("answer", written, coins=people.rng("coin"))
+    together = mechanism.to_rows(accepted.privatize(values, rng))
+    for person, key in enumerate(keys):
+        own = key.rng("answer", written[person].tobytes(), coins=key.rng("coin"))
+        alone = accepted.privatize(domain.part(values, slice(person, person + 1)), own)
+        assert mechanism.to_rows(alone).tobytes() == together[person].tobytes()
+
+
+def check_public_coins(mechanism: Mechanism) -> None:
+    """Coins that must not look at the answer do not; a report without any draws none in public."""
+    accepted = mechanism.accepting_its_loss() if mechanism.broken else mechanism
+    domain, key = mechanism.domain, SECRET
+    for person in range(8):
+        parts = []
+        for answer in domain.extremes():
+            coins = key.rng("coin", str(person)) if shown(mechanism) else ScriptedRng([])
+            value = domain.repeated(answer, 1)
+            own = key.rng("answer", domain.written(value)[0].tobytes(), str(person), coins=coins)
+            parts.append(public_part(mechanism, accepted.privatize(value, own)))
+        assert parts[0] == parts[1]
+
+
+def shown(mechanism: Mechanism) -> bool:
+    """Whether a report has a part that no answer decides."""
+    sampled = isinstance(mechanism, SampledTuple)
+    inner = mechanism.frame.cells if isinstance(mechanism, FramedMechanism) else ()
+    return mechanism.name in PUBLIC or sampled or any(map(shown, inner))
+
+
+def public_part(mechanism: Mechanism, reports) -> list:
+    """What one report shows that no answer decides: each mechanism's, in its own words."""
+    if mechanism.name in PUBLIC:
+        return np.asarray(PUBLIC[mechanism.name](mechanism, reports)).tolist()
+    if not isinstance(mechanism, FramedMechanism):
+        return []
+    frame, parts = mechanism.frame, []
+    for (cell,), octets in frame.entries(mechanism.to_rows(reports)):
+        law = frame.cells[cell]
+        parts += [int(cell), public_part(law, law.from_rows(octets[:, : law.report_bytes]))]
+    return parts
+
+
+SECRET = Key(bytes(range(32)))
+PUBLIC = {
+    "olh": lambda m, reports: reports[:, :2],
+    "hadamard": lambda m, reports: reports >> 1,
+    "bassily-smith": lambda m, reports: reports >> 1,
+    "privunit": lambda m, reports: reports[:, :SEED_BYTES],
+    "block": lambda m, reports: reports[:, :-2],
+    "hiera-gradient": lambda m, reports: reports[:, :2],
+}
+"""Mechanisms whose report has a part that no answer decides: which part it is."""
 
 
 BAD_VALUES = {
@@ -370,6 +422,7 @@ MECHANISM_CHECKS = [
     check_wire,
     check_valid,
     check_each_person_alone,
+    check_public_coins,
     check_refusals,
     check_fresh_randomness,
     check_tallies,

@@ -68,9 +68,8 @@ def prefill(campaign: Campaign, path: Path, n: int) -> str:
     store = open_store(path)
     served = serve(store, campaign)
     rows = reports(campaign, PREFILL_CHUNK)
-    start = time.time() - 1e5
-    for done in range(0, n, PREFILL_CHUNK):
-        ids = new_ids(PREFILL_CHUNK, now=start + done / PREFILL_CHUNK)
+    for _ in range(0, n, PREFILL_CHUNK):
+        ids = new_ids(PREFILL_CHUNK)
         columns = report.Upload(ids, rows.copy(), np.zeros(len(ids), dtype=np.uint8))
         commit(store, [Batch(served, report.Incoming([], [], columns))])
     token = new_token(store, "device")

@@ -1,4 +1,4 @@
-"""Why ids begin with whole seconds, and why pages are 16 KiB: groups of reports into the store.
+"""Why pages are 16 KiB: groups of reports with random ids into the store.
 
 python benchmarks/run_pages.py
 """
@@ -14,25 +14,23 @@ import numpy as np
 from murmuration.collector.store import sqlite
 from murmuration.wire.ids import new_ids
 
-RATE = 180_000  # reports a second that the times of the ids stand for
 GROUP = 6_400
 SECONDS = 4.0
 
 
-def milliseconds(folder: Path, step: int, page: int) -> float:
-    """Return the median time of a group's commit, when ids count time in so many seconds."""
+def milliseconds(folder: Path, page: int) -> float:
+    """Return the median time of a group's commit, with pages of so many bytes."""
     sqlite.PAGE_BYTES, sqlite.CHECKPOINT_PAGES = page, (32 << 20) // page
-    store = sqlite.SqliteStore(folder / f"{step}-{page}.db")
-    rows, now, took = np.zeros((GROUP, 3), dtype=np.uint8), 1.7e9, []
+    store = sqlite.SqliteStore(folder / f"{page}.db")
+    rows, took = np.zeros((GROUP, 3), dtype=np.uint8), []
     end = time.perf_counter() + SECONDS
     while time.perf_counter() < end:
-        ids = new_ids(GROUP, now=now // step * step)
+        ids = new_ids(GROUP)
         ids = ids[np.argsort(np.ascontiguousarray(ids[:, :8]).view(">u8")[:, 0])]
         start = time.perf_counter()
         with store.transaction():
             store.add_reports(1, ids, rows)
         took.append(time.perf_counter() - start)
-        now += GROUP / RATE
     store.close()
     return 1e3 * float(np.median(took))
 
@@ -40,9 +38,9 @@ def milliseconds(folder: Path, step: int, page: int) -> float:
 def main() -> None:
     """Print one line for each choice."""
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as name:
-        for step, page in ((1, 16_384), (1, 4_096), (60, 16_384), (60, 4_096)):
-            found = milliseconds(Path(name), step, page)
-            print(f"ids by {step:>2} s, pages of {page:>6,} bytes: {found:5.1f} ms for {GROUP:,}")
+        for page in (16_384, 4_096):
+            found = milliseconds(Path(name), page)
+            print(f"pages of {page:>6,} bytes: {found:5.1f} ms for {GROUP:,}")
 
 
 if __name__ == "__main__":

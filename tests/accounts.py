@@ -115,7 +115,7 @@ def made(campaign: Campaign, n: int, seed: int = 0) -> tuple[Ids, Rows]:
         for question in campaign.questions
     }
     rows = campaign.privatize(campaign.encode(answers, rng), rng)
-    return new_ids(n, rng, now=1.7e9), rows
+    return new_ids(n, rng), rows
 
 
 def outcomes_of(answer: dict[str, object], size: int) -> list[str]:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.table import Table
 
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.model import Campaign, utc_now
 from murmuration.cli.options import Json, PlainHttp
 from murmuration.cli.output import console, emit_json, errors, progress_bar, say
 from murmuration.cli.tables import Columns, open_table
 from murmuration.device.client import load
+from murmuration.device.words import CrowdWords
 from murmuration.errors import ParameterError
-from murmuration.exact.randomness import system_rng
-from murmuration.lab.fleet import Sent, send_all
-from murmuration.wire.ids import new_ids
+from murmuration.exact.arrays import Ints
+from murmuration.exact.keyed import SECRET_BYTES, Key
+from murmuration.lab.fleet import Sent, keys_of, made, send_all
+from murmuration.wire.address import Address
 from murmuration.wire.report import MOST_REPORTS
 
 SIMULATION = (
@@ -48,6 +50,12 @@ def send(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only so many rows, from the first on.")
     ] = None,
+    secret: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with the secret that the devices' keys follow from; made if new."
+        ),
+    ] = None,
     plain_http: PlainHttp = False,
     as_json: Json = False,
 ) -> None:
@@ -55,6 +63,10 @@ def send(
 
     Rows with an answer missing, or one that does not fit, are left out and counted. A token is
     taken from MURMUR_TOKEN. Exit code 3 if the collector did not answer for some of the reports.
+
+    Each row is a device with a key of its own. With --secret another run of the same file makes the
+    same reports with the same ids, and what has arrived is not counted again; without it each run
+    plays new devices. Whoever has secret and reports knows the answers: keep it like the file.
     """
     campaign, address = load(source, plain_http)
     url = to or (str(address) if address else "")
@@ -62,19 +74,23 @@ def send(
         raise ParameterError("a campaign from a file needs --to, the collector's address")
     table, columns = open_table(data), _wanted(campaign, level_column)
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
-    sent, skipped, why, rng = Sent(), 0, Counter[str](), system_rng()
+    run, origin = _key(secret), Address.parse(url, plain_http).origin
+    turn = utc_now().date().isoformat() if campaign.repeated else ""
+    sent, read, skipped, why = Sent(), 0, 0, Counter[str]()
     with progress_bar() as bar:
         task = bar.add_task("sending", total=None)
         for chunk in table.chunks(columns, limit):
-            answers, levels, left_out = _answered(campaign, chunk, level_column, why)
-            skipped += left_out
-            if not (people := len(next(iter(answers.values())))):
+            answers, levels, who = _answered(campaign, chunk, level_column, why)
+            devices, count = read + who, len(next(iter(chunk.values())))
+            read, skipped = read + count, skipped + count - len(who)
+            if not len(who):
                 continue
-            rows = campaign.privatize(campaign.encode(answers, rng), rng, levels)
+            words = CrowdWords(keys_of(run, devices), origin, campaign.digest)
+            ids, rows = made(campaign, words, answers, levels, turn)
             sent += send_all(
                 url,
                 campaign,
-                new_ids(people),
+                ids,
                 rows,
                 batch=batch,
                 connections=connections,
@@ -85,7 +101,7 @@ def send(
             )
             if sent.unsent:
                 break
-    _show(campaign, sent, skipped, why, as_json)
+    _show(campaign, sent, skipped, why, as_json, secret)
     if sent.unsent:
         raise typer.Exit(3)
 
@@ -107,8 +123,8 @@ def _wanted(campaign: Campaign, level_column: str) -> list[str]:
 
 def _answered(
     campaign: Campaign, chunk: Columns, level_column: str, why: Counter[str]
-) -> tuple[dict[str, list[Any]], NDArray[np.int64] | None, int]:
-    """Leave out the rows without an answer; return the rest, their levels, and how many went.
+) -> tuple[dict[str, list[Any]], Ints | None, Ints]:
+    """Leave out the rows without an answer; return the rest, their levels, and which they are.
 
     `why` counts them by column; a row may be without several.
     """
@@ -119,23 +135,62 @@ def _answered(
         fine &= fits
     levels = None
     if campaign.levels is not None:
-        places = {name: place for place, name in enumerate(campaign.levels.names)}
-        picked = np.array([places.get(str(v), -1) for v in chunk[level_column]], dtype=np.int64)
+        numbers = {name: number for number, name in enumerate(campaign.levels.names)}
+        picked = np.array([numbers.get(str(v), -1) for v in chunk[level_column]], dtype=np.int64)
         why[level_column] += int((picked < 0).sum())
         fine &= picked >= 0
         levels = picked[fine]
-    who = np.flatnonzero(fine).tolist()
+    who = np.flatnonzero(fine)
+    places = who.tolist()
     kept = {
-        question.name: [chunk[question.name][place] for place in who]
+        question.name: [chunk[question.name][place] for place in places]
         for question in campaign.questions
     }
-    return kept, levels, len(fine) - len(who)
+    return kept, levels, who
+
+
+# --- the secret ----------------------------------------------------------------------------------
+
+
+def _key(path: Path | None) -> Key:
+    """Return the key that the devices' keys follow from: kept in a file, or made for this run."""
+    if path is None:
+        return Key.new()
+    try:
+        _make(path)
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
+            shared, text = os.fstat(file.fileno()).st_mode & 0o077, file.read(1 << 10)
+        secret = bytes.fromhex(text)
+    except OSError as problem:
+        raise ParameterError(f"the secret {path} cannot be used: {problem.strerror}") from None
+    except ValueError:
+        secret, shared = b"", 0
+    if len(secret) != SECRET_BYTES:
+        raise ParameterError(f"{path} is no secret: one is {2 * SECRET_BYTES} hexadecimal digits")
+    if shared:
+        raise ParameterError(f"others may read the secret {path}: say chmod 600 {path} first")
+    return Key(secret)
+
+
+def _make(path: Path) -> None:
+    """Make a secret, for the owner's eyes only, unless there is a file."""
+    if path.is_symlink() or path.exists():
+        return
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secrets.token_hex(SECRET_BYTES) + "\n")
 
 
 # --- the result ----------------------------------------------------------------------------------
 
 
-def _show(campaign: Campaign, sent: Sent, skipped: int, why: Counter[str], as_json: bool) -> None:
+def _show(
+    campaign: Campaign,
+    sent: Sent,
+    skipped: int,
+    why: Counter[str],
+    as_json: bool,
+    secret: Path | None,
+) -> None:
     if as_json:
         emit_json(
             {
@@ -168,7 +223,12 @@ def _show(campaign: Campaign, sent: Sent, skipped: int, why: Counter[str], as_js
     console.print(table)
     texts = [sent.problem] if sent.problem else []
     if sent.unsent:
-        texts.append("Rows after these were not tried. Another run would send all as new devices.")
+        again = (
+            "Another run would send all as new devices."
+            if secret is None
+            else f"Another run with --secret {secret} sends the same reports: none counts twice."
+        )
+        texts.append(f"Rows after these were not tried. {again}")
     if skipped:
         columns = ", ".join(f"{name} {count:,}" for name, count in (+why).items())
         texts.append(f"left out (empty, no number, or none of the labels): {columns}")

@@ -14,10 +14,11 @@ the same ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from murmuration.exact.keyed import Key, KeyedRng
-from murmuration.wire.ids import ID_BYTES
+from murmuration.exact.arrays import Ints, Rows
+from murmuration.exact.keyed import CrowdRng, Key, KeyedRng, Keys
+from murmuration.wire.ids import ID_BYTES, Ids
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,48 @@ class DeviceWords:
 
     def _rng(self, purpose: str, *parts: str | bytes, coins: KeyedRng | None = None) -> KeyedRng:
         return self.key.rng(self.origin, self.digest, purpose, *parts, coins=coins)
+
+
+@dataclass(frozen=True)
+class CrowdWords:
+    """The same for many people's devices at once, by the same contexts: a key and a row for each.
+
+    >>> import numpy as np
+    >>> keys = Keys(np.zeros((1, 32), dtype=np.uint8))
+    >>> alone = DeviceWords(Key(bytes(32)), "https://collector.example:443", "d1")
+    >>> CrowdWords(keys, alone.origin, alone.digest).ids("").tobytes() == alone.report_id("")
+    True
+    """
+
+    keys: Keys
+    origin: str
+    digest: str
+
+    def only(self, who: Ints) -> CrowdWords:
+        """Return the words of some of the devices."""
+        return replace(self, keys=self.keys.only(who))
+
+    def ids(self, turn: str) -> Ids:
+        """Return the ids of the reports of a round."""
+        return self.keys.name(self.origin, self.digest, "id", turn)[:, :ID_BYTES]
+
+    def which(self, turn: str) -> CrowdRng:
+        """Return the generator that draws which attributes are asked."""
+        return self._rng("which", turn)
+
+    def answer(self, cell: int, written: Rows, turn: str) -> CrowdRng:
+        """Return the generator of the noise on answers, as their domain writes them."""
+        coins = self._rng("coin", str(cell), turn)
+        return self._rng("answer", str(cell), written, turn, coins=coins)
+
+    def permanent(self, cell: int, written: Rows) -> CrowdRng:
+        """Return the generator of answers that are kept for all rounds."""
+        coins = self._rng("permanent coin", str(cell))
+        return self._rng("permanent", str(cell), written, coins=coins)
+
+    def spread(self, attribute: str) -> CrowdRng:
+        """Return the generator of the labels that stand for answers that are none."""
+        return self._rng("spread", attribute)
+
+    def _rng(self, purpose: str, *parts: str | Rows, coins: CrowdRng | None = None) -> CrowdRng:
+        return self.keys.rng(self.origin, self.digest, purpose, *parts, coins=coins)

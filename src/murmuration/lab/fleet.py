@@ -1,7 +1,8 @@
 """Many devices at once: reports in batches over several connections. For simulations and tests.
 
-A real device keeps its value, its ledger and its report to itself (`device.client`); here one
-process plays them all, each with one report.
+A real device keeps its value, its ledger, its key and its report to itself (`device.client`); here
+one process plays them all, each with one report and a key of its own, which follows from one secret
+and the number of the device.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from murmuration.campaign.model import Campaign
 from murmuration.device.sending import (
@@ -23,8 +27,12 @@ from murmuration.device.sending import (
     deliver,
     outcomes,
 )
+from murmuration.device.words import CrowdWords
 from murmuration.errors import ParameterError, SendError
-from murmuration.exact.arrays import Rows
+from murmuration.exact.arrays import Ints, Rows
+from murmuration.exact.keyed import Key, Keys
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.frame import Asked
 from murmuration.wire import report
 from murmuration.wire.address import Address
 from murmuration.wire.ids import ID_BYTES, Ids
@@ -83,6 +91,39 @@ class Sent:
             self.seconds + other.seconds,
             self.problem or other.problem,
         )
+
+
+def keys_of(secret: Key, devices: Ints) -> Keys:
+    """Return the key of each device: PRF(secret; "row", its number in 8 bytes, big-endian)."""
+    numbers = devices.astype(">u8").view(np.uint8).reshape(-1, 8)
+    return secret.each("row", numbers)
+
+
+def made(
+    campaign: Campaign,
+    words: CrowdWords,
+    answers: Mapping[str, Sequence[Any]],
+    levels: Ints | None = None,
+    turn: str = "",
+) -> tuple[Ids, Rows]:
+    """Return the ids and the rows of all devices' reports: each is what that device alone makes."""
+    columns = [q.encode(answers[q.name], words.spread(q.name)) for q in campaign.questions]
+    asked = campaign.asked(columns, words.which(turn), levels)
+    parts = [
+        (one, _answered(one, campaign.frame.cells[one.cell], words.only(one.who), turn))
+        for one in asked
+    ]
+    return words.ids(turn), campaign.frame.laid_out(parts)
+
+
+def _answered(asked: Asked, law: Mechanism, words: CrowdWords, turn: str) -> Rows:
+    """Return the reports of some devices on one cell, by the words of each."""
+    written = law.domain.written(law.domain.checked(asked.values))
+    noise = words.answer(asked.cell, written, turn)
+    if not law.asked_again:
+        return asked.answered(law, noise)
+    kept = law.remember(asked.values, words.permanent(asked.cell, written))
+    return law.to_rows(law.repeat(kept, noise))
 
 
 def send_all(

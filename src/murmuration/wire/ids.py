@@ -1,14 +1,11 @@
-"""Ids of reports: 4 bytes of time, then 12 random bytes.
+"""Ids of reports: 16 bytes that look random and carry no time.
 
-The time is in whole seconds, big-endian, so that ids of one time lie together in the store; it may
-be wrong, nothing else depends on it. An id names the report, not the person: a report that is sent
-again has the same id and is counted once.
+A device's clock is a fingerprint: with the time in its ids, two reports of one device could be
+linked. An id names the report, not the person: a report that is sent again has the same id and is
+counted once. A device's ids follow from its key (`device.words`); these are for everything else.
 """
 
 from __future__ import annotations
-
-import struct
-import time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +18,14 @@ ID_BYTES = 16
 Ids = NDArray[np.uint8]
 
 
-def new_ids(n: int, rng: Rng | None = None, now: float | None = None) -> Ids:
-    """Return n fresh ids.
+def new_ids(n: int, rng: Rng | None = None) -> Ids:
+    """Return n random ids.
 
     >>> new_ids(2).shape
     (2, 16)
     """
     words = (rng or system_rng()).words(2 * n)
-    ids = words.astype("<u8").view(np.uint8).reshape(n, ID_BYTES).copy()
-    seconds = int(time.time() if now is None else now) & 0xFFFFFFFF
-    ids[:, :4] = np.frombuffer(struct.pack(">I", seconds), dtype=np.uint8)
-    return ids
+    return words.astype("<u8").view(np.uint8).reshape(n, ID_BYTES)
 
 
 def in_order(ids: Ids) -> tuple[Ints, NDArray[np.bool_]]:

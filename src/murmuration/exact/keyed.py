@@ -18,10 +18,10 @@ secret and a stream of its own: what a crowd draws is what each of its people wo
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import secrets
 from functools import cached_property
-from itertools import repeat
 from typing import Final
 
 import numpy as np
@@ -242,12 +242,15 @@ def context_rows(people: int, *parts: Part | Rows) -> Rows:
 
 
 def _digests(keys: Rows, texts: Rows) -> Rows:
-    """Return HMAC-SHA-256 of each row under its own key."""
-    found = map(hmac.digest, _octets(keys), _octets(texts), repeat("sha256"))
-    return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(-1, SECRET_BYTES)
+    """Return HMAC-SHA-256 (RFC 2104) of each row under its own key, faster than one by one."""
+    padded = np.zeros((len(keys), 64), dtype=np.uint8)
+    padded[:, :SECRET_BYTES] = keys
+    inner = _hashes(np.hstack([padded ^ 0x36, texts]))
+    return _hashes(np.hstack([padded ^ 0x5C, inner]))
 
 
-def _octets(rows: Rows) -> list[bytes]:
-    """Return rows as bytes, one each."""
-    found: list[bytes] = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel().tolist()
-    return found
+def _hashes(rows: Rows) -> Rows:
+    """Return SHA-256 of each row."""
+    octets = rows.view(f"V{rows.shape[1]}").ravel().tolist()
+    found = b"".join([one.digest() for one in map(hashlib.sha256, octets)])
+    return np.frombuffer(found, dtype=np.uint8).reshape(-1, SECRET_BYTES)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from checks import check_fork
 from murmuration import mechanism, seeded_rng, system_rng
 from murmuration.errors import ParameterError, SourceError
+from murmuration.exact.keyed import Key
 from murmuration.exact.randomness import BULK, ScriptedRng
 
 
@@ -35,6 +39,58 @@ def test_a_bulk_draw_after_a_fork_differs_too() -> None:
             return system_rng().words(BULK)[:n]
 
     check_fork(Bulk())
+
+
+def in_children(run: Callable[[], bytes], children: int = 3) -> list[bytes]:
+    """What forked children say, one after the other."""
+    said = []
+    for _ in range(children):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(write, run())
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read, "rb") as pipe:
+            said.append(pipe.read())
+        assert os.waitpid(child, 0)[1] == 0
+    return said
+
+
+def test_a_fork_after_the_generator_was_used() -> None:
+    """Bulk draws leave OpenSSL's generator with a state, which a child must not continue."""
+    rng = system_rng()
+    rng.words(BULK)
+
+    def drawn() -> bytes:  # from OpenSSL, from the kernel, and from OpenSSL again
+        parts = [rng.words(BULK)[:64], rng.words(64), rng.words(BULK)[-64:]]
+        return np.concatenate(parts).tobytes()
+
+    said = [*in_children(drawn), drawn()]
+    words = np.frombuffer(b"".join(said), dtype=np.uint64)
+    assert len(words) == 4 * 3 * 64
+    assert len(set(words.tolist())) == len(words)
+
+
+def test_a_keyed_generator_after_a_fork() -> None:
+    """One purpose has the same words on both sides, by design: the same report, no fresh noise.
+
+    No fork makes a generator go on in another purpose's words.
+    """
+    key = Key(bytes(range(32)))
+    used = key.rng("answer", "yes")
+    before = used.words(5).tobytes()
+
+    def words() -> bytes:
+        again = key.rng("answer", "yes").words(5)
+        other = key.rng("answer", "no").words(50)
+        return np.concatenate([again, used.words(5), other]).tobytes()
+
+    said = [*in_children(words), words()]
+    assert len(set(said)) == 1
+    assert said[0][:40] == before
+    found = np.frombuffer(said[0], dtype=np.uint64).tolist()
+    assert len(set(found)) == len(found) == 60
 
 
 def test_a_seed_repeats_and_says_so() -> None:

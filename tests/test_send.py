@@ -101,6 +101,7 @@ def people(path: Path, n: int) -> None:
         csv.writer(file).writerows([["phone"], *rows])
 
 
+@pytest.mark.slow
 def test_a_second_run_with_the_secret_sends_the_same_reports(tmp_path: Path) -> None:
     """Before, another run sent fresh noise on everybody's answer, as new devices."""
     people(tmp_path / "people.csv", 60)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import bisect
 import hashlib
+import hmac
 import json
 import math
+import struct
+from collections.abc import Callable
 
 import numpy as np
 
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.file import load as campaign_file
+from murmuration.device.words import DeviceWords
+from murmuration.exact.keyed import Key
 from murmuration.exact.randomness import ScriptedRng, seeded_rng
 from murmuration.wire import report
 
@@ -34,19 +39,39 @@ labels = ["android", "ios", "other", "none"]
 ANSWERS = {"age": 41.5, "weight": 250, "phone": "other"}
 
 
-def entry(document: bytes, answers: dict, words: list[int]) -> list[int]:
+Words = Callable[..., list[int]]
+"""What a device's words for a purpose are: the purpose, and its parts."""
+
+
+def entry(document: bytes, answers: dict, words: Words) -> list[int]:
     """What a device sends, from the document and 64-bit words."""
     outer = json.loads(document)
     assert hashlib.sha256(outer["collection"].encode()).hexdigest() == outer["digest"]
     campaign = json.loads(outer["collection"])
-    asked = bisect.bisect_right(campaign["ends"], words[0] >> 12)
+    asked = bisect.bisect_right(campaign["ends"], words("which", "")[0] >> 12)
     question, cell = campaign["attributes"][asked], campaign["cells"][asked]
     value = answers[question["name"]]
     if question.get("kind") == "category":
-        return [asked, response(cell["law"], question["labels"].index(value), words[1] >> 12)]
+        item = question["labels"].index(value)
+        noise = words("answer", str(asked), struct.pack("<q", item), "")
+        return [asked, response(cell["law"], item, noise[0] >> 12)]
     low, high = question["low"], question["high"]
     x = 2 * ((min(max(value, low), high) - low) / (high - low)) - 1
-    return [asked, symbol(cell["law"]["weights"], x, words[1], words[2])]
+    noise = words("answer", str(asked), struct.pack("<d", x), "")
+    return [asked, symbol(cell["law"]["weights"], x, noise[0], noise[1])]
+
+
+def keyed(secret: bytes, *parts: str | bytes) -> bytes:
+    """The key of a purpose."""
+    octets = [part.encode() if isinstance(part, str) else part for part in parts]
+    context = b"".join(struct.pack(">I", len(part)) + part for part in octets)
+    return hmac.new(secret, context, hashlib.sha256).digest()
+
+
+def first_words(key: bytes) -> list[int]:
+    """The first four words of a key."""
+    block = hmac.new(key, struct.pack(">Q", 0), hashlib.sha256).digest()
+    return list(struct.unpack("<4Q", block))
 
 
 def response(law: dict, item: int, word: int) -> int:
@@ -72,4 +97,28 @@ def test_another_program_sends_the_same() -> None:
     for seed in range(60):
         words = np.random.PCG64(seed).random_raw(3).tolist()
         rows = campaign.privatize(columns, ScriptedRng(words))
+        purposes = {"which": words[:1], "answer": words[1:]}
+        wanted = entry(document, ANSWERS, lambda purpose, *_, found=purposes: found[purpose])
+        assert report.entries_of(campaign, rows[0]) == [wanted]
+
+
+def test_another_program_has_the_same_words() -> None:
+    """Section 3: from the secret to the words, and from them to the id and the report."""
+    document = campaign_document.publish(campaign_file.parse(CAMPAIGN))
+    campaign = campaign_document.read(document)
+    columns = campaign.encode({name: [value] for name, value in ANSWERS.items()}, seeded_rng(1))
+    origin, digest = "https://collector.example:443", campaign.digest
+    for person in range(30):
+        secret = hashlib.sha256(b"%d" % person).digest()
+
+        def words(*parts: str | bytes, secret: bytes = secret) -> list[int]:
+            return first_words(keyed(secret, origin, digest, *parts))
+
+        device = DeviceWords(Key(secret), origin, digest)
+        (asked,) = campaign.asked(columns, device.which(""))
+        law = campaign.frame.cells[asked.cell]
+        written = law.domain.written(asked.values)[0].tobytes()
+        sent = asked.answered(law, device.answer(asked.cell, written, ""))
+        rows = campaign.frame.laid_out([(asked, sent)])
         assert report.entries_of(campaign, rows[0]) == [entry(document, ANSWERS, words)]
+        assert device.report_id("") == keyed(secret, origin, digest, "id", "")[:16]

@@ -8,6 +8,9 @@ done is in the verdict, and nothing passes that was not tried.
 
 The tests draw from fixed seeds, so an audit always says the same. An honest sampler would fail one
 in a million choices of the seeds.
+
+The loss is that of the law under uniform words. A device's words follow from its key: what it sends
+is as private as that against anybody who cannot tell HMAC-SHA-256 under that key from random.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ from murmuration.mechanisms.trial import ChanceTrial, WordTrial
 
 FALSE_ALARM = 1e-6
 """How often an honest sampler would fail, over all choices of the seeds."""
+RESTS_ON = "words that look random: a device's are HMAC-SHA-256 under its key"
+"""What an exact loss takes for granted."""
 FEWEST = 5.0
 """Classes that fewer reports than this are expected in are counted together."""
 

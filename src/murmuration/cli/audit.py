@@ -12,7 +12,7 @@ from rich.table import Table
 
 from murmuration.audit.admission import admit, in_words
 from murmuration.audit.empirical import Evidence, attack, wire
-from murmuration.audit.exact import Audit
+from murmuration.audit.exact import RESTS_ON, Audit
 from murmuration.audit.exact import audit as exact_audit
 from murmuration.campaign.levels import Levels, Survey
 from murmuration.cli.options import Json, Plot
@@ -126,6 +126,7 @@ def _audit_levels(
         console.print(table)
         for level, audit in audits.items():
             console.print(f"{level}: the sampler {audit.how}", highlight=False)
+        console.print(f"rests on {RESTS_ON}", highlight=False)
         console.print(
             "The level travels in the open: it is not protected, and must not depend on the value.",
             style="dim",
@@ -202,6 +203,7 @@ def _as_dict(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> di
             "confidence": evidence.confidence,
             "by": evidence.feature,
         },
+        "rests_on": RESTS_ON,
         "long_run": None if long_run is None else long_run.epsilon,
         "passed": verdict.passed,
         "accept_loss": None if loss.holds else in_words(loss),
@@ -233,6 +235,7 @@ def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None
         limit = f"{long_run.epsilon!r}, promised {long_run.claimed!r}"
         table.add_row("any number of reports", f"{limit} (about one value, which is kept)")
     table.add_row("sampler", verdict.how)
+    table.add_row("rests on", RESTS_ON)
     if evidence:
         table.add_row(
             "on the wire",

@@ -46,6 +46,41 @@ def alone(campaign: Campaign, words: DeviceWords, answers: dict, levels: Any, tu
     return words.report_id(turn) + campaign.frame.laid_out(parts).tobytes()
 
 
+GOLDEN = CAMPAIGNS.parent / "keyed" / "reports.json"
+
+
+def golden(name: str) -> list[dict[str, Any]]:
+    """What some devices send, from their secret on: for every language."""
+    campaign = campaign_file.load(CAMPAIGNS / f"{name}.toml")
+    people = json.loads((CAMPAIGNS / f"{name}.json").read_text())["people"]
+    turn, found = "monday" if campaign.repeated else "", []
+    for person in people:
+        secret = Key(SECRET.name(name, str(person["word"]))).name("golden")
+        words = DeviceWords(Key(secret), ORIGIN, campaign.digest)
+        answers = {key: value for key, (value,) in person["answers"].items()}
+        whole = alone(campaign, words, answers, person["levels"], turn)
+        found.append(
+            {
+                **{"campaign": name, "origin": ORIGIN, "digest": campaign.digest, "round": turn},
+                **{"answers": answers, "levels": person["levels"], "secret": secret.hex()},
+                **{"id": whole[:16].hex(), "row": whole[16:].hex()},
+            }
+        )
+    return found
+
+
+def test_a_secret_makes_the_reports_that_it_always_made() -> None:
+    """A device that is restored under a later release sends the same report, too."""
+    names = ["levels", "repeat", "sample", "split", "together"]
+    wanted = [one for name in names for one in golden(name)]
+    if not GOLDEN.exists():  # written once, never changed
+        GOLDEN.parent.mkdir(exist_ok=True)
+        lines = ",\n".join(json.dumps(one) for one in wanted)
+        GOLDEN.write_text(f"[\n{lines}\n]\n")
+        pytest.fail(f"{GOLDEN} is new")
+    assert json.loads(GOLDEN.read_text()) == wanted
+
+
 def crowd(campaign: Campaign) -> dict[str, list]:
     """Answers of some people, some of them outside the list or the range."""
     draw = np.random.default_rng(3)

@@ -201,7 +201,11 @@ def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def _send(running: Running, values: Values) -> Sent:
-    """Fetch the campaign, randomise, send."""
+    """Fetch the campaign, randomise, send.
+
+    The words are the operating system's, for all devices at once: none of them reports again, so
+    none needs a key (`murmur send` has one for each row).
+    """
     campaign = read(running.get("/v1/campaigns/commute"))
     _introduce(campaign, running.url, len(values["age"]))
     rows = campaign.privatize(campaign.encode(values, system_rng()), system_rng())

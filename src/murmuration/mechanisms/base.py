@@ -398,8 +398,8 @@ class Mechanism(ABC):
     def require_promise(self, rng: Rng) -> None:
         """Refuse to send anything by a law whose exact loss exceeds its budget.
 
-        A mechanism that is broken as published may be simulated, with a seeded generator. With the
-        operating system's it sends only when its loss was accepted in words (`audit.admission`).
+        A mechanism that is broken as published may be simulated, with a seeded generator. With any
+        other it sends only when its loss was accepted in words (`audit.admission`).
         """
         allowed = self.broken and (rng.simulated or self._loss_accepted)
         if not allowed and not self.promise_kept:

@@ -33,9 +33,11 @@ def test_audit_says_kept() -> None:
     text = murmur("audit", "piecewise", "--epsilon", "1", "--set", "t=sub", "--empirical").stdout
     assert "kept" in text
     assert "agrees with the law" in text
+    assert "rests on" in text  # a loss is that of a law: what a device sends rests on its words
     verdict = json.loads(murmur("audit", "duchi", "--epsilon", "0.5", "--json").stdout)
     assert verdict["passed"] is True
     assert verdict["sampler"]["disagreements"] == 0
+    assert "HMAC-SHA-256" in verdict["rests_on"]
     assert verdict["ratio"][0] / verdict["ratio"][1] == pytest.approx(np.exp(0.5))
 
 

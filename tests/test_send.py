@@ -100,7 +100,7 @@ def test_a_row_sends_what_its_key_alone_would(name: str) -> None:
         levels = np.random.default_rng(4).integers(0, len(campaign.levels), shape)
     rows = 1000 + 7 * np.arange(PEOPLE)
     words = CrowdWords(keys_of(SECRET, rows), ORIGIN, campaign.digest)
-    ids, sent = made(campaign, words, answers, levels, turn)
+    ids, sent = made(campaign, words, campaign.encode(answers, words.spread), levels, turn)
     for person, row in enumerate(rows.tolist()):
         own = {key: column[person] for key, column in answers.items()}
         level = None if levels is None else levels[person : person + 1]
@@ -115,7 +115,9 @@ def test_a_changed_answer_changes_neither_id_nor_what_is_asked() -> None:
     words = CrowdWords(keys_of(SECRET, np.arange(PEOPLE)), ORIGIN, campaign.digest)
     low = {q.name: [q.labels[0] if q.labels else q.range[0]] * PEOPLE for q in campaign.questions}
     high = {q.name: [q.labels[1] if q.labels else q.range[1]] * PEOPLE for q in campaign.questions}
-    (ids, before), (again, after) = (made(campaign, words, one) for one in (low, high))
+    (ids, before), (again, after) = (
+        made(campaign, words, campaign.encode(one, words.spread)) for one in (low, high)
+    )
     assert (ids == again).all()
     assert (before != after).any()
     for (cells, _), (others, _) in zip(

@@ -249,11 +249,15 @@ class Campaign:
     # --- device ----------------------------------------------------------------------------------
 
     def encode(
-        self, answers: Mapping[str, Any], rng: Rng, never_silent: bool = False
+        self,
+        answers: Mapping[str, Any],
+        rng: Rng | Callable[[str], Rng],
+        never_silent: bool = False,
     ) -> list[NDArray[np.generic]]:
         """Return one column per attribute from answers by name; refuse what is missing.
 
-        `never_silent`: answers that a question would refuse count by its other rule.
+        `rng` draws labels for answers that are none, or tells the generator for an attribute's
+        name. `never_silent`: answers that a question would refuse count by its other rule.
         """
         names = [question.name for question in self.questions]
         if missing := [name for name in names if name not in answers]:
@@ -261,7 +265,9 @@ class Campaign:
         if unknown := [name for name in answers if name not in names]:
             raise InputError(f"nobody asks for {', '.join(map(str, unknown))}. Nothing was sent.")
         asked = [q.never_silent() if never_silent else q for q in self.questions]
-        columns = [question.encode(answers[question.name], rng) for question in asked]
+        columns = [
+            q.encode(answers[q.name], rng if isinstance(rng, Rng) else rng(q.name)) for q in asked
+        ]
         if len({len(column) for column in columns}) != 1:
             raise InputError("all columns must be of one length, one row per person")
         return columns

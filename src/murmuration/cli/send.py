@@ -86,7 +86,8 @@ def send(
             if not len(who):
                 continue
             words = CrowdWords(keys_of(run, devices), origin, campaign.digest)
-            ids, rows = made(campaign, words, answers, levels, turn)
+            encoded = campaign.encode(answers, words.spread)
+            ids, rows = made(campaign, words, encoded, levels, turn)
             sent += send_all(
                 url,
                 campaign,

@@ -10,12 +10,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from murmuration.campaign.model import Campaign
 from murmuration.device.sending import (
@@ -102,12 +102,14 @@ def keys_of(secret: Key, devices: Ints) -> Keys:
 def made(
     campaign: Campaign,
     words: CrowdWords,
-    answers: Mapping[str, Sequence[Any]],
+    columns: Sequence[NDArray[np.generic]],
     levels: Ints | None = None,
     turn: str = "",
 ) -> tuple[Ids, Rows]:
-    """Return the ids and the rows of all devices' reports: each is what that device alone makes."""
-    columns = [q.encode(answers[q.name], words.spread(q.name)) for q in campaign.questions]
+    """Return the ids and the rows of all devices' reports: each is what that device alone makes.
+
+    `columns` are encoded with `words.spread`.
+    """
     asked = campaign.asked(columns, words.which(turn), levels)
     parts = [
         (one, _answered(one, campaign.frame.cells[one.cell], words.only(one.who), turn))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import itertools
 import random
 import re
 import socket
@@ -43,15 +44,15 @@ Answers = Callable[[int, bytes], tuple[int, dict[str, str], bytes]]
 
 
 @contextmanager
-def answering(answer: Answers, document: bytes = b"") -> Iterator[Seen]:
-    """A small HTTP server: GET returns the document, POST whatever is told."""
-    seen, lock = Seen(""), threading.Lock()
+def answering(answer: Answers, document: bytes | Callable[[int], bytes] = b"") -> Iterator[Seen]:
+    """A small HTTP server: GET returns the document (or one for each time), POST what is told."""
+    seen, lock, times = Seen(""), threading.Lock(), itertools.count()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self._reply(200, {}, document)
+            self._reply(200, {}, document(next(times)) if callable(document) else document)
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -31,14 +31,13 @@ from murmuration.errors import (
     BudgetError,
     FormatError,
     InputError,
-    MismatchError,
     MurmurationError,
     ParameterError,
     PromiseError,
     SendError,
 )
+from murmuration.exact.keyed import Key
 from murmuration.lab.fleet import Sent, send_all
-from murmuration.mechanisms.item.memoised import Memoised
 from murmuration.wire import report
 from murmuration.wire.address import Address
 from murmuration.wire.ids import new_ids
@@ -258,10 +257,9 @@ def test_killed_between_charge_and_send(phones: Collection, ledger: Path) -> Non
     assert done.returncode == -signal.SIGKILL
     assert phones.received == before["received"]
     (kept,) = Ledger(ledger).pending()
-    with cutting_proxy(phones.url, cuts=0) as seen:
-        receipt = Client(seen.url, ledger).report(ANSWERS)
+    receipt = Client(phones.url, ledger).report(ANSWERS)
     assert receipt.outcome == "stored"
-    assert seen.bodies == [kept.report]
+    assert Ledger(ledger).entries()[0].report == kept.report
     assert receipt.report_id == kept.report_id.hex()
     assert phones.status()["people"] == before["people"] + 1
     assert Ledger(ledger).spent() == 1.0
@@ -324,8 +322,11 @@ class FreshNoiseOnRetry(Client):
         self.columns = super()._encoded(answers)
         return self.columns
 
+    def _words(self):
+        return dataclasses.replace(super()._words(), key=Key.new())
+
     def _sent(self, entry):
-        rows, _ = self._drawn(self.columns, None)
+        rows, _ = self._drawn(self.columns, None, "")
         name = np.frombuffer(entry.report_id, dtype=np.uint8)[None]
         fresh = report.to_json(self.campaign, name, rows)
         return super()._sent(dataclasses.replace(entry, report=fresh))
@@ -358,12 +359,15 @@ def test_overspending_is_refused_and_nothing_is_sent(
     assert client.report({"age": 30, "height": 170}, level="high").epsilon == pytest.approx(1.0)
 
 
-def test_a_lower_lifetime_is_kept_and_a_higher_one_is_not(document: Path, ledger: Path) -> None:
+def test_a_lower_limit_is_kept_and_a_higher_one_is_not(document: Path, ledger: Path) -> None:
     shared = Ledger(ledger, lifetime=5.0)
-    Client(document, shared, lifetime=2.0)
-    Client(document, shared, lifetime=9.0)
-    Client(document, ledger, lifetime=7.0)
-    assert shared.lifetime == 2.0
+    Client(document, shared, lifetime=2.0, per_collector=1.5, per_report=1.0)
+    for higher in (shared, ledger):
+        with pytest.warns(UserWarning, match="the lifetime limit stays 2, not 9: only the person"):
+            Client(document, higher, lifetime=9.0)
+    assert shared.limits() == {"report": 1.0, "collector": 1.5, "lifetime": 2.0}
+    with pytest.raises(ParameterError, match="not twice"):
+        Client(document, shared, secret=bytes(32))
 
 
 def test_another_version_of_a_campaign_has_no_budget_of_its_own(
@@ -390,7 +394,8 @@ def test_a_budget_of_exactly_one_report_is_enough(
     tmp_path: Path, epsilon: float, strategy: str
 ) -> None:
     text = PLANNED.replace("epsilon = 1.0", f'epsilon = {epsilon}\nstrategy = "{strategy}"')
-    client = Client(published(tmp_path, text), tmp_path / "l.db", lifetime=epsilon)
+    away = {"send_to": "https://collector.example/v1/campaigns/phones"}
+    client = Client(published(tmp_path, text), tmp_path / "l.db", lifetime=epsilon, **away)
     assert Fraction(0) < client.most <= Fraction(str(epsilon))
     charged = client._charged(client._encoded(ANSWERS), None, "")
     assert charged.cost == client.most
@@ -418,7 +423,8 @@ def test_an_infinite_loss_is_charged_as_such(tmp_path: Path) -> None:
         with pytest.raises(BudgetError):
             careful.report({"age": 3})
         assert seen.bodies == []
-        careless = Client(document, tmp_path / "b.db", **agreed)
+        unlimited = {"lifetime": math.inf, "per_collector": math.inf, "per_report": math.inf}
+        careless = Client(document, tmp_path / "b.db", **agreed, **unlimited)
         assert careless.report({"age": 3}).epsilon == math.inf
 
 
@@ -486,7 +492,7 @@ def test_gives_up_on_a_collector_that_stays_busy(document: Path, ledger: Path) -
     with answering(lambda number, body: (429, {"Retry-After": "86400"}, b"")) as seen:
         client = Client(document, ledger, send_to=seen.url, patience=clock.patience())
         with pytest.raises(SendError, match="busy"):
-            client.resend()  # told to come back tomorrow: it does not come back sooner
+            client.report(ANSWERS)  # told to come back tomorrow: it does not come back sooner
     assert len(seen.bodies) == 1
 
 
@@ -523,14 +529,17 @@ def test_a_fault_that_is_not_about_the_report_leaves_it_pending(
     """A wrong token, a wrong address, a proxy's or a collector's fault: not tried again by itself,
     and not lost either."""
     clock, away = Clock(), {"Location": "http://127.0.0.1:1/"}
-    for status in (301, 401, 403, 404, 408, 500, 502, 504, 507):
-        with answering(lambda number, body, s=status: (s, away, problem("x"))) as seen:
-            client = Client(document, ledger, send_to=seen.url, patience=clock.patience())
+    faults = [301, 401, 403, 404, 408, 500, 502, 504, 507]
+
+    def answer(number: int, body: bytes):
+        return (faults[number], away, problem("x")) if faults[number:] else (200, {}, STORED)
+
+    with answering(answer) as seen:
+        client = Client(document, ledger, send_to=seen.url, patience=clock.patience())
+        for sent, _ in enumerate(faults, 1):
             with pytest.raises(SendError, match="did not take it: x"):
                 client.report(ANSWERS)
-        assert len(seen.bodies) == 1
-    with answering(lambda number, body: (200, {}, STORED)) as seen:
-        client = Client(document, ledger, send_to=seen.url, patience=clock.patience())
+            assert len(seen.bodies) == sent
         assert [receipt.outcome for receipt in client.resend()] == ["stored"]
     assert client.ledger.spent() == 1.0
     assert clock.waits == []
@@ -669,7 +678,8 @@ def test_the_reports_of_thirty_rounds_are_noise_on_one_answer(tmp_path: Path) ->
         client = Client(published(tmp_path, text), tmp_path / "l.db", send_to=seen.url)
         for n in range(40):
             client.report({"mood": "good"}, round=str(n))
-    kept = client.ledger.recall(client.campaign.digest, "0 mood", b"0")
+    (law,) = client.campaign.frame.cells
+    kept = law.remember([0], client._words().permanent(0, law.domain.written(np.array([0]))))
     assert np.bincount(told).argmax() == kept[0]
     assert len(set(seen.bodies)) == 40
 
@@ -692,32 +702,9 @@ def test_today_is_the_round_unless_told_otherwise(daily: Collection, ledger: Pat
     client = Client(daily.url, ledger)
     first = client.report({"mood": "good"})
     assert len(first.round) == len("2026-11-15")
-    assert client.report({"mood": "good"}, round=first.round) == first
+    again = client.report({"mood": "good"}, round=first.round)
+    assert (first.epsilon, again) == (2.0, dataclasses.replace(first, epsilon=0.0))
     assert len(client.ledger.entries()) == 1
-
-
-def test_another_process_was_first_with_the_permanent_answer(
-    daily: Collection, ledger: Path, monkeypatch
-) -> None:
-    client = Client(daily.url, ledger)
-    client.report({"mood": "good"}, round="1")
-    recall, blind = Ledger.recall, [2]
-
-    def late(self, *given):
-        """See nothing twice, as if the other one wrote just after."""
-        blind[0] -= 1
-        return recall(self, *given) if blind[0] < 0 else None
-
-    monkeypatch.setattr(Ledger, "recall", late)
-    for turn in range(2, 12):
-        assert client.report({"mood": "good"}, round=str(turn)).epsilon == 0.0
-        blind[0] = 2
-    (kept,) = recall(client.ledger, client.campaign.digest, "0 mood", b"0")
-    monkeypatch.setattr(Ledger, "recall", lambda *given: None)
-    monkeypatch.setattr(Memoised, "remember", lambda *given: np.array([(kept + 1) % 3]))
-    with pytest.raises(MismatchError, match="Nothing was sent"):
-        client.report({"mood": "good"}, round="12")
-    assert client.ledger.spent() == 2.0
 
 
 # --- for the person ------------------------------------------------------------------------------
@@ -745,7 +732,8 @@ def test_a_preview_of_a_repeated_question_draws_no_permanent_answer(
 ) -> None:
     client = Client(daily.url, ledger)
     client.preview({"mood": "good"})
-    assert client.ledger.recall(client.campaign.digest, "0 mood", b"0") is None
+    assert client.ledger.permanent() == {}
+    client.ledger.raise_limit("lifetime", math.inf)
     assert "no lifetime limit" in client.preview({"mood": "good"})
 
 
@@ -967,8 +955,13 @@ def test_ledger_shows_what_was_spent_and_sent(
     for part in ("phones", "Which phones to test on.", "monday", "stored", "2 of 5 is left"):
         assert part in shown
     found = json.loads(murmur("ledger", str(ledger), "--json").stdout)
-    assert (found["spent"], found["remaining"], found["lifetime"]) == (3.0, 2.0, 5.0)
-    assert found["campaigns"] == {"phones": 1.0, "daily": 2.0}
+    assert (found["spent"], found["remaining"]) == (3.0, 2.0)
+    assert found["limits"] == {"report": 4.0, "collector": 8.0, "lifetime": 5.0}
+    origin = Address.parse(phones.url).origin
+    assert found["campaigns"] == [
+        {"collector": origin, "campaign": "phones", "spent": 1.0},
+        {"collector": origin, "campaign": "daily", "spent": 2.0},
+    ]
     assert [entry["outcome"] for entry in found["entries"]] == ["stored", "stored"]
     sent = Ledger(ledger).entries()[0].report.decode()
     assert found["entries"][0]["report"] == sent
@@ -988,11 +981,14 @@ def test_ledger_limits(document: Path, ledger: Path, tmp_path: Path) -> None:
     assert "not acknowledged" in shown
     assert "[red]bold" in shown
     assert "\x1b[2J" not in shown
+    assert "15 of 16 is left (4 for one report, 8 for one collector)" in shown
+    assert "1 of 2 is left" in murmur("ledger", str(ledger), "--limit", "lifetime=2").stdout
+    assert "raise_limit" in murmur("ledger", str(ledger), "--limit", "lifetime=3", code=2).stderr
+    assert "2 of 3 is left" in murmur("ledger", str(ledger), "--raise-limit", "lifetime=3").stdout
+    shown = murmur("ledger", str(ledger), "--raise-limit", "lifetime=inf").stdout
     assert "no lifetime limit" in shown
-    assert "1 of 2 is left" in murmur("ledger", str(ledger), "--lifetime", "2").stdout
-    assert "raise_lifetime" in murmur("ledger", str(ledger), "--lifetime", "3", code=2).stderr
-    assert "2 of 3 is left" in murmur("ledger", str(ledger), "--raise-lifetime", "3").stdout
-    murmur("ledger", str(ledger), "--raise-lifetime", "3", "--lifetime", "3", code=2)
+    for wrong in ("lifetime", "lifetime=much", "monthly=3", "report=-1"):
+        assert "limit" in murmur("ledger", str(ledger), "--limit", wrong, code=2).stderr
 
 
 def test_results_are_values() -> None:

@@ -75,7 +75,11 @@ class RefusedError(CampaignError, PromiseError):
 
 
 class BudgetError(MurmurationError):
-    """A charge beyond a limit: nothing is sent. `reason`: "lifetime", "campaign" or "rounds"."""
+    """A charge beyond a limit: nothing is sent.
+
+    `reason` is which one: the person's on a "report", a "collector" or their "lifetime", or the
+    campaign's own ("campaign", "rounds").
+    """
 
     def __init__(self, message: str, reason: str = "lifetime") -> None:
         super().__init__(message)

@@ -11,6 +11,7 @@ its digest is checked, every law is audited, and a law that leaks is refused by 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import fields
@@ -22,13 +23,16 @@ import msgspec
 from murmuration.campaign.levels import Levels
 from murmuration.campaign.model import WIRE, Campaign, Terms
 from murmuration.campaign.question import Question
-from murmuration.errors import FormatError, MurmurationError
+from murmuration.errors import FormatError, MurmurationError, ParameterError
 from murmuration.mechanisms.base import Mechanism, checked_epsilon
 from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.registry import from_document
 from murmuration.mechanisms.strategy import strategy_of
 
 FORMAT = 1
+MOST_BYTES, MOST_CELLS, MOST_ITEMS = 8 << 20, 2048, 1 << 18
+"""Of a document, of its laws, and of items over all laws: a device looks at no more, before it has
+read anything. What is as large as that takes some seconds to audit."""
 
 
 class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,11 +88,31 @@ def publish(campaign: Campaign, version: int = 1) -> bytes:
         collection=campaign.text,
         **terms,
     )
-    return msgspec.json.encode(document)
+    data = msgspec.json.encode(document)
+    items = [len(q.labels) for q in campaign.questions]
+    groups = zip(campaign.strategy.grouped(len(items)), campaign.frame.groups, strict=True)
+    cells = [[items[place] for place in places] for places, group in groups for _ in group]
+    if size := _too_large(data, cells):
+        raise ParameterError(
+            f"this campaign's document would have {size}: ask for fewer attributes, labels or "
+            "levels, or name mechanisms with smaller laws (duchi, dithered or optimal)"
+        )
+    return data
+
+
+def _too_large(data: bytes, cells: Sequence[Sequence[int]]) -> str:
+    """Say in what a document is larger than a device reads, if it is; cells have sizes."""
+    found = (len(data), "bytes"), (len(cells), "laws"), (sum(map(sum, cells)), "items")
+    for (many, what), most in zip(found, (MOST_BYTES, MOST_CELLS, MOST_ITEMS), strict=True):
+        if many > most:
+            return f"{many:,} {what}, and devices read {most:,} at most"
+    return ""
 
 
 def read(data: bytes) -> Campaign:
     """Return the campaign of a document, or say what is wrong with it."""
+    if size := _too_large(data, ()):
+        raise FormatError(f"the campaign's document has {size}")
     document = decoded(data)
     try:
         found = msgspec.json.decode(document.collection, type=_Collection)
@@ -100,15 +124,23 @@ def read(data: bytes) -> Campaign:
             f"reads {FORMAT} and {WIRE}: a newer one is needed"
         )
     try:
+        sizes = [len(table.get("labels", ())) for table in found.attributes]
+        if size := _too_large(b"", [[sizes[a] for a in cell.attributes] for cell in found.cells]):
+            raise FormatError(f"the campaign's document has {size}")
         campaign = _campaign(document, found)
     except MurmurationError as problem:
         raise FormatError(f"the campaign cannot be used: {problem}") from None
-    except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as problem:
+    except (TypeError, ValueError, LookupError, OverflowError, RecursionError) as problem:
         raise FormatError(f"the campaign cannot be read: {problem}") from None
     if campaign.name != document.campaign:
         raise FormatError("the campaign has two names: one outside, and one in its collection")
-    if campaign.digest != document.digest:
+    if hashlib.sha256(document.collection.encode()).hexdigest() != document.digest:
         raise FormatError("the campaign's digest is not that of its text: it was changed")
+    if campaign.text != document.collection:
+        raise FormatError(
+            "the campaign is not written as it is published: another spelling of the same words "
+            "has another digest, which could tell devices apart"
+        )
     return campaign
 
 
@@ -125,7 +157,7 @@ def _campaign(document: Document, found: _Collection) -> Campaign:
     terms = Terms(**{field.name: getattr(document, field.name) for field in fields(Terms)})
     questions = tuple(_question(table) for table in found.attributes)
     strategy = strategy_of(found.strategy, found.sample, found.ends)
-    campaign = Campaign(
+    return Campaign(
         name=found.campaign,
         terms=terms,
         questions=questions,
@@ -136,9 +168,6 @@ def _campaign(document: Document, found: _Collection) -> Campaign:
         accept_loss=found.accept_loss,
         rounds=found.rounds,
     ).admitted()
-    # What is digested is the text that came, not one that this program would write.
-    campaign.__dict__["text"] = document.collection
-    return campaign
 
 
 def _groups(

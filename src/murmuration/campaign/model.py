@@ -153,7 +153,8 @@ class Campaign:
     def text(self) -> str:
         """Everything that affects a report, as JSON: what is published and what is digested.
 
-        Keys at their default are left out: a key that is added later changes no digest.
+        Keys at their default are left out: a key that is added later changes no digest. There is
+        one form only: a document that is written otherwise is refused.
         """
         return json.dumps(self._collection(), separators=(",", ":"), allow_nan=False)
 

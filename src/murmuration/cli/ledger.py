@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,16 +14,25 @@ from rich.table import Table
 from murmuration.cli.options import Json
 from murmuration.cli.output import console, emit_json, say
 from murmuration.device.ledger import Entry, Ledger
+from murmuration.device.secret import Cost
 from murmuration.errors import ParameterError
 
 
 def ledger(
     file: Annotated[Path, typer.Argument(help="The device's ledger.")],
-    lifetime: Annotated[
-        float | None, typer.Option(min=0, help="Set the limit over all campaigns, or lower it.")
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=EPSILON",
+            help="Lower a limit: report=, collector= or lifetime=. Repeat it for several.",
+        ),
     ] = None,
-    raise_lifetime: Annotated[
-        float | None, typer.Option(min=0, help="Raise the limit: the person's decision alone.")
+    raise_limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=EPSILON",
+            help="Raise a limit (inf: none): the person's decision alone.",
+        ),
     ] = None,
     reports: Annotated[
         bool, typer.Option("--reports", help="Also print the bytes of every report.")
@@ -33,27 +43,40 @@ def ledger(
     if not file.is_file():
         raise ParameterError(f"there is no ledger {file}")
     kept = Ledger(file)
-    if lifetime is not None and raise_lifetime is not None:
-        raise ParameterError("either --lifetime or --raise-lifetime")
-    if lifetime is not None:
-        kept.set_lifetime(lifetime)
-    if raise_lifetime is not None:
-        kept.raise_lifetime(raise_lifetime)
+    for name, most in map(_named, limit or ()):
+        kept.set_limit(name, most)
+    for name, most in map(_named, raise_limit or ()):
+        kept.raise_limit(name, most)
     if as_json:
         emit_json(_as_dict(kept))
     else:
         _print(kept, reports)
 
 
+def _named(text: str) -> tuple[str, float]:
+    """Read a limit such as lifetime=8."""
+    name, equals, number = text.partition("=")
+    try:
+        if equals:
+            return name.strip(), float(number)
+    except ValueError:
+        pass
+    raise ParameterError(f"a limit is NAME=EPSILON, such as lifetime=8; got {text!r}")
+
+
 def _as_dict(kept: Ledger) -> dict[str, Any]:
     entries = kept.entries()
     return {
-        "lifetime": kept.lifetime,
+        "limits": {name: _finite(most) for name, most in kept.limits().items()},
         "spent": kept.spent(),
-        "remaining": kept.remaining(),
-        "campaigns": {name: float(cost) for name, cost in _by_campaign(entries).items()},
+        "remaining": _finite(kept.remaining()),
+        "campaigns": [
+            {"collector": origin, "campaign": name, "spent": float(cost)}
+            for (origin, name), cost in _by_campaign(kept).items()
+        ],
         "entries": [
             {
+                "collector": entry.origin,
                 "campaign": entry.campaign,
                 "digest": entry.digest,
                 "purpose": entry.purpose,
@@ -73,11 +96,19 @@ def _text(entry: Entry) -> str | None:
     return None if entry.report is None else entry.report.decode(errors="backslashreplace")
 
 
-def _by_campaign(entries: list[Entry]) -> dict[str, Fraction | float]:
-    """Add up exactly what each campaign has cost."""
-    costs: dict[str, Fraction | float] = {}
-    for entry in entries:
-        costs[entry.campaign] = costs.get(entry.campaign, Fraction(0)) + entry.cost
+def _finite(number: float) -> float | None:
+    """Return a number for JSON, which has no infinity: None is no limit."""
+    return None if math.isinf(number) else number
+
+
+def _by_campaign(kept: Ledger) -> dict[tuple[str, str], Cost]:
+    """Add up exactly what each collector's campaigns have cost, permanent answers included."""
+    costs: dict[tuple[str, str], Cost] = {}
+    for entry in kept.entries():
+        whose = entry.origin, entry.campaign
+        costs[whose] = costs.get(whose, Fraction(0)) + entry.cost
+    for whose, cost in kept.permanent().items():
+        costs[whose] = costs.get(whose, Fraction(0)) + cost
     return costs
 
 
@@ -95,16 +126,26 @@ def _print(kept: Ledger, reports: bool) -> None:
     if reports:
         for entry in entries:
             say(_shown(_text(entry) or "forgotten"))
-    for name, cost in _by_campaign(entries).items():
-        console.print(f"{_shown(name)}: {float(cost):g}", highlight=False)
+    for (origin, name), cost in _by_campaign(kept).items():
+        whose = f"{name} at {origin or 'any collector'}"
+        console.print(f"{_shown(whose)}: {float(cost):g}", highlight=False)
+    if kept.permanent():
+        say(
+            "Permanent answers are in the sums, not in the lines: when a value changed is not kept."
+        )
     say(_summary(kept))
 
 
 def _summary(kept: Ledger) -> str:
-    waiting, limit = len(kept.pending()), kept.lifetime
-    rest = "no lifetime limit" if limit is None else f"{kept.remaining():g} of {limit:g} is left"
+    waiting, limits = len(kept.pending()), kept.limits()
+    most = limits["lifetime"]
+    rest = "no lifetime limit" if math.isinf(most) else f"{kept.remaining():g} of {most:g} is left"
     pending = f"; {waiting} not acknowledged yet, kept to be sent again" if waiting else ""
-    return f"spent in all: {kept.spent():g}, {rest}{pending}"
+    others = ", ".join(
+        f"{'no limit' if math.isinf(limits[name]) else f'{limits[name]:g}'} for one {name}"
+        for name in ("report", "collector")
+    )
+    return f"spent in all: {kept.spent():g}, {rest} ({others}){pending}"
 
 
 def _shown(text: str) -> str:

@@ -3,7 +3,7 @@
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     ledger = Ledger(f"{folder}/ledger.db", lifetime=1.0)
-...     entry = ledger.charge("phones", "d1", "survey", 0.4, None, b"report", b"id-1")
+...     entry = ledger.charge("https://a:443", "phones", "d1", "", 0.4, None, b"report", b"id")
 ...     ledger.spent(), ledger.remaining(), [one.report for one in ledger.pending()]
 (0.4, 0.6, [b'report'])
 """

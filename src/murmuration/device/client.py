@@ -1,8 +1,9 @@
 """A person's device: asks the ledger first, draws once, and sends what the ledger holds.
 
-    encode       the campaign's rule for values outside the range; nothing is drawn yet
+    load         the campaign, from its address; audited, pinned, held against a witness
+    encode       the campaign's rule for values outside the range
     find         has this question a report already? then that one, byte for byte
-    privatize    once
+    privatize    by words that follow from the person's key: asked again, the same again
     charge       durably, with the bytes: refused here, nothing has left the device
     send         those bytes; again and again if need be, never fresh noise
     acknowledge  what the collector said
@@ -27,14 +28,14 @@ From a file, and without a collector:
 ...     ''')
 ...     client = Client(file, f"{folder}/ledger.db", lifetime=5.0)
 ...     client.preview({"phone": "ios"}).splitlines()[3]
-'One report costs at most 1; 0 is spent so far, 5 of the lifetime limit is left.'
+'One report costs at most 1; 0 is spent here so far, 5 of the lifetime limit is left.'
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,8 @@ from numpy.typing import NDArray
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.model import Campaign, utc_now
-from murmuration.device.ledger import Cost, Entry, Ledger, Memo
+from murmuration.device.ledger import Entry, Ledger, Memo, exact_cost
+from murmuration.device.secret import Cost
 from murmuration.device.sending import (
     DUPLICATE,
     STORED,
@@ -55,19 +57,25 @@ from murmuration.device.sending import (
     outcomes,
     reason,
 )
-from murmuration.errors import InputError, MismatchError, ParameterError, PromiseError, SendError
-from murmuration.exact.arrays import Rows
-from murmuration.exact.randomness import Rng, system_rng
+from murmuration.device.words import DeviceWords, answered
+from murmuration.errors import (
+    BudgetError,
+    InputError,
+    MismatchError,
+    ParameterError,
+    PromiseError,
+    SendError,
+)
+from murmuration.exact.arrays import Reports, Rows
+from murmuration.exact.randomness import system_rng
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.frame import Asked
 from murmuration.wire import report
 from murmuration.wire.address import Address
-from murmuration.wire.ids import ID_BYTES, new_ids
+from murmuration.wire.ids import ID_BYTES
 
 Level = str | Mapping[str, str]
 """A level for all attributes, or one for each."""
-RACES = 5
-"""How often a permanent answer that another process drew first is taken over."""
 
 
 @dataclass(frozen=True)
@@ -88,25 +96,68 @@ class Receipt:
         return self.outcome in (STORED, DUPLICATE)
 
 
-def load(source: str | Path, allow_plain_http: bool = False) -> tuple[Campaign, Address | None]:
+def load(
+    source: str | Path,
+    allow_plain_http: bool = False,
+    digest: str | None = None,
+    witness: str | None = None,
+) -> tuple[Campaign, Address | None]:
     """Return a campaign from its address, its published document or its file, and its address.
 
-    A document's digest is checked and every law in it is audited; a law that leaks is refused.
+    A document's digest is checked and every law in it is audited; a law that leaks is refused. So
+    is a document whose digest is not the one that is pinned (`digest`), or not the one that a
+    second collector shows (`witness`): one of its own for each device would tell devices apart.
     """
+    campaign, address = _loaded(source, allow_plain_http)
+    if digest is not None and campaign.digest != digest:
+        raise MismatchError(
+            f"{campaign.name} has the digest {campaign.digest[:16]}..., and {digest[:16]}... was "
+            "expected: this is another campaign. Nothing was sent."
+        )
+    if witness is not None:
+        _require_witness(campaign, address, Address.parse(witness, allow_plain_http))
+    return campaign, address
+
+
+def _loaded(source: str | Path, allow_plain_http: bool) -> tuple[Campaign, Address | None]:
     if isinstance(source, str) and source.startswith(("http://", "https://")):
         address = Address.parse(source, allow_plain_http)
-        with Link(address) as link:
-            answer = link.get()
-        if answer.status != 200:
-            hint = "; an address ends in /v1/campaigns/NAME" if answer.status == 404 else ""
-            raise SendError(f"no campaign from {address}: {reason(answer)}{hint}")
-        return campaign_document.read(answer.data), address
+        return _fetched(address), address
     path = Path(source)
     if not path.is_file():
         raise ParameterError(f"{path} is neither a file nor an address (https://...)")
     if path.suffix == ".toml":
         return campaign_file.load(path), None
     return campaign_document.read(path.read_bytes()), None
+
+
+def _fetched(address: Address) -> Campaign:
+    """Return the campaign that an address publishes, if it is the one that the address names."""
+    with Link(address) as link:
+        answer = link.get(campaign_document.MOST_BYTES)
+    if answer.status != 200:
+        hint = "; an address ends in /v1/campaigns/NAME" if answer.status == 404 else ""
+        raise SendError(f"no campaign from {address}: {reason(answer)}{hint}")
+    campaign = campaign_document.read(answer.data)
+    if address.path.rpartition("/")[2] != campaign.name:
+        raise MismatchError(
+            f"{address} publishes a campaign of another name, {campaign.name!r}: a limit on one "
+            "campaign would mean nothing. Nothing was sent."
+        )
+    return campaign
+
+
+def _require_witness(campaign: Campaign, address: Address | None, witness: Address) -> None:
+    """Refuse a campaign that somebody else does not show in the same words."""
+    if address is not None and address.origin == witness.origin:
+        raise ParameterError("a witness is another collector than the one that is asked")
+    shown = _fetched(witness)
+    if shown.digest != campaign.digest:
+        raise MismatchError(
+            f"{campaign.name} has the digest {campaign.digest[:16]}..., and {witness} shows "
+            f"{shown.digest[:16]}...: this device may have been given a campaign of its own. "
+            "Nothing was sent."
+        )
 
 
 class Client:
@@ -116,6 +167,18 @@ class Client:
     `send_to` is the address. A campaign that is asked once is answered once, whatever is called
     later. A repeated one (`Campaign.repeated`) is answered once per round, and no more often than
     the campaign says, by the permanent answer for the value with fresh noise on it.
+
+    What is spent has limits, on each report (`per_report`), each collector (`per_collector`) and
+    over all (`lifetime`): 4, 8 and 16 in a new ledger (`device.ledger.LIMITS`), unless told
+    otherwise. They are the person's and kept in the ledger: an app can lower them, and only
+    `Ledger.raise_limit` raises them. `math.inf` is no limit.
+
+    What is drawn follows from the person's key: `secret`, 32 bytes or a file (`LEDGER.key` if it is
+    left out, made if new). Restored from a backup, the device sends the same reports again with the
+    same ids, never fresh noise. Whoever has the key and a report knows the answer.
+
+    The app can pin the campaign's `digest`, or name a `witness`: the campaign's address at another
+    collector, which must show the same digest.
 
     The operator's word is not the person's: a campaign whose laws break their promise needs
     `accept_loss`, its own words, here too; and where the campaign says that answers outside a range
@@ -133,6 +196,11 @@ class Client:
         ledger: Ledger | str | Path,
         *,
         lifetime: float | None = None,
+        per_collector: float | None = None,
+        per_report: float | None = None,
+        secret: bytes | str | Path | None = None,
+        digest: str | None = None,
+        witness: str | None = None,
         token: str | None = None,
         level: Level | None = None,
         send_to: str | None = None,
@@ -141,13 +209,19 @@ class Client:
         accept_loss: str | None = None,
         may_be_silent: bool = False,
     ) -> None:
-        self.campaign, found = load(source, allow_plain_http)
+        self.campaign, found = load(source, allow_plain_http, digest, witness)
         self._require_consent(accept_loss)
         self._may_be_silent = may_be_silent
         self.address = Address.parse(send_to, allow_plain_http) if send_to else found
-        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, lifetime)
-        if isinstance(ledger, Ledger) and lifetime is not None:
-            Ledger(ledger.path, lifetime)  # lowers the limit if it is lower
+        if isinstance(ledger, Ledger):
+            if secret is not None:
+                raise ParameterError("a ledger has its secret: name it there, or here, not twice")
+            self.ledger = ledger
+            ledger.lower(lifetime, collector=per_collector, report=per_report)
+        else:
+            self.ledger = Ledger(
+                ledger, lifetime, collector=per_collector, report=per_report, secret=secret
+            )
         self._token, self._level, self._patience = token, level, patience or Patience()
 
     def _require_consent(self, accept_loss: str | None) -> None:
@@ -179,30 +253,37 @@ class Client:
         """
         columns = self._encoded(answers)
         levels, turn = self._levels(level), self._round(round)
-        self._require_address()
-        made = self.ledger.find(self.campaign.digest, turn)
+        made = self.ledger.find(self._require_address().origin, self.campaign.digest, turn)
         if made is None:
             self._require_open()
+            self._require_small()
             made = self._charged(columns, levels, turn)
         return self._receipt(made) if made.outcome else self._sent(made)
 
     def resend(self) -> list[Receipt]:
-        """Send what this campaign has charged and nobody has acknowledged: the same bytes."""
-        self._require_address()
-        mine = [e for e in self.ledger.pending() if e.digest == self.campaign.digest]
-        return [self._sent(entry) for entry in mine]
+        """Send what this campaign has charged and nobody has acknowledged: the same bytes.
+
+        Only what was made for this collector: one host's report is no other's.
+        """
+        waiting = self.ledger.pending(self._require_address().origin)
+        return [self._sent(entry) for entry in waiting if entry.digest == self.campaign.digest]
 
     def _sent(self, entry: Entry) -> Receipt:
         """Send the bytes that the ledger holds, and note the answer."""
         if entry.report is None:
             raise ParameterError("this report was acknowledged and forgotten: it is not sent again")
+        self.ledger.note_total()
         try:
             with Link(self._require_address(), self._token) as link:
                 answer = deliver(link, entry.report, report.JSON, self._patience)
             (outcome,) = outcomes(answer, 1)
         except SendError as problem:
             raise SendError(f"{problem}. The report is kept: resend sends it as it is.") from None
-        return self._receipt(self.ledger.acknowledge(entry.report_id, outcome))
+        return self._receipt(replace(entry, outcome=self._acknowledged(entry, outcome)))
+
+    def _acknowledged(self, entry: Entry, outcome: str) -> str | None:
+        """Note the collector's answer; the first one counts."""
+        return self.ledger.acknowledge(entry.report_id, outcome).outcome
 
     def _receipt(self, entry: Entry) -> Receipt:
         return Receipt(
@@ -219,50 +300,53 @@ class Client:
         self, columns: list[NDArray[np.generic]], levels: list[list[str]] | None, turn: str
     ) -> Entry:
         """Draw a report and charge it; what comes back is what to send."""
-        for _ in range(RACES):
-            rows, memos = self._drawn(columns, levels)
-            report_id = new_ids(1)
-            try:
-                return self.ledger.charge(
-                    self.campaign.name,
-                    self.campaign.digest,
-                    self.campaign.terms.purpose,
-                    self._cost(rows),
-                    self._limit(),
-                    report.to_json(self.campaign, report_id, rows),
-                    report_id.tobytes(),
-                    turn,
-                    memos,
-                    self.campaign.rounds,
-                )
-            except MismatchError:  # another process was first with a permanent answer: use that
-                continue
-        raise MismatchError("other processes keep answering for this device. Nothing was sent.")
+        words = self._words()
+        rows, memos = self._drawn(columns, levels, turn)
+        report_id = words.report_id(turn)
+        name = np.frombuffer(report_id, dtype=np.uint8)[None]
+        return self.ledger.charge(
+            words.origin,
+            self.campaign.name,
+            self.campaign.digest,
+            self.campaign.terms.purpose,
+            self._cost(rows),
+            self._limit(),
+            report.to_json(self.campaign, name, rows),
+            report_id,
+            turn,
+            memos,
+            self.campaign.rounds,
+        )
+
+    def _words(self) -> DeviceWords:
+        """Return the words of this device for this collector and question."""
+        origin = self._require_address().origin
+        return DeviceWords(self.ledger.key, origin, self.campaign.digest)
 
     def _drawn(
-        self, columns: list[NDArray[np.generic]], levels: list[list[str]] | None
+        self, columns: list[NDArray[np.generic]], levels: list[list[str]] | None, turn: str
     ) -> tuple[Rows, list[Memo]]:
-        """Draw one report; where answers are permanent, on those that are kept."""
-        rng, frame = system_rng(), self.campaign.frame
+        """Draw one report, and say which permanent answers it rests on."""
+        words, frame = self._words(), self.campaign.frame
         memos: list[Memo] = []
         answers = []
-        for asked in self.campaign.asked(columns, rng, levels):
-            law = frame.cells[asked.cell]
-            if law.asked_again:
-                answers.append((asked, self._repeated(asked, law, rng, memos)))
-            else:
-                answers.append((asked, asked.answered(law, rng)))
+        for asked in self.campaign.asked(columns, words.which(turn), levels):
+            law, kept = frame.cells[asked.cell], None
+            if law.asked_again and (kept := self._recalled(asked, law)) is None:
+                memos.append(self._memo(words, asked, law))
+            answers.append((asked, answered(asked, law, words, turn, kept)))
         return frame.laid_out(answers), memos
 
-    def _repeated(self, asked: Asked, law: Mechanism, rng: Rng, memos: list[Memo]) -> Rows:
-        """Answer with fresh noise on the permanent answer that is kept, or drawn now."""
+    def _memo(self, words: DeviceWords, asked: Asked, law: Mechanism) -> Memo:
+        written = law.domain.written(law.domain.checked(asked.values))
+        return Memo(words.paid(asked.cell, written), law.charge)
+
+    def _recalled(self, asked: Asked, law: Mechanism) -> Reports | None:
+        """Return the permanent answer that an older ledger has kept for the value, if any."""
         attribute = int(self.campaign.frame.group_of[asked.cell])
         name = f"{asked.cell} {self.campaign.questions[attribute].name}"
-        value = b"%d" % int(asked.values[0])
-        kept = self.ledger.recall(self.campaign.digest, name, value)
-        permanent = law.remember(asked.values, rng) if kept is None else law.unpack(kept)
-        memos.append(Memo(name, value, law.pack(permanent), law.charge))
-        return law.to_rows(law.repeat(permanent, rng))
+        kept = self.ledger.recall(self.campaign.digest, name, b"%d" % int(asked.values[0]))
+        return None if kept is None else law.unpack(kept)
 
     def _cost(self, rows: Rows) -> Cost:
         """Return what a report costs besides its permanent answers."""
@@ -288,10 +372,10 @@ class Client:
         All entries of a report together were audited to keep the campaign's epsilon, so what
         decimals add to that in the last digit is no cost.
         """
-        total = sum((_exact(law.charge) for law in laws), start=Fraction(0))
+        total: Cost = sum((exact_cost(law.charge) for law in laws), start=Fraction(0))
         if self.campaign.accept_loss or any(law.asked_again for law in laws):
             return total
-        return min(total, _exact(self.campaign.epsilon))
+        return min(total, exact_cost(self.campaign.epsilon))
 
     # --- what is asked for ---------------------------------------------------------------------
 
@@ -299,7 +383,8 @@ class Client:
         if missing := [str(name) for name, value in answers.items() if value is None]:
             raise InputError(f"no answer for {', '.join(missing)}. Nothing was sent.")
         given = {name: [value] for name, value in answers.items()}
-        return self.campaign.encode(given, system_rng(), not self._may_be_silent)
+        spread = system_rng() if self.address is None else self._words().spread
+        return self.campaign.encode(given, spread, not self._may_be_silent)
 
     def _levels(self, level: Level | None) -> list[list[str]] | None:
         """Return the level of each attribute, as `Campaign.privatize` takes them."""
@@ -331,6 +416,19 @@ class Client:
         if terms.upload == "token" and self._token is None:
             raise ParameterError(f"{self.campaign.name} needs a device's token. Nothing was sent.")
 
+    def _require_small(self) -> None:
+        """Refuse a campaign whose reports may cost more than the person gives for one.
+
+        The most that a report can cost, not what this one would: that may depend on the answer.
+        """
+        limit = self.ledger.limits()["report"]
+        if self.most > exact_cost(limit):
+            raise BudgetError(
+                f"{self.campaign.name}: one report may cost {float(self.most):g}, and the person's "
+                f"limit on a report is {limit:g}. Nothing was sent.",
+                "report",
+            )
+
     def _require_address(self) -> Address:
         if self.address is None:
             raise ParameterError("a campaign from a file needs send_to, the collector's address")
@@ -353,7 +451,8 @@ class Client:
         """
         columns = self._encoded(answers)
         levels, turn = self._levels(level), self._round(round)
-        made = self.ledger.find(self.campaign.digest, turn)
+        origin = "" if self.address is None else self.address.origin
+        made = self.ledger.find(origin, self.campaign.digest, turn)
         if made is None:
             body = _example(self.campaign, columns, levels)
             last = f"EXAMPLE, drawn now and thrown away; the real report is another draw: {body}"
@@ -362,22 +461,23 @@ class Client:
         else:
             state = made.outcome or "not acknowledged: these bytes are sent again"
             last = f"The report was made on {made.made_at} ({state}): {made.report.decode()}"
-        return "\n".join([*self._words(), last])
+        return "\n".join([*self._in_words(), last])
 
-    def _words(self) -> list[str]:
+    def _in_words(self) -> list[str]:
         campaign, left = self.campaign, self.ledger.remaining()
+        here = None if self.address is None else self.address.origin
         asked = ", ".join(question.name for question in campaign.questions)
         entries = len(campaign.frame.slots)
         some = entries < len(campaign.frame.groups)
         which = f"{entries} of these, drawn independently of the answers" if some else ""
-        rest = "there is no lifetime limit" if left is None else f"{left:g} of the lifetime limit"
+        none = math.isinf(left)
+        rest = "there is no lifetime limit" if none else f"{left:g} of the lifetime limit is left"
         return [
             f"{campaign.name}: {campaign.terms.purpose}",
             f"Sent to: {self.address or 'nobody, as there is no address'}",
             f"A report is about: {asked}{f' ({which})' if which else ''}, with noise added here.",
             f"One report costs at most {float(self.most):g}; "
-            f"{self.ledger.spent(campaign.name):g} is spent so far, "
-            f"{rest}{'' if left is None else ' is left'}.",
+            f"{self.ledger.spent(campaign.name, here):g} is spent here so far, {rest}.",
         ]
 
 
@@ -387,8 +487,3 @@ def _example(
     rows = campaign.privatize(columns, system_rng(), levels)
     nameless = np.zeros((1, ID_BYTES), dtype=np.uint8)
     return report.to_json(campaign, nameless, rows).decode()
-
-
-def _exact(cost: float) -> Cost:
-    """Return a cost as the decimal number that it prints as, the ledger's rule."""
-    return math.inf if math.isinf(cost) else Fraction(repr(float(cost)))

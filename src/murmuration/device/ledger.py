@@ -7,6 +7,12 @@
 A device that dies before the charge has sent nothing; one that dies after it finds the report in
 `pending` and sends the same bytes again, never fresh noise. So spent is never less than sent.
 
+Entries, limits and pending reports belong to a collector's origin: what one collector was told is
+no other's business, and a name that two of them use is two campaigns. Permanent answers follow from
+the key (`device.secret`); the ledger only notes, under names that tell nothing without the key and
+in no order of time, which of them were paid for. The total that was ever spent is in the key's
+file, too, and the larger one counts: a ledger from a backup brings back no budget.
+
 Costs are exact: a float stands for the decimal number that it prints as (0.1 is one tenth, so
 ten of them are 1), sums are fractions, and every decision is made on them. Each call opens the
 SQLite file anew, so threads, forks and other processes may share a ledger.
@@ -18,71 +24,90 @@ import hashlib
 import hmac
 import math
 import os
-import secrets
 import sqlite3
-import tempfile
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
+from murmuration.device.secret import Cost, Secret, made_whole, read_cost
 from murmuration.errors import BudgetError, FormatError, LedgerError, MismatchError, ParameterError
+from murmuration.exact.keyed import Key
 
-Cost = Fraction | float
-"""A fraction, or infinity (the only float that is kept)."""
-
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x4D55524D  # "MURM": another program's database is not a ledger
 PATIENCE = 30.0
 """Seconds to wait for another process that is writing."""
+ANY = ""
+"""The origin of entries from before origins were kept: they count for every collector."""
+LIMITS: Mapping[str, float] = {"report": 4.0, "collector": 8.0, "lifetime": 16.0}
+"""What a new ledger allows, unless told otherwise: one report, one collector, everything."""
 
 # EXTRA is FULL and also syncs the folder when the journal is deleted, which is what commits: with
 # FULL a power cut could undo a charge whose report was sent.
 _SETTINGS = ("journal_mode = DELETE", "synchronous = EXTRA", "secure_delete = ON")
 
-_SCHEMA = f"""
-CREATE TABLE setting (
-    name TEXT PRIMARY KEY,
-    value BLOB
-);
+_ENTRY = """
 CREATE TABLE entry (
     number INTEGER PRIMARY KEY,
+    origin TEXT NOT NULL,            -- of the collector, empty for any
     campaign TEXT NOT NULL,
     digest TEXT NOT NULL,
     purpose TEXT NOT NULL,
     round TEXT NOT NULL,
-    cost TEXT NOT NULL,              -- a fraction such as 1/10, or inf
+    cost TEXT NOT NULL,              -- 1/10, or inf, without permanent answers
     made_at TEXT NOT NULL,
     report_id BLOB NOT NULL UNIQUE,
     report BLOB,                     -- NULL once it was acknowledged and forgotten
     outcome TEXT,                    -- NULL until the collector has answered
-    UNIQUE (digest, round)           -- one report for a question and a round, whatever races
+    UNIQUE (origin, digest, round)   -- one report for a question and a round, whatever races
 );
-CREATE TABLE memo (
+CREATE TABLE paid (                  -- permanent answers, in the order of names, not of time
+    name BLOB NOT NULL PRIMARY KEY,
+    origin TEXT NOT NULL,
+    campaign TEXT NOT NULL,
+    cost TEXT NOT NULL
+) WITHOUT ROWID;
+"""
+_SETTING = "CREATE TABLE setting (name TEXT PRIMARY KEY, value BLOB);"
+_OLD_MEMO = """
+CREATE TABLE memo (                  -- permanent answers of ledgers of version 1
     digest TEXT NOT NULL,
     attribute TEXT NOT NULL,
     key BLOB NOT NULL,
     answer BLOB NOT NULL,
     PRIMARY KEY (digest, attribute, key)
 );
-PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {VERSION};
 """
-_FIELDS = "campaign, digest, purpose, round, cost, made_at, report_id, report, outcome"
+_OURS = f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
+_SCHEMA = _SETTING + _ENTRY + _OLD_MEMO + _OURS
+_UPGRADE = f"""
+ALTER TABLE entry RENAME TO old_entry;
+{_ENTRY}
+INSERT INTO entry SELECT number, '', campaign, digest, purpose, round, cost, made_at, report_id,
+    report, outcome FROM old_entry;
+DROP TABLE old_entry;
+{_OURS}
+"""  # noqa: S608
+_FIELDS = "origin, campaign, digest, purpose, round, cost, made_at, report_id, report, outcome"
 
 
 @dataclass(frozen=True)
 class Entry:
     """One report: what it cost, the bytes that are sent, and what came of it."""
 
+    origin: str
+    """Whose collector it is for; empty for entries from before this was kept."""
     campaign: str
     digest: str
     """Of the campaign's document."""
     purpose: str
     round: str
     cost: Cost
+    """As `charge` returns it, with the permanent answers that were new; as kept, without."""
     made_at: str
     """UTC, in ISO 8601."""
     report_id: bytes
@@ -99,87 +124,142 @@ class Entry:
 
 @dataclass(frozen=True)
 class Memo:
-    """A permanent answer about one value of a memoised attribute (see `mechanisms.item.memoised`).
+    """A permanent answer about one value: charged when it is new to the ledger, and never again.
 
-    `cost` is charged when the value is new to the ledger, and never again.
+    `name` follows from the key and the value, and tells neither (`DeviceWords.paid`).
     """
 
-    attribute: str
-    value: bytes = field(repr=False)
-    answer: bytes = field(repr=False)
-    cost: Fraction | float
+    name: bytes = field(repr=False)
+    cost: Cost
 
 
 class Ledger:
     """What a person's device has spent and sent, over all campaigns, in one SQLite file.
 
-    `lifetime` is the person's own limit over everything. A ledger that has a lower one keeps it:
-    only `raise_lifetime` raises it.
+    `report`, `collector` and `lifetime` are the person's own limits: on one report, on all reports
+    to one collector, and on everything. A new ledger has those of `LIMITS` where none is given; one
+    that has a lower limit keeps it, as only `raise_limit` raises one. `math.inf` is no limit.
+
+    `secret` is the person's key: 32 bytes, or a file; `PATH.key` if it is left out, made if new.
     """
 
-    def __init__(self, path: str | Path, lifetime: float | None = None) -> None:
-        limit = _limit("lifetime", lifetime)
+    def __init__(
+        self,
+        path: str | Path,
+        lifetime: float | None = None,
+        *,
+        collector: float | None = None,
+        report: float | None = None,
+        secret: bytes | str | Path | None = None,
+    ) -> None:
+        wanted = _given(report, collector, lifetime)
         self.path = Path(path).absolute()
+        self.secret = Secret.of(secret, self.path)
         if not os.path.lexists(self.path):
-            _create(self.path)
-        with self._writing() as db:
-            if _is_lower(limit, _lifetime(db)):
-                _set_lifetime(db, limit)
+            self.secret.make()
+            _create(self.path, wanted, self.secret.key)
+        with self._writing(upgrading=True) as db:
+            if _version(db) < VERSION:
+                self.secret.make()
+                _upgrade(db, self.secret.key)
+            _lower(db, wanted)
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
 
+    @property
+    def key(self) -> Key:
+        """The person's key, if it is the one that this ledger was made with."""
+        with self._reading() as db:
+            return self._key(db)
+
+    def _key(self, db: sqlite3.Connection) -> Key:
+        if not self.secret.there:
+            raise LedgerError(
+                f"{self.secret!r} is gone. With a new key this device would put fresh noise on "
+                "answers that it has sent: put the file back, or begin with a new ledger. "
+                "Nothing was sent."
+            )
+        key = self.secret.key
+        if _setting(db, "key") != _mark(key):
+            raise MismatchError(f"{self.path} was made with another key. Nothing was sent.")
+        return key
+
     # --- limits --------------------------------------------------------------------------------
 
+    def limits(self) -> dict[str, float]:
+        """Return the person's limits on a report, on a collector and on everything; inf is none."""
+        with self._reading() as db:
+            return {name: float(_kept_limit(db, name)) for name in LIMITS}
+
     @property
-    def lifetime(self) -> float | None:
-        """The person's limit over everything; None is no limit."""
-        with self._reading() as db:
-            kept = _lifetime(db)
-        return None if kept is None else float(kept)
+    def lifetime(self) -> float:
+        """The person's limit on everything; inf is no limit."""
+        return self.limits()["lifetime"]
 
-    def set_lifetime(self, lifetime: float) -> None:
-        """Set or lower the limit. What is already spent stays spent, even if it is more."""
-        limit = _required_limit("lifetime", lifetime)
+    def lower(
+        self,
+        lifetime: float | None = None,
+        *,
+        collector: float | None = None,
+        report: float | None = None,
+    ) -> None:
+        """Lower those of the limits that are given; a lower one that the person has set stays."""
+        wanted = _given(report, collector, lifetime)
         with self._writing() as db:
-            kept = _lifetime(db)
-            if _is_lower(kept, limit):
+            _lower(db, wanted)
+
+    def set_limit(self, name: str, most: float) -> None:
+        """Lower a limit. What is already spent stays spent, even if it is more."""
+        limit = _limit(name, most)
+        with self._writing() as db:
+            if limit > _kept_limit(db, name):
                 raise ParameterError(
-                    f"{lifetime!r} is above the lifetime limit; only the person raises it, with "
-                    "raise_lifetime (murmur ledger --raise-lifetime)"
+                    f"{most!r} is above the {name} limit; only the person raises it, with "
+                    "raise_limit (murmur ledger --raise-limit)"
                 )
-            _set_lifetime(db, limit)
+            _keep_limit(db, name, limit)
 
-    def raise_lifetime(self, lifetime: float | None) -> None:
-        """Raise the limit, or take it away with None. For the person alone, never a campaign."""
-        limit = _limit("lifetime", lifetime)
+    def raise_limit(self, name: str, most: float) -> None:
+        """Raise a limit, or take it away with inf. For the person alone, never a campaign."""
+        limit = _limit(name, most)
         with self._writing() as db:
-            kept = _lifetime(db)
-            if _is_lower(limit, kept):
-                raise ParameterError("that is no higher limit: use set_lifetime")
-            _set_lifetime(db, limit)
+            if limit < _kept_limit(db, name):
+                raise ParameterError("that is no higher limit: use set_limit")
+            _keep_limit(db, name, limit)
 
-    def spent(self, campaign: str | None = None) -> float:
-        """Return what was charged, in all or by one campaign."""
+    def spent(self, campaign: str | None = None, origin: str | None = None) -> float:
+        """Return what was charged: in all, by one collector, or by one campaign of that name.
+
+        In all it is the total ever, also where this ledger is an older copy of itself.
+        """
         with self._reading() as db:
-            return float(_spent(db, campaign))
+            listed = _listed(db, origin, campaign)
+            if origin is None and campaign is None:
+                return float(max(listed, self._total(db)))
+            return float(listed)
 
-    def remaining(self) -> float | None:
-        """Return what may still be spent; None if there is no limit."""
+    def remaining(self) -> float:
+        """Return what may still be spent; inf if there is no limit."""
         with self._reading() as db:
             db.execute("BEGIN")  # one state of the file for both
-            kept, spent = _lifetime(db), _spent(db)
-        return None if kept is None else max(0.0, float(kept - spent))
+            kept, spent = _kept_limit(db, "lifetime"), self._total(db)
+        return max(0.0, float(kept - spent)) if kept != math.inf else math.inf
+
+    def _total(self, db: sqlite3.Connection) -> Cost:
+        """Return the total ever: what is noted here or beside the key, the larger."""
+        return max(read_cost(str(_setting(db, "spent"))), self.secret.spent())
 
     # --- reports -------------------------------------------------------------------------------
 
     def charge(
         self,
+        origin: str,
         campaign: str,
         digest: str,
         purpose: str,
-        cost: Fraction | float,
-        limit: Fraction | float | None,
+        cost: Cost,
+        limit: Cost | None,
         report: bytes,
         report_id: bytes,
         round: str = "",  # noqa: A002
@@ -188,41 +268,65 @@ class Ledger:
     ) -> Entry:
         """Charge a report, durably, and return the entry whose `report` is to be sent.
 
-        The charge is `cost`, and the cost of each memo whose value is new. It is refused, and
-        nothing is kept, if with it more than the lifetime limit or (if given) the campaign's
-        `limit` would be spent, or if the question has `rounds` reports already. If this question
-        and round have a report already, that one is returned and nothing is charged: send what
-        the entry holds, not what was passed in.
+        The charge is `cost`, and the cost of each memo that is new. It is refused, and nothing is
+        kept, if with it more than one of the person's limits or (if given) the campaign's `limit`
+        would be spent, or if the question has `rounds` reports already. If this question and round
+        have a report already, that one is returned and nothing is charged: send what the entry
+        holds, not what was passed in.
         """
-        own, most = _cost(cost), _limit("limit", limit)
+        own, most = exact_cost(cost), math.inf if limit is None else _limit("campaign", limit)
         sent, name = _octets("report", report), _octets("report_id", report_id)
+        if not origin:
+            raise ParameterError("a charge names the collector's origin")
         with self._writing() as db:
-            made = _find(db, digest, round)
+            made = _find(db, origin, digest, round)
             if made is not None:
                 return made
+            self._key(db)
             _require_new(db, name)
-            _require_round(db, campaign, digest, rounds)
-            total = own + sum(_remember(db, digest, memo) for memo in memos)
-            _require_affordable(db, campaign, total, most)
+            _require_round(db, origin, campaign, digest, rounds)
+            fresh = _unpaid(db, memos)
+            total = own + sum(exact_cost(memo.cost) for memo in fresh)
+            ever = self._total(db)
+            _require_affordable(db, ever, origin, campaign, total, most)
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            made = Entry(campaign, digest, purpose, round, total, now, name, sent, None)
-            _insert(db, made)
-        return made
+            made = Entry(origin, campaign, digest, purpose, round, own, now, name, sent, None)
+            _insert(db, made, fresh, ever + total)
+        self.note_total()
+        return replace(made, cost=total)
 
-    def find(self, digest: str, round: str = "") -> Entry | None:  # noqa: A002
-        """Return the report that was already made for this question and round."""
+    def note_total(self) -> None:
+        """Note the total beside the key: before anything that was charged is sent."""
         with self._reading() as db:
-            return _find(db, digest, round)
+            if self.secret.spent() >= read_cost(str(_setting(db, "spent"))):
+                return
+        with self._writing() as db:  # one process at a time, so that the total never goes back
+            self.secret.note(read_cost(str(_setting(db, "spent"))))
 
-    def pending(self) -> list[Entry]:
+    def find(self, origin: str, digest: str, round: str = "") -> Entry | None:  # noqa: A002
+        """Return the report that was already made for this collector, question and round."""
+        with self._reading() as db:
+            return _find(db, origin, digest, round)
+
+    def pending(self, origin: str | None = None) -> list[Entry]:
         """Return what was charged and not acknowledged, oldest first: send the same bytes again."""
+        where = "WHERE outcome IS NULL AND (?1 IS NULL OR origin IN (?1, ''))"
         with self._reading() as db:
-            return _select(db, "WHERE outcome IS NULL")
+            return _select(db, where, origin)
 
     def entries(self) -> list[Entry]:
         """Return everything that was charged, oldest first."""
         with self._reading() as db:
             return _select(db)
+
+    def permanent(self) -> dict[tuple[str, str], float]:
+        """Return what permanent answers have cost, by origin and campaign; never when."""
+        with self._reading() as db:
+            rows = db.execute("SELECT origin, campaign, cost FROM paid").fetchall()
+        costs: dict[tuple[str, str], Cost] = {}
+        for origin, campaign, cost in rows:
+            costs[origin, campaign] = costs.get((origin, campaign), Fraction(0)) + read_cost(cost)
+        return {whose: float(cost) for whose, cost in costs.items()}
 
     def acknowledge(self, report_id: bytes, outcome: str) -> Entry:
         """Note the answer: "stored", "duplicate" or "refused:<reason>"; a second one is ignored.
@@ -249,25 +353,26 @@ class Ledger:
             ).rowcount
 
     def recall(self, digest: str, attribute: str, value: bytes) -> bytes | None:
-        """Return the permanent answer for a value, or None: then draw one and charge a `Memo`.
-
-        Permanent answers are never forgotten: a second one would tell as much again.
-        """
+        """Return a permanent answer that a ledger of version 1 has kept: it stays what it was."""
         with self._reading() as db:
-            return _recall(db, digest, attribute, _key(db, digest, attribute, value))
+            if not db.execute("SELECT 1 FROM memo LIMIT 1").fetchone():
+                return None
+            name = _old_name(db, digest, attribute, value)
+            row = db.execute("SELECT answer FROM memo WHERE key = ?", (name,)).fetchone()
+        return None if row is None else bytes(row[0])
 
     # --- the file ------------------------------------------------------------------------------
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _reading(self, upgrading: bool = False) -> Iterator[sqlite3.Connection]:
         with _explained(self.path), closing(_connect(self.path)) as db:
-            _require_ours(db, self.path)
+            _require_ours(db, self.path, upgrading)
             yield db
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self, upgrading: bool = False) -> Iterator[sqlite3.Connection]:
         """One transaction that nobody else writes in; closing the file undoes what is not done."""
-        with self._reading() as db:
+        with self._reading(upgrading) as db:
             db.execute("BEGIN IMMEDIATE")
             yield db
             db.execute("COMMIT")
@@ -276,10 +381,10 @@ class Ledger:
 # --- amounts -----------------------------------------------------------------------------------
 
 
-def _cost(cost: Fraction | float) -> Cost:
+def exact_cost(cost: Cost) -> Cost:
     """Return a cost exactly: a float is the decimal number that it prints as.
 
-    >>> 10 * _cost(0.1)
+    >>> 10 * exact_cost(0.1)
     Fraction(1, 1)
     """
     if isinstance(cost, bool) or not isinstance(cost, int | float | Fraction) or not cost >= 0:
@@ -289,48 +394,74 @@ def _cost(cost: Fraction | float) -> Cost:
     return Fraction(cost)
 
 
-def _limit(name: str, limit: Fraction | float | None) -> Fraction | None:
-    return None if limit is None else _required_limit(name, limit)
-
-
-def _required_limit(name: str, limit: Fraction | float) -> Fraction:
-    exact = _cost(limit)
-    if not isinstance(exact, Fraction):
-        raise ParameterError(f"{name} is a finite number; None is no limit")
-    return exact
-
-
-def _is_lower(one: Fraction | None, other: Fraction | None) -> bool:
-    """Tell whether a limit is stricter than another; None is none."""
-    return one is not None and (other is None or one < other)
-
-
-def _spent(db: sqlite3.Connection, campaign: str | None = None) -> Cost:
-    """Add up what was charged, without rounding."""
-    rows = db.execute(
-        "SELECT cost, COUNT(*) FROM entry WHERE ?1 IS NULL OR campaign = ?1 GROUP BY cost",
-        (campaign,),
-    ).fetchall()
-    return sum((_read_cost(cost) * count for cost, count in rows), start=Fraction(0))
-
-
-def _read_cost(text: str) -> Cost:
+def _limit(name: str, most: Cost) -> Cost:
+    if name not in (*LIMITS, "campaign"):
+        raise ParameterError(f"a limit is one of {', '.join(LIMITS)}; got {name!r}")
     try:
-        return math.inf if text == "inf" else Fraction(text)
-    except (TypeError, ValueError):
-        raise FormatError("this ledger is damaged: a cost cannot be read") from None
+        return exact_cost(most)
+    except ParameterError:
+        raise ParameterError(
+            f"the {name} limit is a number, 0 or more (inf is none); got {most!r}"
+        ) from None
+
+
+def _kept_limit(db: sqlite3.Connection, name: str) -> Cost:
+    return read_cost(str(_setting(db, _limit_name(name))))
+
+
+def _limit_name(name: str) -> str:
+    if name not in LIMITS:
+        raise ParameterError(f"a limit is one of {', '.join(LIMITS)}; got {name!r}")
+    return f"limit {name}"
+
+
+def _keep_limit(db: sqlite3.Connection, name: str, most: Cost) -> None:
+    _set(db, _limit_name(name), str(most))
+
+
+def _given(
+    report: float | None, collector: float | None, lifetime: float | None
+) -> dict[str, Cost]:
+    given = {"report": report, "collector": collector, "lifetime": lifetime}
+    return {name: _limit(name, most) for name, most in given.items() if most is not None}
+
+
+def _lower(db: sqlite3.Connection, limits: Mapping[str, Cost]) -> None:
+    """Lower limits as asked for; say so where the person has set a lower one."""
+    for name, most in limits.items():
+        kept = _kept_limit(db, name)
+        if most < kept:
+            _keep_limit(db, name, most)
+        elif most > kept:
+            warnings.warn(
+                f"the {name} limit stays {float(kept):g}, not {float(most):g}: only the person "
+                "raises it (Ledger.raise_limit, murmur ledger --raise-limit)",
+                stacklevel=3,
+            )
+
+
+def _listed(db: sqlite3.Connection, origin: str | None = None, campaign: str | None = None) -> Cost:
+    """Add up what was charged, without rounding: of one origin, of one campaign's name."""
+    where = "WHERE (?1 IS NULL OR origin IN (?1, '')) AND (?2 IS NULL OR campaign = ?2)"
+    total: Cost = Fraction(0)
+    for table in ("entry", "paid"):
+        sql = f"SELECT cost, COUNT(*) FROM {table} {where} GROUP BY cost"  # noqa: S608
+        for cost, count in db.execute(sql, (origin, campaign)).fetchall():
+            total += read_cost(cost) * count
+    return total
 
 
 def _require_affordable(
-    db: sqlite3.Connection, campaign: str, cost: Cost, limit: Fraction | None
+    db: sqlite3.Connection, ever: Cost, origin: str, campaign: str, cost: Cost, limit: Cost
 ) -> None:
-    """Refuse what would go beyond the person's limit, or the campaign's own."""
-    checks = (("lifetime", None, _lifetime(db)), ("campaign", campaign, limit))
-    for reason, whose, most in checks:
-        if most is None:
-            continue
-        spent = _spent(db, whose)
-        if spent + cost > most:
+    """Refuse what would go beyond one of the person's limits, or the campaign's own."""
+    checks = (
+        ("lifetime", ever, _kept_limit(db, "lifetime")),
+        ("collector", _listed(db, origin), _kept_limit(db, "collector")),
+        ("campaign", _listed(db, origin, campaign), limit),
+    )
+    for reason, spent, most in checks:
+        if most != math.inf and spent + cost > most:
             raise BudgetError(
                 f"{campaign}: this report costs {float(cost):g}; {float(spent):g} of the {reason} "
                 f"limit {float(most):g} is spent. Nothing was sent.",
@@ -348,14 +479,15 @@ def _octets(name: str, data: bytes) -> bytes:
 # --- rows --------------------------------------------------------------------------------------
 
 
-def _lifetime(db: sqlite3.Connection) -> Fraction | None:
-    (value,) = db.execute("SELECT value FROM setting WHERE name = 'lifetime'").fetchone()
-    return None if value is None else Fraction(_read_cost(value))
+def _setting(db: sqlite3.Connection, name: str) -> object:
+    row = db.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        raise FormatError(f"this ledger is damaged: it has no {name}")
+    return row[0]
 
 
-def _set_lifetime(db: sqlite3.Connection, limit: Fraction | None) -> None:
-    value = None if limit is None else str(limit)
-    db.execute("UPDATE setting SET value = ? WHERE name = 'lifetime'", (value,))
+def _set(db: sqlite3.Connection, name: str, value: object) -> None:
+    db.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, value))
 
 
 def _select(db: sqlite3.Connection, where: str = "", *values: object) -> list[Entry]:
@@ -364,6 +496,7 @@ def _select(db: sqlite3.Connection, where: str = "", *values: object) -> list[En
 
 
 def _entry(
+    origin: str,
     campaign: str,
     digest: str,
     purpose: str,
@@ -374,23 +507,29 @@ def _entry(
     report: bytes | None,
     outcome: str | None,
 ) -> Entry:
-    exact = _read_cost(cost)
-    return Entry(campaign, digest, purpose, turn, exact, made_at, report_id, report, outcome)
+    head = (origin, campaign, digest, purpose, turn, read_cost(cost))
+    return Entry(*head, made_at, report_id, report, outcome)
 
 
-def _find(db: sqlite3.Connection, digest: str, turn: str) -> Entry | None:
-    found = _select(db, "WHERE digest = ? AND round = ?", digest, turn)
+def _find(db: sqlite3.Connection, origin: str, digest: str, turn: str) -> Entry | None:
+    where = "WHERE origin IN (?1, '') AND digest = ?2 AND round = ?3"
+    found = _select(db, where, origin, digest, turn)
     return found[0] if found else None
 
 
-def _insert(db: sqlite3.Connection, made: Entry) -> None:
+def _insert(db: sqlite3.Connection, made: Entry, memos: Sequence[Memo], total: Cost) -> None:
+    """Write an entry, the permanent answers that are new with it, and the total."""
     db.execute(
-        f"INSERT INTO entry ({_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        f"INSERT INTO entry ({_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
         (
-            *(made.campaign, made.digest, made.purpose, made.round, str(made.cost)),
+            *(made.origin, made.campaign, made.digest, made.purpose, made.round, str(made.cost)),
             *(made.made_at, made.report_id, made.report, made.outcome),
         ),
     )
+    for memo in memos:
+        row = (memo.name, made.origin, made.campaign, str(exact_cost(memo.cost)))
+        db.execute("INSERT INTO paid VALUES (?, ?, ?, ?)", row)
+    _set(db, "spent", str(total))
 
 
 def _require_new(db: sqlite3.Connection, report_id: bytes) -> None:
@@ -398,9 +537,11 @@ def _require_new(db: sqlite3.Connection, report_id: bytes) -> None:
         raise ParameterError(f"the report id {report_id.hex()} is already in use")
 
 
-def _require_round(db: sqlite3.Connection, campaign: str, digest: str, rounds: int | None) -> None:
+def _require_round(
+    db: sqlite3.Connection, origin: str, campaign: str, digest: str, rounds: int | None
+) -> None:
     """Refuse more reports than the question asks of one device."""
-    (made,) = db.execute("SELECT COUNT(*) FROM entry WHERE digest = ?", (digest,)).fetchone()
+    made = len(_select(db, "WHERE origin IN (?, '') AND digest = ?", origin, digest))
     if rounds is not None and made >= rounds:
         raise BudgetError(
             f"{campaign}: a device answers {rounds} times at most, and has. Nothing was sent.",
@@ -419,76 +560,55 @@ def _require_outcome(outcome: str) -> None:
 # --- permanent answers -------------------------------------------------------------------------
 
 
-def _key(db: sqlite3.Connection, digest: str, attribute: str, value: bytes) -> bytes:
-    """Return what a value is filed under.
+def _unpaid(db: sqlite3.Connection, memos: Sequence[Memo]) -> list[Memo]:
+    """Return those of these permanent answers that were not paid for yet, each once."""
+    different = {_octets("name", memo.name): memo for memo in memos}
+    sql = "SELECT 1 FROM paid WHERE name = ?"
+    return [memo for name, memo in different.items() if not db.execute(sql, (name,)).fetchone()]
 
-    The secret lies in the same file, so this hides a value from a casual look only (a backup, a
-    support log, a search over the disk). The device itself knows the value anyway.
-    """
-    (secret,) = db.execute("SELECT value FROM setting WHERE name = 'secret'").fetchone()
+
+def _old_name(db: sqlite3.Connection, digest: str, attribute: str, value: bytes) -> bytes:
+    """Return what a ledger of version 1 has filed a value under."""
+    secret = _setting(db, "secret")
     parts = [digest.encode(), attribute.encode(), _octets("value", value)]
     message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
-    return hmac.digest(secret, message, hashlib.sha256)
-
-
-def _recall(db: sqlite3.Connection, digest: str, attribute: str, key: bytes) -> bytes | None:
-    row = db.execute(
-        "SELECT answer FROM memo WHERE digest = ? AND attribute = ? AND key = ?",
-        (digest, attribute, key),
-    ).fetchone()
-    return None if row is None else bytes(row[0])
-
-
-def _remember(db: sqlite3.Connection, digest: str, memo: Memo) -> Cost:
-    """Keep a permanent answer and return what that costs: nothing if it is known already."""
-    cost, key = _cost(memo.cost), _key(db, digest, memo.attribute, memo.value)
-    kept = _recall(db, digest, memo.attribute, key)
-    if kept is None:
-        row = (digest, memo.attribute, key, _octets("answer", memo.answer))
-        db.execute("INSERT INTO memo VALUES (?, ?, ?, ?)", row)
-        return cost
-    if kept != memo.answer:  # another process was first: its answer is the permanent one
-        raise MismatchError(
-            f"{memo.attribute}: another permanent answer is kept for this value; recall it and "
-            f"make the report from that one. Nothing was sent."
-        )
-    return Fraction(0)
+    return hmac.digest(bytes(secret), message, hashlib.sha256)  # type: ignore[call-overload]
 
 
 # --- the file ----------------------------------------------------------------------------------
 
 
-def _create(path: Path) -> None:
-    """Make a new ledger whole, readable by its owner only, then give it its name.
+def _create(path: Path, limits: Mapping[str, Cost], key: Key) -> None:
+    """Make a new ledger whole: an empty file is one that was cut short, and is refused."""
 
-    So a file of that name is never half made: an empty one has been cut short, and is refused
-    rather than taken for a ledger on which nothing was spent.
-    """
-    with (
-        _explained(path),
-        tempfile.TemporaryDirectory(prefix=".ledger-", dir=path.parent) as folder,
-    ):
-        draft = Path(folder) / "ledger"
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        with closing(_connect(draft)) as db:
+    def write(draft: Path) -> None:
+        with _explained(path), closing(_connect(draft)) as db:
             db.executescript(f"BEGIN; {_SCHEMA}")
-            settings = [("lifetime", None), ("secret", secrets.token_bytes(32))]
-            db.executemany("INSERT INTO setting VALUES (?, ?)", settings)
+            _set(db, "key", _mark(key))
+            _set(db, "spent", "0")
+            for name, usual in LIMITS.items():
+                _keep_limit(db, name, limits.get(name, exact_cost(usual)))
             db.execute("COMMIT")
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            return  # another process was first: its ledger is the one
-        _sync_folder(path.parent)
+
+    made_whole(path, write)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _upgrade(db: sqlite3.Connection, key: Key) -> None:
+    """Take over a ledger of version 1: its entries count for every origin."""
+    kept = _setting(db, "lifetime")
+    for statement in _UPGRADE.split(";"):
+        db.execute(statement)
+    _set(db, "key", _mark(key))
+    _set(db, "spent", str(_listed(db)))
+    for name, usual in LIMITS.items():
+        _keep_limit(db, name, exact_cost(usual))
+    if kept is not None:
+        _keep_limit(db, "lifetime", read_cost(str(kept)))
+
+
+def _mark(key: Key) -> str:
+    """Return what a ledger knows its key by; nothing follows from it."""
+    return key.name("ledger").hex()
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -500,13 +620,17 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _require_ours(db: sqlite3.Connection, path: Path) -> None:
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _require_ours(db: sqlite3.Connection, path: Path, upgrading: bool) -> None:
     """Refuse another program's file, and one from a newer release."""
     (application,) = db.execute("PRAGMA application_id").fetchone()
-    (version,) = db.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
         raise FormatError(f"{path} is not a ledger, or was cut short")
-    if version != VERSION:
+    version = _version(db)
+    if version != VERSION and not (upgrading and version == 1):
         raise FormatError(
             f"{path} has schema {version}, this release knows {VERSION}: use a newer release"
         )

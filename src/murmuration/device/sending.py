@@ -77,9 +77,9 @@ class Link:
             self._open.close()
             self._open = None
 
-    def get(self) -> Answer:
-        """Fetch the campaign's document; it is public, so no token goes along."""
-        return self._request("GET", self.address.path, None, {"Accept": "application/json"})
+    def get(self, most: int) -> Answer:
+        """Fetch the campaign's document, up to so many bytes; it is public: no token goes along."""
+        return self._request("GET", self.address.path, None, {"Accept": "application/json"}, most)
 
     def post(self, body: bytes, kind: str) -> Answer:
         """Send reports, once."""
@@ -89,11 +89,16 @@ class Link:
         return self._request("POST", f"{self.address.path}/reports", body, headers)
 
     def _request(
-        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: dict[str, str],
+        most: int = MOST_ANSWER,
     ) -> Answer:
         kept = self._open is not None
         try:
-            return self._exchange(method, path, body, headers)
+            return self._exchange(method, path, body, headers, most)
         except (ConnectionError, http.client.RemoteDisconnected) as problem:
             if not kept:
                 raise self._failed(problem) from None
@@ -101,12 +106,12 @@ class Link:
             raise self._failed(problem) from None
         # A connection that was kept may have been closed since: the same bytes on a new one.
         try:
-            return self._exchange(method, path, body, headers)
+            return self._exchange(method, path, body, headers, most)
         except (OSError, http.client.HTTPException) as problem:
             raise self._failed(problem) from None
 
     def _exchange(
-        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str], most: int
     ) -> Answer:
         done = False
         try:
@@ -114,9 +119,9 @@ class Link:
                 self._open = connect(self.address, self._seconds)
             self._open.request(method, path, body, headers)
             response = self._open.getresponse()
-            data = response.read(MOST_ANSWER + 1)
-            if len(data) > MOST_ANSWER:
-                raise http.client.HTTPException
+            data = response.read(most + 1)
+            if len(data) > most:
+                raise SendError(f"the answer of {self.address} is longer than {most:,} bytes")
             done = not response.will_close
             return Answer(response.status, data, _seconds(response.headers.get("Retry-After")))
         finally:

@@ -5,6 +5,7 @@
     answer      origin, digest, cell, answer, round    the noise on an answer
     coin        origin, digest, cell, round            what must not look at the answer: a hash
     permanent   origin, digest, cell, answer           an answer that is kept for all rounds
+    paid        origin, digest, cell, answer           what the ledger calls it: no word is drawn
     spread      origin, digest, attribute              the label that stands for an unfit answer
 
 So an answer that is asked for again under the same conditions has the same report, also on a
@@ -16,8 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from murmuration.exact.arrays import Ints, Rows
+import numpy as np
+
+from murmuration.exact.arrays import Ints, Reports, Rows
 from murmuration.exact.keyed import CrowdRng, Key, KeyedRng, Keys
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.frame import Asked
 from murmuration.wire.ids import ID_BYTES, Ids
 
 
@@ -42,15 +47,19 @@ class DeviceWords:
         """Return the generator that draws which attributes are asked."""
         return self._rng("which", turn)
 
-    def answer(self, cell: int, written: bytes, turn: str) -> KeyedRng:
+    def answer(self, cell: int, written: bytes | Rows, turn: str) -> KeyedRng:
         """Return the generator of the noise on an answer, as its domain writes it."""
         coins = self._rng("coin", str(cell), turn)
-        return self._rng("answer", str(cell), written, turn, coins=coins)
+        return self._rng("answer", str(cell), _octets(written), turn, coins=coins)
 
-    def permanent(self, cell: int, written: bytes) -> KeyedRng:
+    def permanent(self, cell: int, written: bytes | Rows) -> KeyedRng:
         """Return the generator of an answer that is kept for all rounds."""
         coins = self._rng("permanent coin", str(cell))
-        return self._rng("permanent", str(cell), written, coins=coins)
+        return self._rng("permanent", str(cell), _octets(written), coins=coins)
+
+    def paid(self, cell: int, written: bytes | Rows) -> bytes:
+        """Return the name by which the ledger knows a permanent answer."""
+        return self.key.name(self.origin, self.digest, "paid", str(cell), _octets(written))
 
     def spread(self, attribute: str) -> KeyedRng:
         """Return the generator of the label that stands for an answer that is none."""
@@ -103,3 +112,28 @@ class CrowdWords:
 
     def _rng(self, purpose: str, *parts: str | Rows, coins: CrowdRng | None = None) -> CrowdRng:
         return self.keys.rng(self.origin, self.digest, purpose, *parts, coins=coins)
+
+
+def answered(
+    asked: Asked,
+    law: Mechanism,
+    words: DeviceWords | CrowdWords,
+    turn: str,
+    kept: Reports | None = None,
+) -> Rows:
+    """Return the reports of one device or many on one cell, each by its own words.
+
+    `kept` are permanent answers from before they followed from a key.
+    """
+    written = law.domain.written(law.domain.checked(asked.values))
+    noise = words.answer(asked.cell, written, turn)
+    if not law.asked_again:
+        return asked.answered(law, noise)
+    if kept is None:
+        kept = law.remember(asked.values, words.permanent(asked.cell, written))
+    return law.to_rows(law.repeat(kept, noise))
+
+
+def _octets(written: bytes | Rows) -> bytes:
+    """Return one person's answer as it is written."""
+    return written.tobytes() if isinstance(written, np.ndarray) else written

@@ -27,12 +27,10 @@ from murmuration.device.sending import (
     deliver,
     outcomes,
 )
-from murmuration.device.words import CrowdWords
+from murmuration.device.words import CrowdWords, answered
 from murmuration.errors import ParameterError, SendError
 from murmuration.exact.arrays import Ints, Rows
 from murmuration.exact.keyed import Key, Keys
-from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.frame import Asked
 from murmuration.wire import report
 from murmuration.wire.address import Address
 from murmuration.wire.ids import ID_BYTES, Ids
@@ -112,20 +110,10 @@ def made(
     """
     asked = campaign.asked(columns, words.which(turn), levels)
     parts = [
-        (one, _answered(one, campaign.frame.cells[one.cell], words.only(one.who), turn))
+        (one, answered(one, campaign.frame.cells[one.cell], words.only(one.who), turn))
         for one in asked
     ]
     return words.ids(turn), campaign.frame.laid_out(parts)
-
-
-def _answered(asked: Asked, law: Mechanism, words: CrowdWords, turn: str) -> Rows:
-    """Return the reports of some devices on one cell, by the words of each."""
-    written = law.domain.written(law.domain.checked(asked.values))
-    noise = words.answer(asked.cell, written, turn)
-    if not law.asked_again:
-        return asked.answered(law, noise)
-    kept = law.remember(asked.values, words.permanent(asked.cell, written))
-    return law.to_rows(law.repeat(kept, noise))
 
 
 def send_all(

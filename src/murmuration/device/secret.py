@@ -1,0 +1,177 @@
+"""The person's key, in a file of its own beside the ledger, with the total that was ever spent.
+
+The key decides every word that the device draws (`device.words`). It lies apart from the ledger for
+two reasons: a ledger that is copied, lost or stolen tells nothing about answers without it, and one
+that is restored from a backup does not bring back a budget that was spent since. A key file and its
+ledger that are both restored cannot know better: what they send again is the same, byte for byte,
+but what they sent since then to other campaigns is forgotten.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from murmuration.errors import FormatError, LedgerError
+from murmuration.exact.keyed import SECRET_BYTES, Key
+
+FORMAT: Final = 1
+Cost = Fraction | float
+"""A fraction, or infinity (the only float that is kept)."""
+
+
+class Secret:
+    """A key in memory, and no file: only the ledger knows what was spent.
+
+    >>> Secret(Key(bytes(32))).spent()
+    Fraction(0, 1)
+    """
+
+    def __init__(self, key: Key) -> None:
+        self._key = key
+
+    @classmethod
+    def of(cls, given: bytes | str | Path | None, ledger: Path) -> Secret:
+        """Return the secret that was named: 32 bytes, or a file, `LEDGER.key` by default."""
+        if isinstance(given, bytes):
+            return Secret(Key(given))
+        return SecretFile(Path(f"{ledger}.key") if given is None else Path(given))
+
+    @property
+    def key(self) -> Key:
+        """The key."""
+        return self._key
+
+    @property
+    def there(self) -> bool:
+        """Whether it has been made."""
+        return True
+
+    def make(self) -> None:
+        """Make the key if there is none."""
+
+    def spent(self) -> Cost:
+        """Return the total that was noted."""
+        return Fraction(0)
+
+    def note(self, total: Cost) -> None:
+        """Note the total, if it is more than what was noted before."""
+
+
+class SecretFile(Secret):
+    """A key in a file that only its owner reads; made by the operating system, once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+
+    @property
+    def there(self) -> bool:
+        """Whether the file has been made."""
+        return os.path.lexists(self.path)
+
+    def make(self) -> None:
+        """Make the file if there is none."""
+        if not self.there:
+            text = _text(os.urandom(SECRET_BYTES), Fraction(0))
+            made_whole(self.path, lambda draft: draft.write_text(text))
+
+    @property
+    def key(self) -> Key:
+        """The key."""
+        return Key(self._read()[0])
+
+    def spent(self) -> Cost:
+        """Return the total that was noted; nothing, if the file has not been made."""
+        return self._read()[1] if self.there else Fraction(0)
+
+    def note(self, total: Cost) -> None:
+        """Note a larger total durably: written aside, then put in place of the old one."""
+        secret, before = self._read()
+        if total > before:
+            made_whole(self.path, lambda draft: draft.write_text(_text(secret, total)), over=True)
+
+    def _read(self) -> tuple[bytes, Cost]:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                _require_private(self.path, os.fstat(file.fileno()))
+                found = json.load(file)
+            if found["murmuration"] != "key" or found["format"] != FORMAT:
+                raise ValueError
+            secret = bytes.fromhex(found["secret"])
+            Key(secret)  # of the right length
+            return secret, read_cost(found["spent"])
+        except OSError as problem:
+            raise LedgerError(
+                f"the key {self.path} cannot be read: {problem.strerror}. Nothing was sent."
+            ) from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise FormatError(f"{self.path} is not a device's key, or is damaged") from None
+
+    def __repr__(self) -> str:
+        return f"SecretFile({str(self.path)!r})"
+
+
+def _text(secret: bytes, spent: Cost) -> str:
+    table = {"murmuration": "key", "format": FORMAT, "secret": secret.hex(), "spent": str(spent)}
+    return json.dumps(table) + "\n"
+
+
+def _require_private(path: Path, found: os.stat_result) -> None:
+    if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
+        raise LedgerError(
+            f"others on this machine can read the key {path}: chmod 600 it. Nothing was sent."
+        )
+
+
+def read_cost(text: str) -> Cost:
+    """Return a cost that was written: a fraction such as 1/10, or inf.
+
+    >>> read_cost("1/10")
+    Fraction(1, 10)
+    """
+    try:
+        cost = math.inf if text == "inf" else Fraction(text)
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise FormatError("a cost that was noted cannot be read") from None
+    if not cost >= 0:
+        raise FormatError("a cost that was noted is below 0")
+    return cost
+
+
+def made_whole(path: Path, write: Callable[[Path], object], over: bool = False) -> None:
+    """Make a file whole, readable by its owner only, then give it its name, durably.
+
+    So a file of that name is never half made. Where there is one already, it stays, unless this one
+    is to replace it.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix=".murmur-", dir=path.parent) as folder:
+            draft = Path(folder) / "draft"
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            write(draft)
+            _sync(draft)
+            if over:
+                os.replace(draft, path)
+            else:
+                os.link(draft, path)
+            _sync(path.parent)
+    except FileExistsError:
+        return  # another process was first: its file is the one
+    except OSError as problem:
+        raise LedgerError(f"{path} cannot be made: {problem.strerror}. Nothing was sent.") from None
+
+
+def _sync(path: Path) -> None:
+    """Make a file, or new names in a folder, survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,496 @@
+"""What surrounds a device's reports tells nothing: origins, limits, restores, hostile collectors.
+
+docs/threat-model.md names these tests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import shutil
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from accounts import campaign_of
+from between import Seen, answering
+from murmuration.campaign import document as campaign_document
+from murmuration.device import Client, Ledger
+from murmuration.device.ledger import LIMITS
+from murmuration.device.words import DeviceWords
+from murmuration.errors import (
+    BudgetError,
+    FormatError,
+    LedgerError,
+    MismatchError,
+    MurmurationError,
+    ParameterError,
+    SendError,
+)
+from murmuration.exact.keyed import Key
+
+STORED = json.dumps({"received": 1, "stored": 1, "failures": []}).encode()
+PHONES = """
+name = "phones"
+purpose = "Which phones to test on."
+epsilon = 1.0
+[[attributes]]
+name = "phone"
+kind = "category"
+labels = ["android", "ios", "other", "none"]
+mechanism = "grr"
+[[attributes]]
+name = "age"
+low = 18
+high = 98
+mechanism = "duchi"
+"""
+DAILY = """
+name = "daily"
+purpose = "How people feel, every day."
+epsilon = 1.0
+lifetime = 4.0
+[repeat]
+permanent = 2.0
+rounds = 40
+values = 2
+[[attributes]]
+name = "mood"
+kind = "category"
+labels = ["good", "bad", "neither"]
+"""
+ANSWERS = {"phone": "ios", "age": 44}
+
+
+def published(text: str) -> bytes:
+    return campaign_document.publish(campaign_of(text))
+
+
+@contextmanager
+def collector(document: bytes | Callable[[int], bytes]) -> Iterator[Seen]:
+    """A collector that publishes what it likes and takes everything; it remembers all bodies."""
+    with answering(lambda number, body: (200, {}, STORED), document) as seen:
+        yield seen
+
+
+@contextmanager
+def collectors(count: int, document: bytes) -> Iterator[list[Seen]]:
+    """As many at once, so that each has a port, and an origin, of its own."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(collector(document)) for _ in range(count)]
+
+
+def at(seen: Seen, name: str = "phones") -> str:
+    return seen.url.rpartition("/v1/")[0] + f"/v1/campaigns/{name}"
+
+
+def outcome(client: Client) -> str:
+    """What became of a report, or which limit forbade it."""
+    try:
+        return client.report(ANSWERS).outcome
+    except BudgetError as refused:
+        return refused.reason
+
+
+def entries_of(bodies: list[bytes]) -> list:
+    return [json.loads(body)["entries"] for body in bodies]
+
+
+# --- one collector's business is no other's ------------------------------------------------------
+
+
+def test_a_namesake_learns_nothing_from_silence(tmp_path: Path) -> None:
+    """Twelve devices, six of which took part in a study: its namesake gets twelve reports."""
+    with collector(published(PHONES)) as study, collector(published(PHONES)) as spy:
+        for device in range(12):
+            ledger = tmp_path / f"{device}.db"
+            if device % 2:
+                assert Client(at(study), ledger).report(ANSWERS).delivered
+            assert Client(at(spy), ledger).report(ANSWERS).delivered
+        assert len(study.bodies) == 6
+        assert len(spy.bodies) == 12
+
+
+def test_a_report_goes_to_the_collector_that_it_was_made_for(tmp_path: Path) -> None:
+    """The same digest at two hosts: two reports, two entries, each with its own outcome."""
+    ledger = tmp_path / "l.db"
+    with collector(published(PHONES)) as one, collector(published(PHONES)) as two:
+        document = tmp_path / "phones.json"
+        document.write_bytes(published(PHONES))
+        with answering(lambda number, body: (500, {}, b"")) as down:
+            lost = Client(document, ledger, send_to=at(down))
+            with pytest.raises(SendError):
+                lost.report(ANSWERS)
+        first = Client(at(one), ledger)
+        assert first.resend() == []  # what was made for another host stays there
+        receipts = [first.report(ANSWERS), Client(at(two), ledger).report(ANSWERS)]
+        assert [receipt.outcome for receipt in receipts] == ["stored", "stored"]
+        assert [len(one.bodies), len(two.bodies)] == [1, 1]
+        ids = {json.loads(body)["id"] for body in (*one.bodies, *two.bodies, *down.bodies)}
+        assert len(ids) == 3
+    assert Ledger(ledger).spent() == 3.0
+    assert len(lost.ledger.pending()) == 1
+
+
+def test_words_of_two_collectors_have_nothing_in_common(tmp_path: Path) -> None:
+    """The same question at two hosts is answered with independent noise: both count in full."""
+    with collectors(2, published(PHONES)) as hosts:
+        for device in range(60):
+            secret = hashlib.sha256(b"%d" % device).digest()
+            for host in hosts:
+                Client(at(host), tmp_path / f"{device}.db", secret=secret).report(ANSWERS)
+        told = [one == two for one, two in zip(*(entries_of(h.bodies) for h in hosts), strict=True)]
+    assert sum(told) < 40  # the same attribute half of the time, and then not always one answer
+
+
+# --- limits by default ---------------------------------------------------------------------------
+
+
+def test_the_limits_of_a_new_ledger_are_printed(tmp_path: Path) -> None:
+    document = tmp_path / "phones.json"
+    document.write_bytes(published(PHONES))
+    client = Client(document, tmp_path / "l.db")
+    assert client.ledger.limits() == LIMITS == {"report": 4.0, "collector": 8.0, "lifetime": 16.0}
+    assert "16 of the lifetime limit is left" in client.preview(ANSWERS)
+
+
+def test_a_report_that_costs_too_much_is_refused(tmp_path: Path) -> None:
+    with collector(published(PHONES.replace("epsilon = 1.0", "epsilon = 8.0"))) as greedy:
+        client = Client(at(greedy), tmp_path / "l.db")
+        with pytest.raises(BudgetError, match="limit on a report is 4") as refused:
+            client.report(ANSWERS)
+        assert refused.value.reason == "report"
+        assert greedy.bodies == []
+        client.ledger.raise_limit("report", 8.0)  # in words, by the person
+        assert client.report(ANSWERS).epsilon == 8.0
+
+
+def test_one_address_under_many_names_gets_no_more_than_its_limit(tmp_path: Path) -> None:
+    """A new name for each fetch, at the address that it names: eight reports, not eighty."""
+    names = [f"phones{number}" for number in range(80)]
+    with collector(lambda n: published(PHONES.replace('"phones"', f'"{names[n]}"'))) as host:
+        told = [outcome(Client(at(host, name), tmp_path / "l.db")) for name in names]
+        assert told == ["stored"] * 8 + ["collector"] * 72
+        assert len(host.bodies) == 8
+
+
+def test_the_name_is_that_of_the_address(tmp_path: Path) -> None:
+    with (
+        collector(published(PHONES)) as host,
+        pytest.raises(MismatchError, match="another name, 'phones'"),
+    ):
+        Client(at(host, "survey"), tmp_path / "l.db")
+
+
+def test_everything_together_stays_within_the_lifetime(tmp_path: Path) -> None:
+    with collectors(20, published(PHONES)) as hosts:
+        for number, host in enumerate(hosts):
+            client = Client(at(host), tmp_path / "l.db")
+            if number < 16:
+                assert client.report(ANSWERS).delivered
+            else:
+                with pytest.raises(BudgetError, match="lifetime"):
+                    client.report(ANSWERS)
+    assert client.ledger.spent() == 16.0
+
+
+# --- one document for everybody ------------------------------------------------------------------
+
+
+def test_a_pinned_digest(tmp_path: Path) -> None:
+    digest = campaign_of(PHONES).digest
+    with collector(published(PHONES)) as host:
+        assert Client(at(host), tmp_path / "a.db", digest=digest).report(ANSWERS).delivered
+        with pytest.raises(MismatchError, match="was expected"):
+            Client(at(host), tmp_path / "b.db", digest="0" * 64)
+
+
+def test_a_witness_shows_the_same_digest(tmp_path: Path) -> None:
+    other = PHONES.replace("high = 98", "high = 97")
+    with (
+        collector(published(PHONES)) as host,
+        collector(published(PHONES)) as honest,
+        collector(published(other)) as another,
+    ):
+        client = Client(at(host), tmp_path / "a.db", witness=at(honest))
+        assert client.report(ANSWERS).delivered
+        assert honest.bodies == []
+        with pytest.raises(MismatchError, match="a campaign of its own"):
+            Client(at(host), tmp_path / "b.db", witness=at(another))
+        with pytest.raises(ParameterError, match="another collector"):
+            Client(at(host), tmp_path / "b.db", witness=at(host))
+
+
+def respelled(data: bytes, change: Callable[[str], str]) -> bytes:
+    """The document with its collection written in another way, and the digest that goes with it."""
+    table = msgspec.json.decode(data)
+    table["collection"] = change(table["collection"])
+    table["digest"] = hashlib.sha256(table["collection"].encode()).hexdigest()
+    return msgspec.json.encode(table)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text + " ",
+        lambda text: text.replace(",", ", ", 1),
+        lambda text: text.replace('"epsilon":1.0', '"epsilon":1.00'),
+        lambda text: text.replace('"epsilon":1.0', '"epsilon":1'),
+        lambda text: text.replace("phone", "ph\\u006fne", 1),
+        lambda text: text.replace('"wire":1,', "").replace("{", '{"wire":1,', 1) + "\n",
+        lambda text: text[:-1] + ',"rounds":1}',
+        lambda text: text.replace('"campaign":"phones",', "", 1)[:-1] + ',"campaign":"phones"}',
+    ],
+)
+def test_another_spelling_of_a_document_is_refused(change: Callable[[str], str]) -> None:
+    """Fifty devices, fifty digests of one campaign: not with trailing blanks, nor otherwise."""
+    fine = published(PHONES)
+    campaign_document.read(fine)
+    with pytest.raises(FormatError, match="not written as it is published"):
+        campaign_document.read(respelled(fine, change))
+
+
+def test_a_large_document_is_not_read(tmp_path: Path) -> None:
+    """Refused by its size alone: nothing is parsed, no law is audited."""
+    large = b'{"format":1,' + b" " * campaign_document.MOST_BYTES
+    with pytest.raises(FormatError, match="8,388,608 at most"):
+        campaign_document.read(large)
+    with collector(large) as host, pytest.raises(SendError, match="longer than 8,388,608"):
+        Client(at(host), tmp_path / "l.db")
+    many = "".join(
+        f'[[attributes]]\nname = "a{n}"\nlow = 0\nhigh = {n + 1}\nmechanism = "square-wave"\n'
+        for n in range(40)
+    )
+    with pytest.raises(ParameterError, match="devices read 8,388,608 at most"):
+        published('name = "large"\npurpose = "x"\nepsilon = 4.0\n' + many)
+
+
+def test_a_document_with_many_laws_is_not_audited() -> None:
+    """A law of 150 bytes takes a millisecond to audit: they are counted before any is looked at."""
+
+    def many_cells(text: str) -> str:
+        table = json.loads(text)
+        table["cells"] *= 2000
+        return json.dumps(table, separators=(",", ":"))
+
+    def many_items(text: str) -> str:
+        table = json.loads(text)
+        table["attributes"][0]["labels"] = [str(n) for n in range(30_000)]
+        table["cells"] = table["cells"][:1] * 10
+        return json.dumps(table, separators=(",", ":"))
+
+    for change, words in ((many_cells, "4,000 laws"), (many_items, "300,000 items")):
+        with pytest.raises(FormatError, match=words):
+            campaign_document.read(respelled(published(PHONES), change))
+
+
+# --- restored, copied, stolen --------------------------------------------------------------------
+
+
+def test_a_restored_ledger_sends_the_same_report(tmp_path: Path) -> None:
+    """Forty restores of a ledger from before its first report: one report, one id."""
+    ledger, backup = tmp_path / "l.db", tmp_path / "backup.db"
+    with collector(published(PHONES)) as host:
+        Client(at(host), ledger, lifetime=math.inf, per_collector=math.inf)
+        shutil.copy(ledger, backup)
+        for _ in range(40):
+            shutil.copy(backup, ledger)
+            Client(at(host), ledger).report(ANSWERS)
+        assert len(host.bodies) == 40
+        assert len(set(host.bodies)) == 1
+
+
+def test_a_restored_ledger_brings_back_no_budget(tmp_path: Path) -> None:
+    """Another campaign after each restore: the total beside the key counts them all."""
+    ledger, backup = tmp_path / "l.db", tmp_path / "backup.db"
+    Ledger(ledger, lifetime=5.0)
+    shutil.copy(ledger, backup)
+    told = []
+    with collectors(10, published(PHONES)) as hosts:
+        for host in hosts:
+            shutil.copy(backup, ledger)
+            client = Client(at(host), ledger)
+            told.append(outcome(client))
+    assert told == ["stored"] * 5 + ["lifetime"] * 5
+    assert (client.ledger.spent(), client.ledger.remaining()) == (5.0, 0.0)
+
+
+def test_a_lost_ledger_brings_back_no_budget(tmp_path: Path) -> None:
+    ledger = tmp_path / "l.db"
+    with collector(published(PHONES)) as host:
+        Client(at(host), ledger).report(ANSWERS)
+        ledger.unlink()
+        client = Client(at(host), ledger)
+        assert (client.ledger.spent(), client.ledger.remaining()) == (1.0, 15.0)
+        client.report(ANSWERS)
+        assert len(set(host.bodies)) == 1
+
+
+def test_without_its_key_a_device_sends_nothing(tmp_path: Path) -> None:
+    ledger, key = tmp_path / "l.db", tmp_path / "l.db.key"
+    with collector(published(PHONES)) as host:
+        Client(at(host), ledger).report(ANSWERS)
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        kept = key.read_bytes()
+        key.unlink()
+        client = Client(at(host, "phones"), ledger)
+        assert client.ledger.spent() == 1.0  # what it did can still be seen
+        with pytest.raises(LedgerError, match="fresh noise"):
+            client.report(ANSWERS)
+        Ledger(tmp_path / "other.db")
+        shutil.copy(tmp_path / "other.db.key", key)
+        with pytest.raises(MismatchError, match="another key"):
+            client.report(ANSWERS)
+        key.write_bytes(kept)
+        key.chmod(0o640)
+        with pytest.raises(LedgerError, match="chmod 600"):
+            client.report(ANSWERS)
+        key.chmod(0o600)
+        assert client.report(ANSWERS).delivered
+        for damage in (b"", b"{}", kept[:40], kept.replace(b'"spent": "1"', b'"spent": "-1"')):
+            key.write_bytes(damage)
+            with pytest.raises(FormatError):
+                client.report(ANSWERS)
+        assert len(set(host.bodies)) == 1
+
+
+def test_a_stolen_ledger_tells_no_value(tmp_path: Path) -> None:
+    """Whoever has the ledger but not the key cannot tell which values a person has had.
+
+    The names of permanent answers are the only thing in it that follows from values besides the
+    reports; under another key the same values have other names.
+    """
+    found = []
+    for secret in (bytes(32), bytes([1]) * 32):
+        ledger = tmp_path / f"{secret[0]}.db"
+        with collector(published(DAILY)) as host:
+            client = Client(at(host, "daily"), ledger, secret=secret)
+            for day, mood in enumerate(["good", "good", "bad", "good"]):
+                client.report({"mood": mood}, round=str(day))
+        with sqlite3.connect(ledger) as db:
+            names = {bytes(row[0]) for row in db.execute("SELECT name FROM paid")}
+            rows = db.execute("SELECT cost FROM entry").fetchall()
+        db.close()
+        assert len(names) == 2
+        assert set(rows) == {("0",)}  # not when it changed, either
+        found.append(names)
+        assert b"good" not in ledger.read_bytes()
+    assert not found[0] & found[1]
+
+
+# --- silence -------------------------------------------------------------------------------------
+
+
+def test_an_unfit_answer_has_one_label_for_good(tmp_path: Path) -> None:
+    """Drawn once per device and attribute: it never runs out of budget, and costs one value."""
+    with collector(published(DAILY)) as host:
+        client = Client(at(host, "daily"), tmp_path / "l.db")
+        for day in range(10):
+            assert client.report({"mood": f"no such {day}"}, round=str(day)).delivered
+        assert client.ledger.spent() == 2.0
+        assert len(host.bodies) == 10
+
+
+def test_unfit_answers_are_spread_over_all_labels() -> None:
+    """For each device its own: over 300 devices each label comes as often as any other."""
+    campaign, counts = campaign_of(DAILY), np.zeros(3)
+    for device in range(300):
+        key = Key(hashlib.sha256(b"%d" % device).digest())
+        spread = DeviceWords(key, "https://collector.example:443", campaign.digest).spread
+        (column,) = campaign.encode({"mood": ["no such"]}, spread)
+        counts[int(column[0])] += 1
+    assert np.abs(counts - 100).max() < 4 * math.sqrt(300 * (1 / 3) * (2 / 3))
+
+
+# --- ledgers of version 1 ------------------------------------------------------------------------
+
+VERSION_1 = """
+CREATE TABLE setting (name TEXT PRIMARY KEY, value BLOB);
+CREATE TABLE entry (
+    number INTEGER PRIMARY KEY, campaign TEXT NOT NULL, digest TEXT NOT NULL,
+    purpose TEXT NOT NULL, round TEXT NOT NULL, cost TEXT NOT NULL, made_at TEXT NOT NULL,
+    report_id BLOB NOT NULL UNIQUE, report BLOB, outcome TEXT, UNIQUE (digest, round)
+);
+CREATE TABLE memo (
+    digest TEXT NOT NULL, attribute TEXT NOT NULL, key BLOB NOT NULL, answer BLOB NOT NULL,
+    PRIMARY KEY (digest, attribute, key)
+);
+PRAGMA application_id = 1297437261;
+PRAGMA user_version = 1;
+"""
+
+
+def version_1(path: Path, lifetime: str | None, *rows: tuple, memos: tuple = ()) -> None:
+    with sqlite3.connect(path) as db:
+        db.executescript(VERSION_1)
+        db.execute("INSERT INTO setting VALUES ('lifetime', ?), ('secret', ?)", (lifetime, b"s"))
+        db.executemany(
+            "INSERT INTO entry (campaign, digest, purpose, round, cost, made_at, report_id, report,"
+            " outcome) VALUES (?, ?, 'p', ?, ?, '2026-11-01T00:00:00+00:00', ?, ?, ?)",
+            rows,
+        )
+        db.executemany("INSERT INTO memo VALUES (?, ?, ?, ?)", memos)
+    db.close()
+
+
+def test_entries_of_version_1_count_for_every_origin(tmp_path: Path) -> None:
+    digest, ledger = campaign_of(PHONES).digest, tmp_path / "l.db"
+    rows = [
+        ("phones", digest, "", "1", b"id1", b"{}", "stored"),
+        ("phones", "d0", "", "5/2", b"id2", b"{}", None),
+    ]
+    version_1(ledger, "9/2", *rows)
+    with collector(published(PHONES)) as one, collector(published(PHONES)) as two:
+        for host in (one, two):  # answered before there were origins: by this device, at any host
+            client = Client(at(host), ledger)
+            assert client.report(ANSWERS).report_id == b"id1".hex()
+            assert host.bodies == []
+        assert (client.ledger.spent(), client.ledger.remaining()) == (3.5, 1.0)
+        assert client.ledger.spent("phones", "https://elsewhere:443") == 3.5
+        assert [entry.report_id for entry in client.ledger.pending("https://elsewhere:443")] == [
+            b"id2"
+        ]
+        assert client.ledger.limits() == {**LIMITS, "lifetime": 4.5}
+        assert client.ledger.secret.there
+
+
+def test_permanent_answers_of_version_1_stay(tmp_path: Path) -> None:
+    campaign, ledger = campaign_of(DAILY), tmp_path / "l.db"
+    parts = [campaign.digest.encode(), b"0 mood", b"0"]
+    message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    key = hmac.digest(b"s", message, "sha256")
+    kept = 2  # drawn for "good" by the version before
+    row = ("daily", campaign.digest, "monday", "2", b"id1", b"{}", "stored")
+    memo = (campaign.digest, "0 mood", key, bytes([kept]))
+    version_1(ledger, None, row, memos=(memo,))
+    told = []
+    with collector(published(DAILY)) as host:
+        client = Client(at(host, "daily"), ledger)
+        for day in range(30):
+            receipt = client.report({"mood": "good"}, round=str(day))
+            assert receipt.epsilon == 0.0  # it was paid for
+            told.append(json.loads(host.bodies[-1])["entries"][0][1])
+        assert client.report({"mood": "bad"}, round="31").epsilon == 2.0
+    assert np.bincount(told).argmax() == kept
+    assert client.ledger.spent() == 4.0
+
+
+def test_no_error_names_an_answer(tmp_path: Path) -> None:
+    with collector(published(PHONES)) as host:
+        for ledger, answers in (
+            (tmp_path / "a.db", {"phone": "ios", "age": None}),
+            (tmp_path / "b.db", {"phone": "ios"}),
+            (tmp_path / "c.db", {"phone": "ios", "age": "forty-four"}),
+        ):
+            with pytest.raises(MurmurationError) as refused:
+                Client(at(host), ledger).report(answers)
+            assert "ios" not in str(refused.value)
+            assert "forty" not in str(refused.value)

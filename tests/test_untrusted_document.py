@@ -15,42 +15,32 @@ from murmuration.mechanisms.registry import to_document
 
 
 def question(name: str, labels: list[str] | None = None) -> dict[str, Any]:
-    number = labels is None
-    return {
-        "name": name,
-        "kind": "number" if number else "category",
-        "low": 0.0 if number else None,
-        "high": 1.0 if number else None,
-        "unit": "",
-        "labels": labels or [],
-        "outside": "clamp" if number else "refuse",
-        "bins": 64,
-    }
+    """An attribute as it is published: keys at their default are left out."""
+    if labels is None:
+        return {"name": name, "low": 0.0, "high": 1.0, "outside": "clamp"}
+    return {"name": name, "kind": "category", "labels": labels, "outside": "refuse"}
 
 
 def cell(attributes: list[Any], law: Any, level: int | None = None) -> dict[str, Any]:
-    return {"attributes": attributes, "level": level, **to_document(law)}
+    at_level = {} if level is None else {"level": level}
+    return {"attributes": attributes, **at_level, **to_document(law)}
 
 
-def document(
-    changes: dict[str, Any], separators: tuple[str, str] = (",", ":"), **outside: Any
-) -> bytes:
+SETTINGS = ("wire", "campaign", "epsilon", "strategy", "ends", "levels", "limit", "accept_loss")
+
+
+def document(changes: dict[str, Any], **outside: Any) -> bytes:
     collection = {
         "wire": 1,
         "campaign": "c",
         "epsilon": 1.0,
         "strategy": "split",
-        "sample": 1,
-        "ends": None,
-        "levels": None,
-        "limit": None,
-        "accept_loss": None,
-        "rounds": 1,
         "attributes": [question("a")],
         "cells": [cell([0], mechanism("duchi", epsilon=1.0))],
         **changes,
     }
-    text = json.dumps(collection, separators=separators)
+    order = [*(name for name in SETTINGS if name in collection), "attributes", "cells"]
+    text = json.dumps({name: collection[name] for name in order}, separators=(",", ":"))
     around = {
         "format": 1,
         "campaign": "c",
@@ -105,17 +95,8 @@ def test_an_honest_document_is_read() -> None:
 def test_a_law_is_for_all_answers_of_its_own_question(case: str) -> None:
     questions, cells, strategy = MISPLACED[case]
     changes = {"attributes": questions, "cells": cells, "strategy": strategy}
-    with pytest.raises(FormatError):
+    with pytest.raises(FormatError, match="cannot be"):
         campaign_document.read(document(changes))
-
-
-def test_the_digest_is_that_of_the_text_that_came() -> None:
-    changes = {"epsilon": 1}  # as JavaScript writes 1.0
-    data = document(changes, separators=(", ", ": "))
-    campaign = campaign_document.read(data)
-    assert campaign.digest == json.loads(data)["digest"]
-    assert campaign.digest != campaign_document.read(document({})).digest
-    assert campaign_document.read(campaign_document.publish(campaign)).digest == campaign.digest
 
 
 def test_a_level_costs_its_part_of_epsilon() -> None:
@@ -148,7 +129,7 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_odd_values_are_refused(case: str) -> None:
-    with pytest.raises(FormatError):
+    with pytest.raises(FormatError, match="cannot be"):
         campaign_document.read(document(BAD[case]))
 
 

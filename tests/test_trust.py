@@ -323,6 +323,24 @@ def test_a_restored_ledger_brings_back_no_budget(tmp_path: Path) -> None:
     assert (client.ledger.spent(), client.ledger.remaining()) == (5.0, 0.0)
 
 
+def test_a_restored_ledger_brings_back_no_collectors_budget(tmp_path: Path) -> None:
+    """New versions of one campaign after each restore: its limit, and the collector's, hold."""
+    ledger, backup = tmp_path / "l.db", tmp_path / "backup.db"
+    Ledger(ledger, lifetime=50.0)
+    shutil.copy(ledger, backup)
+    roomy = "epsilon = 1.0\nlifetime = 100.0"
+    versions = [
+        published(PHONES.replace("high = 98", f"high = {90 + n}").replace("epsilon = 1.0", roomy))
+        for n in range(12)
+    ]
+    told = []
+    with collector(lambda n: versions[n]) as host:
+        for _ in versions:
+            shutil.copy(backup, ledger)
+            told.append(outcome(Client(at(host), ledger)))
+    assert told == ["stored"] * 8 + ["collector"] * 4
+
+
 def test_a_lost_ledger_brings_back_no_budget(tmp_path: Path) -> None:
     ledger = tmp_path / "l.db"
     with collector(published(PHONES)) as host:
@@ -355,7 +373,7 @@ def test_without_its_key_a_device_sends_nothing(tmp_path: Path) -> None:
             client.report(ANSWERS)
         key.chmod(0o600)
         assert client.report(ANSWERS).delivered
-        for damage in (b"", b"{}", kept[:40], kept.replace(b'"spent": "1"', b'"spent": "-1"')):
+        for damage in (b"", b"{}", kept[:40], kept.replace(b'"phones", "1"', b'"phones", "-1"')):
             key.write_bytes(damage)
             with pytest.raises(FormatError):
                 client.report(ANSWERS)

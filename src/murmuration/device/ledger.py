@@ -10,8 +10,8 @@ A device that dies before the charge has sent nothing; one that dies after it fi
 Entries, limits and pending reports belong to a collector's origin: what one collector was told is
 no other's business, and a name that two of them use is two campaigns. Permanent answers follow from
 the key (`device.secret`); the ledger only notes, under names that tell nothing without the key and
-in no order of time, which of them were paid for. The total that was ever spent is in the key's
-file, too, and the larger one counts: a ledger from a backup brings back no budget.
+in no order of time, which of them were paid for. What each campaign has cost is in the key's file,
+too, and the larger of both counts: a ledger from a backup brings back no budget.
 
 Costs are exact: a float stands for the decimal number that it prints as (0.1 is one tenth, so
 ten of them are 1), sums are fractions, and every decision is made on them. Each call opens the
@@ -33,7 +33,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
-from murmuration.device.secret import Cost, Secret, made_whole, read_cost
+from murmuration.device.secret import Cost, Secret, Totals, larger, made_whole, read_cost
 from murmuration.errors import BudgetError, FormatError, LedgerError, MismatchError, ParameterError
 from murmuration.exact.keyed import Key
 
@@ -71,6 +71,12 @@ CREATE TABLE paid (                  -- permanent answers, in the order of names
     campaign TEXT NOT NULL,
     cost TEXT NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE total (                 -- what a campaign has ever cost
+    origin TEXT NOT NULL,
+    campaign TEXT NOT NULL,
+    cost TEXT NOT NULL,
+    PRIMARY KEY (origin, campaign)
+);
 """
 _SETTING = "CREATE TABLE setting (name TEXT PRIMARY KEY, value BLOB);"
 _OLD_MEMO = """
@@ -229,26 +235,23 @@ class Ledger:
             _keep_limit(db, name, limit)
 
     def spent(self, campaign: str | None = None, origin: str | None = None) -> float:
-        """Return what was charged: in all, by one collector, or by one campaign of that name.
+        """Return what was charged: in all, by one collector, or by one campaign.
 
-        In all it is the total ever, also where this ledger is an older copy of itself.
+        It is what was ever charged, also where this ledger is an older copy of itself.
         """
         with self._reading() as db:
-            listed = _listed(db, origin, campaign)
-            if origin is None and campaign is None:
-                return float(max(listed, self._total(db)))
-            return float(listed)
+            return float(_sum(self._totals(db), origin, campaign))
 
     def remaining(self) -> float:
         """Return what may still be spent; inf if there is no limit."""
         with self._reading() as db:
             db.execute("BEGIN")  # one state of the file for both
-            kept, spent = _kept_limit(db, "lifetime"), self._total(db)
+            kept, spent = _kept_limit(db, "lifetime"), _sum(self._totals(db))
         return max(0.0, float(kept - spent)) if kept != math.inf else math.inf
 
-    def _total(self, db: sqlite3.Connection) -> Cost:
-        """Return the total ever: what is noted here or beside the key, the larger."""
-        return max(read_cost(str(_setting(db, "spent"))), self.secret.spent())
+    def _totals(self, db: sqlite3.Connection) -> Totals:
+        """Return what was ever spent: noted here or beside the key, the larger."""
+        return larger(_noted(db), self.secret.spent())
 
     # --- reports -------------------------------------------------------------------------------
 
@@ -287,21 +290,18 @@ class Ledger:
             _require_round(db, origin, campaign, digest, rounds)
             fresh = _unpaid(db, memos)
             total = own + sum(exact_cost(memo.cost) for memo in fresh)
-            ever = self._total(db)
-            _require_affordable(db, ever, origin, campaign, total, most)
+            ever = self._totals(db)
+            _require_affordable(db, ever, (origin, campaign), total, most)
             now = datetime.now(UTC).isoformat(timespec="seconds")
             made = Entry(origin, campaign, digest, purpose, round, own, now, name, sent, None)
-            _insert(db, made, fresh, ever + total)
+            _insert(db, made, fresh, ever.get((origin, campaign), Fraction(0)) + total)
         self.note_total()
         return replace(made, cost=total)
 
     def note_total(self) -> None:
-        """Note the total beside the key: before anything that was charged is sent."""
-        with self._reading() as db:
-            if self.secret.spent() >= read_cost(str(_setting(db, "spent"))):
-                return
-        with self._writing() as db:  # one process at a time, so that the total never goes back
-            self.secret.note(read_cost(str(_setting(db, "spent"))))
+        """Note the totals beside the key, too: before anything that was charged is sent."""
+        with self._writing() as db:  # one process at a time, so that no total goes back
+            self.secret.note(_noted(db))
 
     def find(self, origin: str, digest: str, round: str = "") -> Entry | None:  # noqa: A002
         """Return the report that was already made for this collector, question and round."""
@@ -440,25 +440,35 @@ def _lower(db: sqlite3.Connection, limits: Mapping[str, Cost]) -> None:
             )
 
 
-def _listed(db: sqlite3.Connection, origin: str | None = None, campaign: str | None = None) -> Cost:
-    """Add up what was charged, without rounding: of one origin, of one campaign's name."""
-    where = "WHERE (?1 IS NULL OR origin IN (?1, '')) AND (?2 IS NULL OR campaign = ?2)"
-    total: Cost = Fraction(0)
-    for table in ("entry", "paid"):
-        sql = f"SELECT cost, COUNT(*) FROM {table} {where} GROUP BY cost"  # noqa: S608
-        for cost, count in db.execute(sql, (origin, campaign)).fetchall():
-            total += read_cost(cost) * count
-    return total
+def _noted(db: sqlite3.Connection) -> Totals:
+    """Return what each campaign has cost, as it is noted in the ledger."""
+    rows = db.execute("SELECT origin, campaign, cost FROM total").fetchall()
+    return {(origin, campaign): read_cost(cost) for origin, campaign, cost in rows}
+
+
+def _sum(totals: Totals, origin: str | None = None, campaign: str | None = None) -> Cost:
+    """Add up what was spent, without rounding: at one collector, by one campaign."""
+    mine = [
+        cost
+        for (where, name), cost in totals.items()
+        if (origin is None or where in (origin, ANY)) and campaign in (None, name)
+    ]
+    return sum(mine, start=Fraction(0))
 
 
 def _require_affordable(
-    db: sqlite3.Connection, ever: Cost, origin: str, campaign: str, cost: Cost, limit: Cost
+    db: sqlite3.Connection, ever: Totals, whose: tuple[str, str], cost: Cost, limit: Cost
 ) -> None:
-    """Refuse what would go beyond one of the person's limits, or the campaign's own."""
+    """Refuse what would go beyond one of the person's limits, or the campaign's own.
+
+    The person's count all that was ever spent. The campaign's counts what this ledger knows of: one
+    from a backup may make its report again, which is the same one, and pays for it again.
+    """
+    origin, campaign = whose
     checks = (
-        ("lifetime", ever, _kept_limit(db, "lifetime")),
-        ("collector", _listed(db, origin), _kept_limit(db, "collector")),
-        ("campaign", _listed(db, origin, campaign), limit),
+        ("lifetime", _sum(ever), _kept_limit(db, "lifetime")),
+        ("collector", _sum(ever, origin), _kept_limit(db, "collector")),
+        ("campaign", _charged(db, origin, campaign), limit),
     )
     for reason, spent, most in checks:
         if most != math.inf and spent + cost > most:
@@ -467,6 +477,16 @@ def _require_affordable(
                 f"limit {float(most):g} is spent. Nothing was sent.",
                 reason,
             )
+
+
+def _charged(db: sqlite3.Connection, origin: str, campaign: str) -> Cost:
+    """Add up the charges of a campaign that are listed in this ledger."""
+    where = "WHERE origin IN (?, '') AND campaign = ?"
+    total: Cost = Fraction(0)
+    for table in ("entry", "paid"):
+        rows = db.execute(f"SELECT cost FROM {table} {where}", (origin, campaign))  # noqa: S608
+        total = sum((read_cost(cost) for (cost,) in rows), start=total)
+    return total
 
 
 def _octets(name: str, data: bytes) -> bytes:
@@ -518,7 +538,7 @@ def _find(db: sqlite3.Connection, origin: str, digest: str, turn: str) -> Entry 
 
 
 def _insert(db: sqlite3.Connection, made: Entry, memos: Sequence[Memo], total: Cost) -> None:
-    """Write an entry, the permanent answers that are new with it, and the total."""
+    """Write an entry, the permanent answers that are new with it, and its campaign's total."""
     db.execute(
         f"INSERT INTO entry ({_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
         (
@@ -529,7 +549,9 @@ def _insert(db: sqlite3.Connection, made: Entry, memos: Sequence[Memo], total: C
     for memo in memos:
         row = (memo.name, made.origin, made.campaign, str(exact_cost(memo.cost)))
         db.execute("INSERT INTO paid VALUES (?, ?, ?, ?)", row)
-    _set(db, "spent", str(total))
+    db.execute(
+        "INSERT OR REPLACE INTO total VALUES (?, ?, ?)", (made.origin, made.campaign, str(total))
+    )
 
 
 def _require_new(db: sqlite3.Connection, report_id: bytes) -> None:
@@ -585,7 +607,6 @@ def _create(path: Path, limits: Mapping[str, Cost], key: Key) -> None:
         with _explained(path), closing(_connect(draft)) as db:
             db.executescript(f"BEGIN; {_SCHEMA}")
             _set(db, "key", _mark(key))
-            _set(db, "spent", "0")
             for name, usual in LIMITS.items():
                 _keep_limit(db, name, limits.get(name, exact_cost(usual)))
             db.execute("COMMIT")
@@ -599,7 +620,12 @@ def _upgrade(db: sqlite3.Connection, key: Key) -> None:
     for statement in _UPGRADE.split(";"):
         db.execute(statement)
     _set(db, "key", _mark(key))
-    _set(db, "spent", str(_listed(db)))
+    costs: Totals = {}
+    for entry in _select(db):
+        whose = ANY, entry.campaign
+        costs[whose] = costs.get(whose, Fraction(0)) + entry.cost
+    rows = [(*whose, str(cost)) for whose, cost in costs.items()]
+    db.executemany("INSERT INTO total VALUES (?, ?, ?)", rows)
     for name, usual in LIMITS.items():
         _keep_limit(db, name, exact_cost(usual))
     if kept is not None:

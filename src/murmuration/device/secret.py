@@ -1,4 +1,4 @@
-"""The person's key, in a file of its own beside the ledger, with the total that was ever spent.
+"""The person's key, in a file of its own beside the ledger, with what was ever spent, by campaign.
 
 The key decides every word that the device draws (`device.words`). It lies apart from the ledger for
 two reasons: a ledger that is copied, lost or stolen tells nothing about answers without it, and one
@@ -25,13 +25,15 @@ from murmuration.exact.keyed import SECRET_BYTES, Key
 FORMAT: Final = 1
 Cost = Fraction | float
 """A fraction, or infinity (the only float that is kept)."""
+Totals = dict[tuple[str, str], Cost]
+"""What was ever spent, by collector's origin and campaign."""
 
 
 class Secret:
     """A key in memory, and no file: only the ledger knows what was spent.
 
     >>> Secret(Key(bytes(32))).spent()
-    Fraction(0, 1)
+    {}
     """
 
     def __init__(self, key: Key) -> None:
@@ -57,12 +59,12 @@ class Secret:
     def make(self) -> None:
         """Make the key if there is none."""
 
-    def spent(self) -> Cost:
-        """Return the total that was noted."""
-        return Fraction(0)
+    def spent(self) -> Totals:
+        """Return the totals that were noted."""
+        return {}
 
-    def note(self, total: Cost) -> None:
-        """Note the total, if it is more than what was noted before."""
+    def note(self, totals: Totals) -> None:
+        """Note those of the totals that are more than what was noted before."""
 
 
 class SecretFile(Secret):
@@ -79,7 +81,7 @@ class SecretFile(Secret):
     def make(self) -> None:
         """Make the file if there is none."""
         if not self.there:
-            text = _text(os.urandom(SECRET_BYTES), Fraction(0))
+            text = _text(os.urandom(SECRET_BYTES), {})
             made_whole(self.path, lambda draft: draft.write_text(text))
 
     @property
@@ -87,17 +89,18 @@ class SecretFile(Secret):
         """The key."""
         return Key(self._read()[0])
 
-    def spent(self) -> Cost:
-        """Return the total that was noted; nothing, if the file has not been made."""
-        return self._read()[1] if self.there else Fraction(0)
+    def spent(self) -> Totals:
+        """Return the totals that were noted; none, if the file has not been made."""
+        return self._read()[1] if self.there else {}
 
-    def note(self, total: Cost) -> None:
-        """Note a larger total durably: written aside, then put in place of the old one."""
+    def note(self, totals: Totals) -> None:
+        """Note larger totals durably: written aside, then put in place of the old ones."""
         secret, before = self._read()
-        if total > before:
-            made_whole(self.path, lambda draft: draft.write_text(_text(secret, total)), over=True)
+        after = larger(before, totals)
+        if after != before:
+            made_whole(self.path, lambda draft: draft.write_text(_text(secret, after)), over=True)
 
-    def _read(self) -> tuple[bytes, Cost]:
+    def _read(self) -> tuple[bytes, Totals]:
         try:
             with open(self.path, encoding="utf-8") as file:
                 _require_private(self.path, os.fstat(file.fileno()))
@@ -106,7 +109,8 @@ class SecretFile(Secret):
                 raise ValueError
             secret = bytes.fromhex(found["secret"])
             Key(secret)  # of the right length
-            return secret, read_cost(found["spent"])
+            spent = {(origin, name): read_cost(cost) for origin, name, cost in found["spent"]}
+            return secret, spent
         except OSError as problem:
             raise LedgerError(
                 f"the key {self.path} cannot be read: {problem.strerror}. Nothing was sent."
@@ -118,9 +122,19 @@ class SecretFile(Secret):
         return f"SecretFile({str(self.path)!r})"
 
 
-def _text(secret: bytes, spent: Cost) -> str:
-    table = {"murmuration": "key", "format": FORMAT, "secret": secret.hex(), "spent": str(spent)}
+def _text(secret: bytes, spent: Totals) -> str:
+    rows = [[origin, name, str(cost)] for (origin, name), cost in sorted(spent.items())]
+    table = {"murmuration": "key", "format": FORMAT, "secret": secret.hex(), "spent": rows}
     return json.dumps(table) + "\n"
+
+
+def larger(one: Totals, other: Totals) -> Totals:
+    """Return the larger of the totals of each campaign.
+
+    >>> larger({("a", "x"): Fraction(1)}, {("a", "x"): Fraction(2), ("b", "x"): Fraction(1)})
+    {('a', 'x'): Fraction(2, 1), ('b', 'x'): Fraction(1, 1)}
+    """
+    return {**one, **{whose: max(cost, one.get(whose, cost)) for whose, cost in other.items()}}
 
 
 def _require_private(path: Path, found: os.stat_result) -> None:

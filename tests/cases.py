@@ -136,6 +136,41 @@ GRADED = [
     graded("graded-laplace", [LAYOUTS[1]], [{"epsilon": (1.0, 0.5), "edges": (0.25,)}]),
 ]
 
+# --- a number or no answer ---------------------------------------------------------------------
+
+
+def three_symbols(epsilon: float) -> float:
+    """The variance of f+ - f- by randomised response on -, + and none, for people at 0."""
+    e = math.exp(epsilon)
+    return (e + 1) * (e + 2) / (e - 1) ** 2
+
+
+def or_none(epsilon: float | tuple[float, ...], inner: str, **settings: Any) -> Parameters:
+    return {"epsilon": epsilon, "inner": inner, "settings": tuple(sorted(settings.items()))}
+
+
+MISSING = [
+    Case(
+        "or-none",
+        [
+            *(or_none(epsilon, "duchi") for epsilon in (0.3, 4.0)),
+            *(or_none(epsilon, "optimal") for epsilon in (1.0, 4.0)),
+            or_none(2.0, "square-wave"),
+            or_none(fives(0.5), "graded-bit", edges=PAPER),
+            or_none((1.0, 0.4, 3.0), "graded-optimal", edges=UNEVEN, semantics=MATRIX),
+            or_none(1.0, "duchi"),
+        ],
+        [({"epsilon": epsilon}, three_symbols(epsilon)) for epsilon in (1.0, 2.0, 4.0)],
+        [
+            {"epsilon": 1.0},
+            or_none(1.0, "optimal"),
+            or_none(2.0, "piecewise", t="sub"),
+            or_none((1.0, 0.5), "graded-bit", edges=(0.25,)),
+        ],
+        tight=lambda parameters: parameters.get("inner") == "square-wave",
+    )
+]
+
 # --- items -------------------------------------------------------------------------------------
 
 
@@ -216,6 +251,6 @@ VECTORS = [
     ),
 ]
 
-CASES = [*NUMBERS, *GRADED, *ITEMS, *VECTORS]
+CASES = [*NUMBERS, *GRADED, *MISSING, *ITEMS, *VECTORS]
 BROKEN = {"dct", "hiera", "graded-laplace", "duchi-multi-published"}
 """Built as published: their audit must say what they cost (tests/test_graded.py)."""

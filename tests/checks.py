@@ -27,7 +27,15 @@ from murmuration.errors import (
 from murmuration.exact.keyed import Key, Keys
 from murmuration.exact.loss import PairwiseLoss
 from murmuration.exact.randomness import Rng, ScriptedRng, seeded_rng, system_rng
-from murmuration.mechanisms.domain import Ball, Box, Domain, Graded, Items, Number
+from murmuration.mechanisms.domain import (
+    Ball,
+    Box,
+    Domain,
+    Graded,
+    Items,
+    Number,
+    NumberOrNone,
+)
 from murmuration.mechanisms.number.base import NumericMechanism
 from murmuration.mechanisms.registry import from_document, to_document
 from murmuration.mechanisms.vector.base import FramedMechanism, SampledTuple
@@ -52,6 +60,8 @@ def truth(domain: Domain, values) -> np.ndarray:
     """What an estimate is about, as one array: a mean, shares, or all of them."""
     if isinstance(domain, Number):
         return np.array([np.mean(values)])
+    if isinstance(domain, NumberOrNone):
+        return np.array([np.mean(np.nan_to_num(values)), np.mean(~np.isnan(values))])
     if isinstance(domain, Items):
         return np.bincount(values, minlength=domain.k) / len(values)
     if isinstance(domain, Ball):
@@ -261,6 +271,7 @@ PUBLIC = {
 
 BAD_VALUES = {
     Number: ([0.5, 1.0000001], [-1.5], [31.4159], [math.nan], [math.inf], [[0.5]], ["a"]),
+    NumberOrNone: ([0.5, 1.0000001], [-1.5], [31.4159], [math.inf], [[0.5]], ["a"], [None]),
     Items: ([0, 31_415], [-1], [0.5], [[1]], ["a"], [True]),
     Box: (np.zeros((1, 2)), "abc", 0.5),
     Ball: (np.zeros((1, 2)), "abc", 0.5),

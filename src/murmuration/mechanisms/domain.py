@@ -2,6 +2,7 @@
 
     Number           a number in [-1, 1]
     Graded(edges)    a number in [-1, 1] whose ranges have budgets of their own
+    NumberOrNone     a number in [-1, 1], or nan: no answer
     Items(k)         one of k items, 0 to k-1
     Box(sizes)       several attributes at once: 0 for a number, k for one of k items
     Ball(d)          a vector of d numbers whose squares add up to at most 1
@@ -12,6 +13,7 @@ who wants to know what a mechanism is for asks its domain.
 
 from __future__ import annotations
 
+import math
 import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -180,6 +182,68 @@ class Graded(Number):
         """Return the range of a value, from 0 on, as the device decides it."""
         inner = fixed_point(np.array(self.edges[1:-1]))
         return int(np.searchsorted(inner, fixed_point(np.array([x]))[0], side="right"))
+
+
+@dataclass(frozen=True)
+class NumberOrNone(Domain):
+    """A number in [-1, 1], or nan: no answer. `edges` are those of graded ranges, if there are any.
+
+    >>> NumberOrNone().checked([0.5, math.nan]).tolist()
+    [0.5, nan]
+    """
+
+    noun: ClassVar[str] = "a number or no answer"
+
+    edges: tuple[float, ...] = ()
+
+    def checked(self, values: Any) -> Floats:
+        """Return floats, nan where there is no answer."""
+        numbers = _real_numbers(values)
+        silent = np.isnan(numbers)
+        _require_inside(np.where(silent, 0.0, numbers))
+        return numbers
+
+    def written(self, values: Values) -> Rows:
+        """A number as ever, and no answer as the number 2, which nobody has.
+
+        >>> NumberOrNone().written(np.array([math.nan])).tolist()
+        [[0, 0, 0, 0, 0, 0, 0, 64]]
+        """
+        return super().written(np.where(np.isnan(values), 2.0, values))
+
+    def parameters(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def fits(self, asked: Domain) -> bool:
+        """It answers about any number that may be missing, with ranges or without."""
+        return type(asked) is NumberOrNone
+
+    def crowd(self, n: int, rng: np.random.Generator) -> Floats:
+        """The crowd of a number, three in ten of them without an answer."""
+        values = Number().crowd(n, rng)
+        values[rng.random(n) < 0.3] = math.nan
+        return values
+
+    def extremes(self) -> tuple[float, float]:
+        """One end, and no answer."""
+        return -1.0, math.nan
+
+    def ranges(self, low: float = -1.0, high: float = 1.0) -> list[str]:
+        """Return the ranges in words, and no answer, which is one of its own."""
+        return [*Graded(self.edges).ranges(low, high), "no answer"] if self.edges else []
+
+    def place(self, answer: Any) -> str:
+        """Name a value and its range, or no answer."""
+        if math.isnan(answer):
+            return "no answer"
+        return Graded(self.edges).place(answer) if self.edges else super().place(answer)
+
+    @classmethod
+    def example(cls, epsilon: float, k: int, d: int) -> dict[str, Any]:
+        """Epsilon is all."""
+        del k, d
+        return {"epsilon": epsilon}
 
 
 @dataclass(frozen=True)
@@ -360,6 +424,11 @@ class Ball(Domain):
 
 def checked_values(values: ArrayLike) -> Floats:
     """Return the values as floats in [-1, 1], or say that they are not, without repeating them."""
+    return _require_inside(_real_numbers(values))
+
+
+def _real_numbers(values: ArrayLike) -> Floats:
+    """Return a flat array of floats, or say that these are none."""
     if isinstance(values, np.ma.MaskedArray):
         raise InputError("masked values have no answer: leave those people out first")
     try:
@@ -371,6 +440,11 @@ def checked_values(values: ArrayLike) -> Floats:
         raise InputError("values must be real numbers in [-1, 1]") from None
     if numbers.ndim != 1:
         raise InputError(f"values must be a flat array, one per person; got {numbers.ndim}-d")
+    return numbers
+
+
+def _require_inside(numbers: Floats) -> Floats:
+    """Return the numbers, or say how many are outside [-1, 1]."""
     if numbers.size and not (numbers.min() >= -1 and numbers.max() <= 1):
         outside = ~((numbers >= -1) & (numbers <= 1))
         raise InputError(

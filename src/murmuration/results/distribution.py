@@ -117,7 +117,13 @@ def fine_channel(probabilities: Floats) -> Floats:
 
 
 def fit(
-    probabilities: Floats, counts: Ints, method: str, epsilon: float, bins: int, replicates: int = 0
+    probabilities: Floats,
+    counts: Ints,
+    method: str,
+    epsilon: float,
+    bins: int,
+    replicates: int = 0,
+    none: Floats | None = None,
 ) -> Distribution:
     """Fit shares of bins to counts of symbols, from a uniform start.
 
@@ -125,13 +131,21 @@ def fit(
     "ems" then averages each bin with its neighbours, (1, 2, 1)/4: less jagged, at the price of
     a small bias towards smoothness. Stops when the log-likelihood gains less than 1e-3 a step
     (times e^epsilon for "em"), as Li et al. (2020) advise.
+
+    `none` is the law of the symbol for people without an answer, if there are any: one more share,
+    beside the bins. The histogram is then that of the others.
     """
     if method not in METHODS:
         raise ParameterError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
     shown, channel = checked_bins(bins), fine_channel(probabilities)
+    if none is not None:
+        channel = np.vstack([channel, none])
     gain = 1e-3 * (math.exp(epsilon) if method == "em" else 1.0)
     crowds = np.array([counts, *_resampled(counts, replicates)])
     fitted = _maximise(channel, crowds, method == "ems", gain)
+    if none is not None:
+        answered = fitted[:, :FINE]
+        fitted = answered / answered.sum(axis=1, keepdims=True)
     rows = fitted.reshape(len(crowds), shown, -1).sum(axis=2)
     again = rows[1:] if replicates else None
     return Distribution(rows[0], int(counts.sum()), epsilon, method, replicates=again)
@@ -150,7 +164,7 @@ def _maximise(channel: Floats, crowds: Ints, smooth: bool, gain: float) -> Float
     """
     seen, n = crowds.any(axis=0), crowds.sum(axis=1, keepdims=True)
     channel, observed = channel[:, seen], crowds[:, seen] / n
-    shares = np.full((len(crowds), FINE), 1 / FINE)
+    shares = np.full((len(crowds), len(channel)), 1 / len(channel))
     before, least = np.full(len(crowds), -math.inf), gain / n[:, 0]
     todo = np.arange(len(crowds))
     for _ in range(MAX_STEPS):
@@ -162,8 +176,16 @@ def _maximise(channel: Floats, crowds: Ints, smooth: bool, gain: float) -> Float
         if not len(todo):
             break
         step = shares[todo] * ((observed[todo] / expected) @ channel.T)
-        shares[todo] = _smooth(step) if smooth else step
+        shares[todo] = _smooth_bins(step) if smooth else step
     return shares
+
+
+def _smooth_bins(shares: Floats) -> Floats:
+    """Smooth the bins, and leave the share without an answer, where there is one, as it is."""
+    if shares.shape[1] == FINE:
+        return _smooth(shares)
+    bins, none = shares[:, :FINE], shares[:, FINE:]
+    return np.hstack([_smooth(bins) * bins.sum(axis=1, keepdims=True), none])
 
 
 def _smooth(shares: Floats) -> Floats:

@@ -199,4 +199,103 @@ class TupleEstimate:
         return [part.interval(level) for part in self.parts]
 
 
-AnyEstimate = Estimate | FrequencyEstimate | TupleEstimate
+@dataclass(frozen=True, eq=False)
+class AnsweredEstimate:
+    """N, the share that answered, and sums S over all people; `among` is S/N, of those who did.
+
+    S is a number's mean over all people with 0 for no answer, or the share of each label among all;
+    S and N are unbiased. The interval of S/N is Fieller's: all t for which S - tN is within z
+    standard errors of 0,
+
+        (S - tN)^2 <= z^2 (Var S - 2t Cov(S, N) + t^2 Var N),
+
+    which needs no division and holds for any N. Where N cannot be told from 0 it has no ends.
+
+    >>> found = AnsweredEstimate(
+    ...     np.array([0.2]), np.array([1e-4]), 0.8, 1e-4, np.zeros(1), 40_000, 1.0,
+    ...     About.PARTICIPANTS,
+    ... )
+    >>> found.among.tolist(), [round(end.item(), 3) for end in found.among_interval()]
+    ([0.25], [0.225, 0.275])
+    """
+
+    sums: Floats
+    """S: one for a number; for a category the share of each label among all people."""
+    variances: Floats
+    share: float
+    """N, the share that answered."""
+    share_variance: float
+    covariances: Floats
+    """Of each S with N."""
+    n: int
+    epsilon: float
+    about: About
+    note: str = ""
+
+    @property
+    def value(self) -> Floats:
+        """S and N, one after the other."""
+        return np.append(self.sums, self.share)
+
+    @property
+    def stderr(self) -> Floats:
+        """The standard errors of S and N."""
+        return np.sqrt(np.append(self.variances, self.share_variance))
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the normal intervals of S and N."""
+        half = normal_quantile(level) * self.stderr
+        return self.value - half, self.value + half
+
+    @property
+    def answered(self) -> Estimate:
+        """The share that answered."""
+        error = math.sqrt(self.share_variance)
+        return Estimate(self.share, error, self.n, self.epsilon, self.about, self.note)
+
+    # --- among those who answered ---
+
+    @property
+    def among(self) -> Floats:
+        """S/N; 0 where N is not above 0."""
+        return np.asarray(self.sums / self.share if self.share > 0 else np.zeros(len(self.sums)))
+
+    @property
+    def among_stderr(self) -> Floats:
+        """The standard error of S/N where N is well above 0; infinite where it is not."""
+        if self.share <= 0:
+            return np.full(len(self.sums), math.inf)
+        t = self.among
+        square = self.variances - 2 * t * self.covariances + t**2 * self.share_variance
+        return np.asarray(np.sqrt(np.maximum(square, 0.0)) / self.share)
+
+    def bounded(self, level: float = 0.95) -> bool:
+        """Whether the intervals of S/N have ends: N is further than chance from 0."""
+        z = normal_quantile(level)
+        return self.share > 0 and self.share**2 > z**2 * self.share_variance
+
+    def among_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return Fieller's intervals of S/N; they are infinite where N cannot be told from 0."""
+        if not self.bounded(level):
+            return np.full(len(self.sums), -math.inf), np.full(len(self.sums), math.inf)
+        z2 = normal_quantile(level) ** 2
+        a = self.share**2 - z2 * self.share_variance
+        b = self.sums * self.share - z2 * self.covariances
+        c = self.sums**2 - z2 * self.variances
+        root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
+        return (b - root) / a, (b + root) / a
+
+    def widened(self, factor: float) -> AnsweredEstimate:
+        """Return the same with so many times the variance."""
+        return dataclasses.replace(
+            self,
+            variances=self.variances * factor,
+            share_variance=self.share_variance * factor,
+            covariances=self.covariances * factor,
+        )
+
+    def __str__(self) -> str:
+        return f"answered {self.answered}; among them {self.among.tolist()}"
+
+
+AnyEstimate = Estimate | FrequencyEstimate | TupleEstimate | AnsweredEstimate

@@ -1,0 +1,471 @@
+"""A number or no answer: one more symbol around any table for numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from murmuration.errors import FormatError, MismatchError, ParameterError
+from murmuration.exact.arrays import Floats, Ints, Reports, frozen
+from murmuration.exact.exponential import exp_below, log_above
+from murmuration.exact.grid import Grid
+from murmuration.exact.loss import Loss, PairwiseLoss
+from murmuration.exact.randomness import WHOLE, WORD_BITS, Rng, Words, drawn
+from murmuration.exact.table import Table
+from murmuration.mechanisms.base import Task
+from murmuration.mechanisms.domain import Domain, NumberOrNone
+from murmuration.mechanisms.graded.base import GradedMechanism
+from murmuration.mechanisms.number.base import CROWD, FEWEST_SYMBOLS, Design, NumericMechanism
+from murmuration.mechanisms.number.boundary import boundary_trials, random_trial
+from murmuration.mechanisms.packing import SymbolReports
+from murmuration.mechanisms.registry import mechanism
+from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.trial import ChanceTrial, Trial, WordTrial, boundaries
+from murmuration.results import distribution
+from murmuration.results.answered import Moments
+from murmuration.results.distribution import Distribution
+from murmuration.results.estimate import ENOUGH, AnsweredEstimate
+
+WORDS_PER_PERSON = 3
+LAST_WORD = (1 << 64) - 1
+OWN_LAW = ("hush", "none")
+"""What the published law has besides the inner one's."""
+
+
+@dataclass(frozen=True)
+class OrNone(SymbolReports):
+    """Say "none" with weight H out of W = 2^52 whatever the value, else what `inner` says.
+
+    Who has no answer draws from one row F instead, which is as near to "none" as the loss allows:
+    with T the inner table and B(r) what a value in range r and no answer may cost,
+
+        F(y)    = ceil((W-H)/W max_r e^-B(r) max_{x in r} T(y|x))   the least that is allowed
+        F(none) = W - sum_y F(y)                                    the rest
+        H       = ceil((W-M) / (e^b - M/W)),   b = min_r B(r),   M = sum_y max_r e^-B(r) max T
+
+    so that F(none) <= e^b H. All of the budget stays with the inner table: P(y|x)/P(y|x') is that
+    of T. Around duchi this is randomised response on -, + and none. For a graded table no answer
+    is protected as a value of the range with the smallest budget is.
+
+    The analyst reads S, the mean of x over all people with 0 for no answer, and N, the share that
+    answered, both without bias; the mean of those who answered is S/N (see `AnsweredEstimate`).
+
+    epsilon: the budget of one report, 0.001 to 20; one for each range if `inner` is graded
+    inner: the name of the mechanism for numbers
+    settings: the parameters of that mechanism besides epsilon, as pairs of name and value
+
+    >>> law = OrNone(epsilon=1.0, inner="duchi")
+    >>> law.symbols, law.loss().holds, round(law.hush / 2**52 * (math.e + 2), 6)
+    (3, True, 1.0)
+    """
+
+    name: ClassVar[str] = "or-none"
+    answers: ClassVar[Task] = Task.MEAN
+    takes: ClassVar[type[Domain]] = NumberOrNone
+    paper: ClassVar[str] = "Warner 1965 on one more symbol (built for this project)"
+    summary: ClassVar[str] = "a number or no answer, by any table for numbers"
+
+    epsilon: Any
+    inner: str = "duchi"
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", _checked_settings(self.settings))
+        object.__setattr__(self, "epsilon", self.inside.epsilon)
+
+    @classmethod
+    def around(cls, inside: NumericMechanism) -> Self:
+        """Return the law around a mechanism, with the very table that it has.
+
+        >>> from murmuration import mechanism
+        >>> OrNone.around(mechanism("piecewise", epsilon=1.0, t="sub"))
+        OrNone(epsilon=1.0, inner='piecewise', settings=(('t', 'sub'),))
+        """
+        unusual = [
+            (field.name, getattr(inside, field.name))
+            for field in dataclasses.fields(inside)
+            if field.name != "epsilon" and getattr(inside, field.name) != field.default
+        ]
+        made = cls(inside.epsilon, inside.name, tuple(unusual))
+        object.__setattr__(made, "inside", inside)
+        return made
+
+    @cached_property
+    def inside(self) -> NumericMechanism:
+        """The mechanism for those who answer."""
+        if self.inner == self.name:
+            raise ParameterError(f"{self.name} goes around a mechanism for numbers, not itself")
+        made = mechanism(self.inner, epsilon=self.epsilon, **dict(self.settings))
+        if not isinstance(made, NumericMechanism) or made.broken:
+            raise ParameterError(
+                f"{self.name} goes around a mechanism for numbers that keeps its promise; "
+                f"{self.inner} is none"
+            )
+        return made
+
+    @property
+    def domain(self) -> NumberOrNone:
+        """A number, or no answer."""
+        inside = self.inside
+        return NumberOrNone(inside.edges if isinstance(inside, GradedMechanism) else ())
+
+    @property
+    def budget(self) -> float:
+        """That of the inner mechanism."""
+        return self.inside.budget
+
+    # --- the law -------------------------------------------------------------------------------
+
+    @property
+    def _design(self) -> Design:
+        return self.inside.design
+
+    @cached_property
+    def _weights(self) -> Ints:
+        """The inner table, its rows out of 2^52."""
+        return frozen(self._design.weights * (WHOLE // self._design.table.total))
+
+    @cached_property
+    def _ranges(self) -> tuple[tuple[Ints, float], ...]:
+        """The rows of each range, and what a value in it and no answer may cost."""
+        inside = self.inside
+        if not isinstance(inside, GradedMechanism):
+            return ((np.arange(len(self._weights)), inside.budget),)
+        return tuple(zip(inside.range_rows(), quiet_budgets(inside.budgets), strict=True))
+
+    @cached_property
+    def _least(self) -> list[Fraction]:
+        """m(y) = max_r e^-B(r) max_{x in r} T(y|x), out of 2^52."""
+        tops = [
+            [top / exp_below(budget) for top in self._weights[rows].max(axis=0).tolist()]
+            for rows, budget in self._ranges
+        ]
+        return [max(column) for column in zip(*tops, strict=True)]
+
+    @cached_property
+    def hush(self) -> int:
+        """H: how often, out of 2^52, somebody who has an answer says "none"; rounded up."""
+        total = sum(self._least)
+        least = min(budget for _, budget in self._ranges)
+        return math.ceil((WHOLE - total) / (exp_below(least) - total / WHOLE))
+
+    @cached_property
+    def none(self) -> Ints:
+        """F: the row that no answer is drawn from; its last entry is "none"."""
+        heard = Fraction(WHOLE - self.hush, WHOLE)
+        row = [math.ceil(heard * weight) for weight in self._least]
+        return frozen(np.array([*row, WHOLE - sum(row)], dtype=np.int64))
+
+    @cached_property
+    def table(self) -> Table:
+        """What the second word is compared with: the inner rows, and F below them."""
+        rows = np.pad(self._weights, ((0, 0), (0, 1)))
+        return Table(np.vstack([rows, self.none]))
+
+    @cached_property
+    def probabilities(self) -> Floats:
+        """P(report | grid point), a row each; the last row is that of no answer."""
+        heard = (WHOLE - self.hush) / WHOLE
+        found = self.table.probabilities.copy()
+        found[:-1] *= heard
+        found[:-1, -1] = self.hush / WHOLE
+        return frozen(found)
+
+    @property
+    def symbols(self) -> int:
+        """Those of the inner table, and "none"."""
+        return self.inside.symbols + 1
+
+    def law(self) -> dict[str, Any]:
+        """Return the inner law, `hush` (H) and `none` (F, "none" last)."""
+        return {**self.inside.law(), "hush": self.hush, "none": self.none.tolist()}
+
+    def law_bytes(self) -> bytes:
+        """Return the inner law's bytes, H and F."""
+        own = np.array([self.hush, *self.none.tolist()], dtype="<i8")
+        return self.inside.law_bytes() + own.tobytes()
+
+    def with_law(self, law: Mapping[str, Any]) -> Self:
+        """Return this mechanism with a published inner table; H and F follow from that exactly."""
+        if not isinstance(law, Mapping) or not set(OWN_LAW) <= set(law):
+            raise FormatError(f"a published law of {self.name} has {' and '.join(OWN_LAW)}")
+        inner = {key: value for key, value in law.items() if key not in OWN_LAW}
+        planted = dataclasses.replace(self)
+        object.__setattr__(planted, "inside", self.inside.with_law(inner))
+        found = [law["hush"], *law["none"]] if isinstance(law["none"], list | tuple) else []
+        wanted = [planted.hush, *planted.none.tolist()]
+        if found != wanted or not all(type(weight) is int for weight in found):
+            raise MismatchError(f"the published law is not that of {self}")
+        return planted
+
+    # --- device --------------------------------------------------------------------------------
+
+    def respond(self, values: Floats, rng: Rng) -> Reports:
+        """Person i uses words 3i to 3i+2, answer or not."""
+        words = rng.words(WORDS_PER_PERSON * len(values))
+        return self.decide(values, words.reshape(len(values), WORDS_PER_PERSON))
+
+    def decide(self, values: Floats, words: Words) -> Reports:
+        """Round by the first word, draw by the second; the third may hush who has an answer."""
+        silent = np.isnan(values)
+        rows = self._design.grid.round(np.where(silent, 0.0, values), words[:, 0])
+        rows = np.where(silent, len(self._weights), rows)
+        symbols = self.table.draw(rows, words[:, 1])
+        hushed = (drawn(words[:, 2]) < self.hush) & ~silent
+        return np.where(hushed, self.symbols - 1, symbols).astype(symbols.dtype)
+
+    # --- analyst -------------------------------------------------------------------------------
+
+    @cached_property
+    def readings(self) -> Floats:
+        """What each report is read as, for S (first row) and for N.
+
+        N: c for a symbol, d for "none", so that E = 1 for any value and 0 for no answer. S: the
+        inner value over 1-h, less what F is read as, by 1 - N.
+        """
+        hush, none = self.hush / WHOLE, float(self.none[-1]) / WHOLE
+        answered = np.full(self.symbols, none / (none - hush))
+        answered[-1] = -(1 - none) / (none - hush)
+        value = np.append(self._design.values, 0.0) / (1 - hush)
+        taken = float(self.none @ value) / WHOLE
+        return frozen(np.stack([value - taken * (1 - answered), answered]))
+
+    @cached_property
+    def _targets(self) -> Floats:
+        """S and N of a person at each grid point, and of one without an answer."""
+        points = np.append(self._design.grid.points, 0.0)
+        return np.stack([points, np.append(np.ones(len(points) - 1), 0.0)])
+
+    @cached_property
+    def _noise(self) -> Floats:
+        """Variance of S, covariance, variance of N: at each grid point, and for no answer."""
+        s, n = self.readings
+        products = np.stack([s * s, s * n, n * n])
+        x, one = self._targets
+        return np.asarray(products @ self.probabilities.T - np.stack([x * x, x * one, one * one]))
+
+    @cached_property
+    def _noise_reading(self) -> Floats | None:
+        """Numbers whose average over reports is the average noise of S, or None if there are none.
+
+        As `Design.noise_reading`, with one more row.
+        """
+        scale = np.sqrt(self.probabilities.mean(axis=0))
+        scaled, *_ = np.linalg.lstsq(self.probabilities / scale, self._noise[0], rcond=1e-10)
+        reading = scaled / scale
+        exact = np.allclose(self.probabilities @ reading, self._noise[0], rtol=1e-6, atol=1e-9)
+        return np.asarray(reading) if exact else None
+
+    def moments(self, tally: Tally) -> Moments:
+        """Return S and N, the noise of one report on them, and how people differ in them.
+
+        The covariance and the noise of N are known functions of S and N (both are linear). The
+        noise of S is read off the reports as far as the table can tell: people at one place spread
+        least, x^2 over those who answered is at least S^2/N, and at most N.
+        """
+        n, counts = self.answered(tally), tally.counts
+        mean = self.readings @ counts / n
+        apart = self.readings - mean[:, None]
+        total = (apart * counts) @ apart.T / max(n - 1, 1)
+        share = float(np.clip(mean[1], 0.0, 1.0))
+        centre = float(np.clip(mean[0], -share, share))
+        noise = self._noise_of(centre, share)
+        noise[0, 0] = self._noise_of_s(counts, n, float(total[0, 0]), centre, share)
+        if n < ENOUGH:
+            total = noise + np.array([[1.0, 0.0], [0.0, 0.25]])
+        return Moments(n, mean, noise, total - noise)
+
+    def _noise_of(self, centre: float, share: float) -> Floats:
+        """Noise of a crowd with these S and N; that of S is the worst case."""
+        slope = (self._noise[1, -2] - self._noise[1, 0]) / 2
+        middle = (self._noise[1, -2] + self._noise[1, 0]) / 2
+        quiet = self._noise[:, -1]
+        mixed = middle * share + slope * centre + quiet[1] * (1 - share)
+        counted = self._noise[2, 0] * share + quiet[2] * (1 - share)
+        return np.array([[self.worst_variance(), mixed], [mixed, counted]])
+
+    def _noise_of_s(self, counts: Ints, n: int, total: float, centre: float, share: float) -> float:
+        worst = self.worst_variance()
+        if n < ENOUGH:
+            return worst
+        same = centre**2 / share if share else 0.0
+        bounds = [worst, max(total + centre**2 - same, 0.0)]
+        if self._noise_reading is not None:
+            rounding = self._design.grid.step**2 / 4 * share
+            bounds.append(float(counts @ self._noise_reading) / n + rounding)
+        least = max(float(self._noise[0].min()), total + centre**2 - share)
+        return max(min(bounds), min(least, worst))
+
+    def estimate(
+        self, tally: Tally, about: str = "participants", everybody: int | None = None
+    ) -> AnsweredEstimate:
+        """Return S and N with their errors; `mean` of it is that of those who answered."""
+        n, subject = self.subject(tally, about)
+        unseen = subject.unseen(n, everybody)
+        return self.moments(tally).estimate(unseen, self.budget, subject)
+
+    def distribution(
+        self, tally: Tally, method: str = "ems", bins: int = 64, replicates: int = 0
+    ) -> Distribution:
+        """Read the distribution among those who answered, by EM with one more input: no answer."""
+        self.answered(tally)
+        if not isinstance(self._design.grid, Grid):
+            raise ParameterError(f"{self.inner} is read for its mean only")
+        if self.inside.symbols < FEWEST_SYMBOLS:
+            raise ParameterError(f"{self.inside.symbols} symbols cannot show a distribution")
+        *law, none = self.probabilities
+        return distribution.fit(
+            np.array(law), tally.counts, method, self.budget, bins, replicates, none
+        )
+
+    # --- auditor -------------------------------------------------------------------------------
+
+    def exact_loss(self) -> Loss:
+        """Return the exact worst case over all pairs of values, and of a value and no answer."""
+        inner = self.inside.loss()
+        found = [self._quiet_loss(rows) for rows, _ in self._ranges]
+        ratio, output, silent_first, row = max(found)
+        if isinstance(inner, PairwiseLoss):
+            inner = self._bordered(inner, [one[0] for one in found])
+        if inner.ratio is None or inner.ratio >= ratio:
+            return inner
+        value = float(self._design.grid.reached[row])
+        inputs = (math.nan, value) if silent_first else (value, math.nan)
+        return dataclasses.replace(
+            inner, epsilon=log_above(ratio), ratio=ratio, inputs=inputs, output=output
+        )
+
+    def _quiet_loss(self, rows: Ints) -> tuple[Fraction, int, bool, int]:
+        """Return the largest ratio between no answer and these rows, either way, and where.
+
+        P(y|x) = (W-H) T(y|x)/W^2, P(none|x) = H/W, P(y|no answer) = F(y)/W.
+        """
+        heard, ratios = WHOLE - self.hush, []
+        for symbol, silent in enumerate(self.none[:-1].tolist()):
+            column = self._weights[rows, symbol]
+            high, low = int(column.argmax()), int(column.argmin())
+            up = Fraction(heard * int(column[high]), WHOLE * silent)
+            down = Fraction(WHOLE * silent, heard * int(column[low]))
+            ratios += [(up, symbol, False, int(rows[high])), (down, symbol, True, int(rows[low]))]
+        silent = int(self.none[-1])
+        last, first = self.symbols - 1, int(rows[0])
+        ratios += [(Fraction(silent, self.hush), last, True, first)]
+        ratios += [(Fraction(self.hush, silent), last, False, first)]
+        return max(ratios)
+
+    def _bordered(self, inner: PairwiseLoss, quiet: Sequence[Fraction]) -> PairwiseLoss:
+        """Return the matrix of losses with a last row and column: no answer."""
+        budgets = [budget for _, budget in self._ranges]
+        rows = [(*row, one) for row, one in zip(inner.ratios, quiet, strict=True)]
+        tops = [(*row, one) for row, one in zip(inner.budgets, budgets, strict=True)]
+        return dataclasses.replace(
+            inner,
+            ratios=(*rows, (*quiet, Fraction(1))),
+            budgets=(*tops, (*budgets, min(budgets))),
+        )
+
+    def trials(self) -> Iterator[Trial]:
+        """Every row's boundary words; the words that hush and that do not; all of it at random."""
+        grid, inner = self._design.grid, self._design.table
+        first_heard = self.hush << (64 - WORD_BITS)
+        none = self.symbols - 1
+        for trial in boundary_trials(self, grid, inner):
+            pairs, values = trial.words.reshape(-1, 2), trial.values
+            yield self._tried(values, pairs, LAST_WORD, trial.expected)
+            yield self._tried(values[:1], pairs[:1], first_heard, trial.expected[:1])
+            yield self._tried(values[:1], pairs[:1], first_heard - 1, np.array([none]))
+        words, expected = boundaries(self.none, WHOLE)
+        for coin in (0, LAST_WORD):
+            pairs = np.stack([np.full_like(words, coin), words], axis=1)
+            yield self._tried(np.full(len(words), math.nan), pairs, coin, expected)
+        trial = random_trial(self, grid, inner)
+        coins = np.random.default_rng(1).integers(0, LAST_WORD, len(trial.expected), np.uint64)
+        hushed = drawn(coins) < self.hush
+        yield self._tried(
+            trial.values, trial.words.reshape(-1, 2), coins, np.where(hushed, none, trial.expected)
+        )
+
+    def _tried(
+        self, values: Floats, pairs: Words, coins: int | Words, expected: Reports | Ints
+    ) -> WordTrial:
+        column = np.broadcast_to(np.asarray(coins, dtype=np.uint64), len(pairs))
+        words = np.column_stack([pairs, column]).ravel()
+        return WordTrial(self, values, words, expected)
+
+    def chance_trials(self) -> Iterator[ChanceTrial]:
+        """Every symbol of people at both ends, and of people without an answer."""
+        points, law = self._design.grid.reached, self.probabilities
+        people = max(20_000, 10 * self.symbols)
+        for row, answer in ((0, float(points[0])), (-2, float(points[-1])), (-1, math.nan)):
+            yield ChanceTrial(self, answer, self.count, law[row], "every report", people=people)
+
+    # --- planner -------------------------------------------------------------------------------
+
+    def variance(self, x: ArrayLike) -> Floats:
+        """Return the variance of one report's S at x, which may be nan: no answer."""
+        return self._interpolated(0, x)
+
+    def _interpolated(self, which: int, x: ArrayLike) -> Floats:
+        """Return an entry of the noise between grid points: its second moment is linear there."""
+        numbers = NumberOrNone().checked(np.ravel(x)).reshape(np.shape(x))
+        silent = np.isnan(numbers)
+        inside = np.where(silent, 0.0, numbers)
+        target = self._targets[[0, 0, 1]][which] * self._targets[[0, 1, 1]][which]
+        moments = self._noise[which] + target
+        own = (inside**2, inside, np.ones_like(inside))[which]
+        found = self._design.grid.interpolate(moments[:-1], inside) - own
+        return np.where(silent, self._noise[which, -1], found)
+
+    def worst_variance(self) -> float:
+        """The largest variance of S, of anybody."""
+        return self._worst_variance
+
+    @cached_property
+    def _worst_variance(self) -> float:
+        points = np.unique(np.concatenate([CROWD, self._design.grid.points]))
+        return float(max(self.variance(points).max(), self._noise[0, -1]))
+
+    def cost(self, share: float = 1.0) -> float:
+        """Of the mean of those who answered, where all do: people at x, or at x and -x alike.
+
+        People at x are read with S - x N, people at x and -x with S, whose mean is 0.
+        """
+        noise, mixed, counted = (self._interpolated(which, CROWD) for which in range(3))
+        together = noise - 2 * CROWD * mixed + CROWD**2 * counted
+        return float(max(together.max(), (noise + (1 - share) * CROWD**2).max()))
+
+    def influence(self) -> float:
+        """The largest |S| of a report."""
+        return float(np.abs(self.readings[0]).max())
+
+
+def quiet_budgets(budgets: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """Return what no answer and a value of each range may cost: the row of the most private range.
+
+    That is the one with the smallest budget (of several, the one whose row adds up to least). Its
+    rows of the table show that such a law exists, whatever the matrix is.
+
+    >>> quiet_budgets(((2.0, 2.0), (2.0, 1.0)))
+    (2.0, 1.0)
+    """
+    own = [(row[place], sum(row), place) for place, row in enumerate(budgets)]
+    return tuple(budgets[min(own)[-1]])
+
+
+def _checked_settings(settings: Any) -> tuple[tuple[str, Any], ...]:
+    """Return pairs of name and value in the order of names, epsilon not among them."""
+    try:
+        pairs = dict(settings)
+    except (TypeError, ValueError):
+        raise ParameterError("settings are pairs of a parameter's name and its value") from None
+    if "epsilon" in pairs or not all(isinstance(name, str) for name in pairs):
+        raise ParameterError("settings are the inner mechanism's parameters besides epsilon")
+    return tuple(sorted(pairs.items()))

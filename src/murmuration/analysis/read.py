@@ -1,8 +1,9 @@
 """From a campaign's tallies to figures: each attribute's estimate, in its own units.
 
 Where each person answers some attributes only, those asked stand for all. Where people choose
-levels, the levels are combined. Attributes that fewer people than the cohort have answered are left
-out. A collector's estimates are this file's, bit for bit.
+levels, the levels are combined. Where answers may be missing, figures are about those who
+answered. Attributes that fewer people than the cohort have been asked are left out. A collector's
+estimates are this file's, bit for bit.
 """
 
 from __future__ import annotations
@@ -12,15 +13,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from murmuration.analysis import combine
+from murmuration.analysis import answered, combine
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import Question
 from murmuration.errors import EmptyError, MismatchError
 from murmuration.mechanisms.tally import Tally
-from murmuration.results.estimate import About, Estimate, FrequencyEstimate, TupleEstimate
+from murmuration.results.estimate import (
+    About,
+    AnsweredEstimate,
+    Estimate,
+    FrequencyEstimate,
+    TupleEstimate,
+)
 from murmuration.results.figure import Figure
 
-Part = Estimate | FrequencyEstimate
+Part = Estimate | FrequencyEstimate | AnsweredEstimate
 
 
 def figures(
@@ -60,7 +67,8 @@ def _parts(
     if campaign.strategy.gathers:
         return [(part, groups[0]) for part in _together(campaign, groups[0][0], about)]
     everybody = campaign.frame.reports(tallies)
-    return [(_part(campaign, own, everybody, about), own) for own in groups]
+    asked = zip(campaign.questions, groups, strict=True)
+    return [(_part(campaign, one.missing, own, everybody, about), own) for one, own in asked]
 
 
 def _together(campaign: Campaign, tally: Tally, about: str) -> list[Part | None]:
@@ -71,15 +79,20 @@ def _together(campaign: Campaign, tally: Tally, about: str) -> list[Part | None]
     return list(found.parts) if isinstance(found, TupleEstimate) else [found]
 
 
-def _part(campaign: Campaign, own: Sequence[Tally], everybody: int, about: str) -> Part | None:
+def _part(
+    campaign: Campaign, missing: bool, own: Sequence[Tally], everybody: int, about: str
+) -> Part | None:
     """Estimate one attribute from its tallies, one per level."""
+    part: Part
     try:
-        if campaign.levels is not None:
+        if missing:
+            part = answered.estimated(own, about, everybody)
+        elif campaign.levels is not None:
             part = combine.generalised(own, about, everybody).estimate
         else:
             (tally,) = own
             found = tally.mechanism.estimate(tally, about, everybody)
-            if isinstance(found, TupleEstimate):
+            if isinstance(found, TupleEstimate | AnsweredEstimate):
                 raise MismatchError(f"{tally.mechanism.name} is not for one attribute")
             part = found
     except EmptyError:
@@ -102,13 +115,14 @@ def _widened(campaign: Campaign, part: Part, own: Sequence[Tally]) -> Part:
     share = max(law.kept_share() for law in laws)
     factor = rounds if part.about is About.POPULATION else 1 + (rounds - 1) * share
     note = f"up to {rounds} reports per person: error and epsilon allow for all of them"
+    said: dict[str, Any] = {
+        "epsilon": max(law.charge for law in laws),
+        "note": "; ".join(filter(None, [part.note, note])),
+    }
+    if isinstance(part, AnsweredEstimate):
+        return replace(part.widened(factor), **said)
     stderr: Any = part.stderr * math.sqrt(factor)
-    return replace(
-        part,
-        stderr=stderr,
-        epsilon=max(law.charge for law in laws),
-        note="; ".join(filter(None, [part.note, note])),
-    )
+    return replace(part, stderr=stderr, **said)
 
 
 # --- in the attribute's own units ----------------------------------------------------------------
@@ -118,6 +132,9 @@ def in_units(
     question: Question, part: Part, tallies: Sequence[Tally], level: float = 0.95
 ) -> list[Figure]:
     """Return an estimate in the attribute's own units, one figure for each number."""
+    fitted = _bins(question, tallies) if question.kind == "distribution" else []
+    if isinstance(part, AnsweredEstimate):
+        return [*answered.figures(question, part, level), *fitted]
     if isinstance(part, FrequencyEstimate):
         return _shares(question, part, level)
     mean = part.scaled(*question.range)
@@ -126,7 +143,7 @@ def in_units(
         *(question.name, "mean", mean.value, mean.stderr, low, high, mean.n, mean.epsilon),
         *(question.unit, mean.note),
     )
-    return [figure, *(_bins(question, tallies) if question.kind == "distribution" else [])]
+    return [figure, *fitted]
 
 
 def _shares(question: Question, part: FrequencyEstimate, level: float) -> list[Figure]:
@@ -148,7 +165,8 @@ def _bins(question: Question, tallies: Sequence[Tally]) -> list[Figure]:
     if tally is None:
         return []
     shape = tally.mechanism.distribution(tally, bins=question.bins).scaled(*question.range)
-    note = "fitted (EMS); read it as a shape"
+    among = f", {answered.AMONG}" if question.missing else ""
+    note = f"fitted (EMS){among}; read it as a shape"
     edges = zip(shape.edges[:-1].tolist(), shape.edges[1:].tolist(), strict=True)
     return [
         Figure(

@@ -117,6 +117,8 @@ class Campaign:
             raise ParameterError("only a repeated question is asked more than once")
         if self.strategy.gathers and self.levels is not None:
             raise ParameterError("levels need a law for each attribute: sample or split")
+        if self.strategy.gathers and any(question.missing for question in self.questions):
+            raise ParameterError("missing answers need a law for each attribute: sample or split")
         per = 1 if self.levels is None else len(self.levels)
         groups = self.strategy.grouped(d)
         if [len(group) for group in self.frame.groups] != [per] * len(groups):
@@ -257,21 +259,31 @@ class Campaign:
     ) -> list[NDArray[np.generic]]:
         """Return one column per attribute from answers by name; refuse what is missing.
 
-        `rng` draws labels for answers that are none, or tells the generator for an attribute's
-        name. `never_silent`: answers that a question would refuse count by its other rule.
+        Unless it may be (`Question.missing`): then a name that is left out, or None for all of a
+        column, is no answer of anybody. `rng` draws labels for answers that are none, or tells the
+        generator for an attribute's name. `never_silent`: answers that a question would refuse
+        count by its other rule.
         """
         names = [question.name for question in self.questions]
-        if missing := [name for name in names if name not in answers]:
-            raise InputError(f"no answer for {', '.join(missing)}. Nothing was sent.")
+        given = {name: column for name, column in answers.items() if column is not None}
+        if missing := [q.name for q in self.questions if q.name not in given and not q.missing]:
+            raise InputError(
+                f"no answer for {', '.join(missing)}. Nothing was sent. (missing = true in the "
+                "campaign file makes no answer an answer.)"
+            )
         if unknown := [name for name in answers if name not in names]:
             raise InputError(f"nobody asks for {', '.join(map(str, unknown))}. Nothing was sent.")
         asked = [q.never_silent() if never_silent else q for q in self.questions]
-        columns = [
-            q.encode(answers[q.name], rng if isinstance(rng, Rng) else rng(q.name)) for q in asked
-        ]
-        if len({len(column) for column in columns}) != 1:
+        found = {
+            q.name: q.encode(given[q.name], rng if isinstance(rng, Rng) else rng(q.name))
+            for q in asked
+            if q.name in given
+        }
+        people = {len(column) for column in found.values()} or {1}
+        if len(people) != 1:
             raise InputError("all columns must be of one length, one row per person")
-        return columns
+        silent = {q.name: q.no_answers(*people) for q in asked if q.name not in found}
+        return [{**found, **silent}[name] for name in names]
 
     def privatize(
         self,

@@ -25,6 +25,8 @@ import numpy as np
 from murmuration.errors import ParameterError
 from murmuration.mechanisms.base import Mechanism, Task, checked_epsilon
 from murmuration.mechanisms.domain import MAX_ITEMS, Items, Number
+from murmuration.mechanisms.number.base import NumericMechanism
+from murmuration.mechanisms.number.or_none import OrNone
 from murmuration.mechanisms.registry import mechanism, mechanisms_for
 from murmuration.mechanisms.tally import MAX_PEOPLE
 from murmuration.planning import allocate
@@ -53,6 +55,8 @@ class Attribute:
 
     name: str
     k: int | None = None
+    missing: bool = False
+    """Whether a number may be missing; among items, no answer is one of the k."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -137,8 +141,12 @@ class _Candidate:
     cost: float
 
 
-def choose_numeric(epsilon: float, share: float = 1.0, people: int = PEOPLE) -> Choice:
+def choose_numeric(
+    epsilon: float, share: float = 1.0, people: int = PEOPLE, missing: bool = False
+) -> Choice:
     """Return the mean mechanism of least worst-case error when a share of the people is asked.
+
+    Where the number may be `missing`, it is chosen with the law for no answer around it.
 
     >>> choice = choose_numeric(1.0)
     >>> choice.mechanism.name, round(choice.n_mse, 2)
@@ -146,7 +154,8 @@ def choose_numeric(epsilon: float, share: float = 1.0, people: int = PEOPLE) -> 
     >>> choose_numeric(1.0, share=0.1).mechanism.name  # sampling favours the ends: B^2 at any x
     'duchi'
     """
-    return _choose(Attribute("number"), epsilon, _checked_share(share), _checked_people(people))
+    number = Attribute("number", missing=missing)
+    return _choose(number, epsilon, _checked_share(share), _checked_people(people))
 
 
 def choose_frequency(epsilon: float, k: int, share: float = 1.0, people: int = PEOPLE) -> Choice:
@@ -192,6 +201,8 @@ def _candidates(
             found = mechanism(name, **parameters)
         except ParameterError:  # no such k, no such epsilon: not for this campaign
             continue
+        if attribute.missing and isinstance(found, NumericMechanism):
+            found = OrNone.around(found)
         extra = {key: parameters[key] for key in parameters if key not in _GIVEN}
         yield _Candidate(found, "-".join([name, *map(str, extra.values())]), found.cost(share))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,17 @@ class Moments:
     mean: Floats
     noise: Floats
     apart: Floats
+
+    @classmethod
+    def together(cls, parts: Sequence[Moments]) -> Moments:
+        """Return those of several groups of people as one crowd, each with its own noise."""
+        n = sum(part.n for part in parts)
+        weights = [part.n / n for part in parts]
+        pairs = list(zip(weights, parts, strict=True))
+        mean = np.sum([w * part.mean for w, part in pairs], axis=0)
+        square = np.sum([w * (p.apart + np.outer(p.mean, p.mean)) for w, p in pairs], axis=0)
+        noise = np.sum([w * part.noise for w, part in pairs], axis=0)
+        return cls(n, mean, noise, square - np.outer(mean, mean))
 
     def estimate(self, unseen: float, epsilon: float, about: About) -> AnsweredEstimate:
         """Return the estimate; `unseen` is how much of the people's own spread is in its error."""

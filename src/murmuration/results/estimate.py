@@ -240,7 +240,7 @@ class AnsweredEstimate:
     @property
     def stderr(self) -> Floats:
         """The standard errors of S and N."""
-        return np.sqrt(np.append(self.variances, self.share_variance))
+        return np.asarray(np.sqrt(np.append(self.variances, self.share_variance)))
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the normal intervals of S and N."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
-from typing import Any
+from typing import Any, TypeGuard
 
 from murmuration.audit import admission
 from murmuration.campaign.file.schema import (
@@ -28,10 +28,11 @@ from murmuration.campaign.question import Question
 from murmuration.errors import MurmurationError, ParameterError, PromiseError
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.domain import Box, Graded
+from murmuration.mechanisms.domain import Box, Graded, Items, Number
 from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.graded.base import to_domain
-from murmuration.mechanisms.number.base import FEWEST_SYMBOLS
+from murmuration.mechanisms.number.base import FEWEST_SYMBOLS, NumericMechanism
+from murmuration.mechanisms.number.or_none import OrNone
 from murmuration.mechanisms.registry import list_mechanisms, mechanisms_for
 from murmuration.mechanisms.strategy import Sample, Split, Strategy, Together
 from murmuration.planning import allocate
@@ -203,7 +204,7 @@ def _shares(
     automatic = all(one.mechanism == "auto" and one.epsilon is None for one in table.attributes)
     if not plain or not automatic or table.sample > 1 or table.levels or table.repeat:
         return [table.sample / d] * d
-    asked = [Attribute(question.name, question.k) for question in questions]
+    asked = [Attribute(one.name, one.k, one.missing and one.k is None) for one in questions]
     return [row.share for row in plan(asked, total, table.people).rows]
 
 
@@ -303,6 +304,12 @@ def _check_kind(table: CampaignTable, place: int, question: Question) -> None:
         return
     if question.kind == "graded":
         _check_ranges(place, one, question)
+    kind = list_mechanisms().get(one.mechanism)
+    if question.missing and question.k is None and kind is not None and not kind.keeps_promise:
+        message = (
+            f"{question.name}: {one.mechanism} breaks its promise: it takes no missing answers"
+        )
+        raise Mistake(message, "attributes", place, "missing")
     fitting = _fitting(question)
     if one.mechanism not in ("auto", *fitting):
         known = one.mechanism in list_mechanisms()
@@ -314,11 +321,25 @@ def _check_kind(table: CampaignTable, place: int, question: Question) -> None:
 
 def _fitting(question: Question) -> list[str]:
     """Return the mechanisms that can answer a question."""
-    takes = Graded if question.kind == "graded" else type(question.domain)
-    return list(mechanisms_for(takes))
+    if question.kind == "graded":
+        return list(mechanisms_for(Graded))
+    return list(mechanisms_for(Number if question.k is None else Items))
 
 
 def _law(
+    table: CampaignTable, one: AttributeTable, question: Question, epsilon: float, share: float
+) -> Mechanism:
+    """Return the law of an attribute; around it, where a number may be missing, that for none."""
+    found = _answering(table, one, question, epsilon, share)
+    return OrNone.around(found) if _bare(found, question) else found
+
+
+def _bare(found: Mechanism, question: Question) -> TypeGuard[NumericMechanism]:
+    """Whether a law is for a number only, and the number may be missing."""
+    return question.missing and isinstance(found, NumericMechanism)
+
+
+def _answering(
     table: CampaignTable, one: AttributeTable, question: Question, epsilon: float, share: float
 ) -> Mechanism:
     """Return the mechanism of an attribute: the one that is named, or the planner's choice."""
@@ -327,13 +348,13 @@ def _law(
         return named("memoised", epsilon=epsilon, k=question.k, permanent=permanent)
     if question.kind == "graded":
         return _graded(one, question)
-    size = question.domain.parameters()
+    size = {} if question.k is None else {"k": question.k}
     if one.mechanism != "auto":
         chosen = named(one.mechanism, epsilon=epsilon, **size, **_tupled(one.parameters))
     elif question.kind == "distribution":
         chosen = named("square-wave", epsilon=epsilon)
     elif question.k is None:
-        return choose_numeric(epsilon, share, table.people).mechanism
+        return choose_numeric(epsilon, share, table.people, question.missing).mechanism
     else:
         return choose_frequency(epsilon, question.k, share, table.people).mechanism
     if question.kind == "distribution" and chosen.counters < FEWEST_SYMBOLS:
@@ -382,6 +403,9 @@ def _tuple_law(
             "epsilon": one.epsilon is not None,
             "kind": one.kind not in ("number", "category"),
         }
+        if one.missing:
+            message = f"{one.name}: {strategy} has no law for no answer: use sample or split"
+            raise Mistake(message, "attributes", place, "missing")
         for key in (key for key, found in wrong.items() if found):
             message = f"{one.name}: {strategy} asks numbers and categories its own way"
             raise Mistake(message, "attributes", place, key)

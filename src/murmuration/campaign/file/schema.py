@@ -13,7 +13,14 @@ from typing import Any, Literal
 import msgspec
 
 from murmuration.campaign.model import COHORT, LEAST_COHORT, MOST_ATTRIBUTES
-from murmuration.campaign.question import Question
+from murmuration.campaign.question import (
+    ANSWERED,
+    CLAMP,
+    NO_ANSWER,
+    REFUSE,
+    SPREAD,
+    Question,
+)
 from murmuration.errors import MurmurationError
 from murmuration.mechanisms.base import checked_epsilon
 
@@ -47,6 +54,7 @@ class AttributeTable(_Table, frozen=True):
     unit: str = ""
     labels: list[str] = []
     outside: str | None = None
+    missing: bool = False
     mechanism: str = "auto"
     parameters: dict[str, Any] = {}
     epsilon: float | None = None
@@ -147,6 +155,7 @@ def question_of(place: int, table: AttributeTable) -> Question:
             labels=tuple(table.labels),
             outside=table.outside or "",
             bins=table.bins,
+            missing=table.missing,
         )
     except MurmurationError as problem:
         raise Mistake(str(problem), "attributes", place, _suspect(table)) from None
@@ -156,14 +165,16 @@ def _suspect(table: AttributeTable) -> str:
     """Return the key that makes a question impossible."""
     if table.kind == "category":
         different = len(set(table.labels)) == len(table.labels) >= 2 and "" not in table.labels
-        wrong = ["labels"] * (not different) + ["low"] * (table.low is not None)
+        taken = table.missing and not {NO_ANSWER, ANSWERED}.isdisjoint(table.labels)
+        wrong = ["labels"] * (not different or taken) + ["low"] * (table.low is not None)
         wrong += ["high"] * (table.high is not None)
     else:
         low, high = table.low, table.high
         fits = low is not None and high is not None and low < high
         wrong = ["low"] * (not fits) + ["labels"] * bool(table.labels)
         wrong = ["high"] if low is not None and high is None else wrong
-    known = table.outside in (None, "clamp", "spread", "refuse", *table.labels)
+    left_out = NO_ANSWER if table.missing else REFUSE
+    known = table.outside in (None, CLAMP, SPREAD, left_out, *table.labels)
     fallback = "bins" if known and not wrong else "outside"
     return (wrong or [fallback])[0]
 

@@ -103,6 +103,33 @@ class FrequencyMechanism(Mechanism):
         noise = math.sqrt(self.quiet_error(n))
         return FrequencyEstimate(shares, np.sqrt(spread), n, self.epsilon, subject, noise=noise)
 
+    @property
+    def balanced(self) -> int | None:
+        """Of how many items every report supports the same number, so that their shares add up.
+
+        None where reports support items independently of each other.
+        """
+        return None
+
+    def noise_covariance(self, one: ArrayLike, other: ArrayLike) -> Floats:
+        """Return n Cov of two items' estimated frequencies, given their true ones.
+
+        All pairs are alike, and over all K items that are balanced the covariances with one of them
+        add up to minus its variance, b + (a-b) f: they are c + d (f + f') with d = -(a-b)/(K-2),
+        c = -(b + d)/(K-1).
+
+        >>> from murmuration import mechanism
+        >>> grr = mechanism("grr", epsilon=1.0, k=3)
+        >>> float(grr.noise_covariance(0.2, 0.3)) < 0
+        True
+        """
+        shares = np.asarray(one, dtype=np.float64) + np.asarray(other, dtype=np.float64)
+        if self.balanced is None:
+            return np.zeros_like(shares)
+        own, rest = self._own_and_other
+        slope = -(own - rest) / (self.balanced - 2)
+        return np.asarray(slope * shares - (rest + slope) / (self.balanced - 1))
+
     def quiet_error(self, n: int) -> float:
         """The noise of an item that nobody has."""
         return float(self.squared_errors(np.zeros(1), n)[0])

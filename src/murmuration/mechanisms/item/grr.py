@@ -69,6 +69,11 @@ class Grr(FrequencyMechanism, SymbolReports):
         """Another item's weight."""
         return Fraction(self.lie, WHOLE)
 
+    @property
+    def balanced(self) -> int:
+        """A report is one item."""
+        return self.k
+
     def channel(self) -> Floats:
         """The lie everywhere, the truth on the diagonal."""
         return symmetric_channel(self)

@@ -119,6 +119,11 @@ class Memoised(FrequencyMechanism, SymbolReports):
         """The items."""
         return self.k
 
+    @property
+    def balanced(self) -> int:
+        """A report is one item."""
+        return self.k
+
     def channel(self) -> Floats:
         """The law of one report: q everywhere, p on the diagonal."""
         return symmetric_channel(self)

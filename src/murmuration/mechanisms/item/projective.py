@@ -65,6 +65,11 @@ class Projective(FrequencyMechanism, SymbolReports):
         return _points(*self.space)
 
     @property
+    def balanced(self) -> int:
+        """A point is on the same number of planes, of as many as there are points."""
+        return self.symbols
+
+    @property
     def workspace(self) -> int:
         """All r^t vectors, for the Fourier transform."""
         return int(self.space[0] ** self.space[1])

@@ -75,6 +75,11 @@ class Subset(BitMechanism):
         return self._holds(self.w)
 
     @property
+    def balanced(self) -> int:
+        """A set has w items."""
+        return self.k
+
+    @property
     def p(self) -> Fraction:
         """The own item is in the set."""
         return Fraction(self.holds, WHOLE)

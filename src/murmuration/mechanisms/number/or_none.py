@@ -422,7 +422,7 @@ class OrNone(SymbolReports):
         moments = self._noise[which] + target
         own = (inside**2, inside, np.ones_like(inside))[which]
         found = self._design.grid.interpolate(moments[:-1], inside) - own
-        return np.where(silent, self._noise[which, -1], found)
+        return np.asarray(np.where(silent, self._noise[which, -1], found))
 
     def worst_variance(self) -> float:
         """The largest variance of S, of anybody."""

@@ -31,7 +31,12 @@ from murmuration.mechanisms.packing import RowReports
 from murmuration.mechanisms.strategy import Sample
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for, spread_over
-from murmuration.results.estimate import Estimate, FrequencyEstimate, TupleEstimate
+from murmuration.results.estimate import (
+    AnsweredEstimate,
+    Estimate,
+    FrequencyEstimate,
+    TupleEstimate,
+)
 
 PEOPLE_PER_PASS = 1 << 16
 MOST_INSIDE = 8
@@ -268,8 +273,8 @@ class SampledTuple(FramedMechanism):
 
     def _part(self, tally: Tally, about: str, everybody: int) -> Part:
         part = tally.mechanism.estimate(tally, about, everybody)
-        if isinstance(part, TupleEstimate):
-            raise ParameterError("a tuple cannot be an attribute of a tuple")
+        if isinstance(part, TupleEstimate | AnsweredEstimate):
+            raise ParameterError("an attribute of a tuple is a number or an item, and not missing")
         return replace(part, epsilon=self.epsilon)
 
     def mean_vector(self, tally: Tally) -> Floats:

@@ -21,7 +21,12 @@ from murmuration.mechanisms.strategy import Split
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.vector.base import FramedMechanism
 from murmuration.mechanisms.vector.duchi_multi import DuchiMulti
-from murmuration.results.estimate import Estimate, FrequencyEstimate, TupleEstimate
+from murmuration.results.estimate import (
+    AnsweredEstimate,
+    Estimate,
+    FrequencyEstimate,
+    TupleEstimate,
+)
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,8 @@ class HybridComposition(FramedMechanism):
         estimates: list[Estimate | FrequencyEstimate] = []
         for part in self.split(tally.counts, n):
             one = part.mechanism.estimate(part, about, everybody)
-            estimates.extend(one.parts if isinstance(one, TupleEstimate) else [one])
+            found = one.parts if isinstance(one, TupleEstimate) else (one,)
+            estimates += [each for each in found if not isinstance(each, AnsweredEstimate)]
         order = np.argsort([*self.numbers, *self.items])
         parts = tuple(estimates[j] for j in order)
         return TupleEstimate(parts, n, self.epsilon, subject)

@@ -1,0 +1,114 @@
+"""Attributes whose answers may be missing: the share that answered, and figures among those.
+
+numbers      S and N from one tally (`OrNone.moments`); the mean is S/N
+categories   no answer is the last item: f_v / (1 - f_none)
+levels       the plain sum, which rests on no assumption; others are not defined for quotients
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from murmuration.analysis import combine
+from murmuration.campaign.question import ANSWERED, Question
+from murmuration.errors import EmptyError, MismatchError
+from murmuration.mechanisms.item.base import FrequencyMechanism
+from murmuration.mechanisms.number.or_none import OrNone
+from murmuration.mechanisms.tally import Tally
+from murmuration.results.answered import Moments
+from murmuration.results.estimate import About, AnsweredEstimate, FrequencyEstimate
+from murmuration.results.figure import Figure
+
+AMONG = "among those who answered"
+UNBOUNDED = "too few answered to bound it: read nothing into the value"
+
+
+def estimated(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredEstimate:
+    """ANALYST. Return the estimate of one attribute from its tallies, one per level."""
+    answered = [tally for tally in tallies if tally.n]
+    if not answered:
+        raise EmptyError("no reports yet: nothing to estimate")
+    laws = [tally.mechanism for tally in answered]
+    if all(isinstance(law, FrequencyMechanism) for law in laws):
+        return _of_items(answered, about, everybody)
+    subject, n = About.parse(about), sum(tally.n for tally in answered)
+    together = Moments.together(list(_moments(answered)))
+    epsilon = max(law.budget for law in laws)
+    return together.estimate(subject.unseen(n, everybody), epsilon, subject)
+
+
+def _moments(tallies: Sequence[Tally]) -> Iterator[Moments]:
+    for tally in tallies:
+        if not isinstance(tally.mechanism, OrNone):
+            raise MismatchError(f"{tally.mechanism.name} has no reports of no answer")
+        yield tally.mechanism.moments(tally)
+
+
+def _of_items(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredEstimate:
+    """Return shares of labels and of all answers; the covariance is that of two items' noise."""
+    part = combine.total(tallies, about, everybody).estimate
+    if not isinstance(part, FrequencyEstimate):
+        raise MismatchError("these are no shares of items")
+    n = part.n
+    likely = (n * np.clip(part.value, 0, 1) + 2) / (n + 4)
+    labels, none = likely[:-1], likely[-1]
+    noise = np.zeros(len(labels))
+    for tally in tallies:
+        if isinstance(tally.mechanism, FrequencyMechanism):
+            noise += tally.n / n * tally.mechanism.noise_covariance(labels, none)
+    sampled = -part.about.unseen(n, everybody) * labels * none
+    return AnsweredEstimate(
+        sums=part.value[:-1],
+        variances=part.stderr[:-1] ** 2,
+        share=1 - float(part.value[-1]),
+        share_variance=float(part.stderr[-1]) ** 2,
+        covariances=-(noise + sampled) / n,
+        n=n,
+        epsilon=part.epsilon,
+        about=part.about,
+        note=part.note,
+    )
+
+
+def figures(question: Question, part: AnsweredEstimate, level: float) -> list[Figure]:
+    """Return the share that answered, and the mean or the shares of labels among those."""
+    share = part.answered
+    head = Figure(
+        *(question.name, ANSWERED, share.value, share.stderr, *share.interval(level)),
+        *(part.n, part.epsilon, "share", part.note),
+    )
+    return [head, *_among(question, part, level)]
+
+
+def _among(question: Question, part: AnsweredEstimate, level: float) -> Iterator[Figure]:
+    start, scale = _units(question)
+    bounded = part.bounded(level)
+    columns = (part.among, *part.among_interval(level))
+    values, lows, highs = ((start + scale * column).tolist() for column in columns)
+    errors = (scale * part.among_stderr).tolist()
+    names = question.labels or ("mean",)
+    unit = "share" if question.labels else question.unit
+    note = "; ".join(filter(None, [part.note, AMONG, "" if bounded else UNBOUNDED]))
+    for place, name in enumerate(names):
+        yield Figure(
+            attribute=question.name,
+            item=name,
+            value=values[place],
+            stderr=errors[place] if bounded else None,
+            low=lows[place] if bounded else None,
+            high=highs[place] if bounded else None,
+            n=part.n,
+            epsilon=part.epsilon,
+            unit=unit,
+            note=note,
+        )
+
+
+def _units(question: Question) -> tuple[float, float]:
+    """Return what 0 and 1 of a mechanism are in the attribute's own units."""
+    if question.labels:
+        return 0.0, 1.0
+    low, high = question.range
+    return (low + high) / 2, question.scale

@@ -120,9 +120,11 @@ def test_no_file_is_left_over() -> None:
 
 
 def answers(campaign: Campaign, person: int) -> dict[str, list[Any]]:
-    """The answers of a person, some of them outside the range."""
+    """The answers of a person, some of them outside the range, some none."""
     return {
-        q.name: [q.labels[person % len(q.labels)]]
+        q.name: [None]
+        if q.missing and person % 3 == 2
+        else [q.labels[person % len(q.labels)]]
         if q.labels
         else [q.range[0] + (person + 1) * (q.range[1] - q.range[0]) / 7]
         for q in campaign.questions

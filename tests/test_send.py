@@ -76,17 +76,22 @@ def test_a_secret_makes_the_reports_that_it_always_made() -> None:
     """A device that is restored under a later release sends the same report, too."""
     wanted = json.loads(GOLDEN.read_text())
     assert [one for name in GOLDEN_CAMPAIGNS for one in golden(name)] == wanted
+    assert golden("missing") == json.loads(GOLDEN.with_name("missing.json").read_text())
 
 
 def crowd(campaign: Campaign) -> dict[str, list]:
-    """Answers of some people, some of them outside the list or the range."""
+    """Answers of some people, some of them outside the list or the range, some none."""
     draw = np.random.default_rng(3)
-    return {
+    given = {
         q.name: draw.choice([*q.labels, "none of these"], PEOPLE).tolist()
         if q.labels
         else draw.uniform(q.range[0] - 5, q.range[1] + 5, PEOPLE).tolist()
         for q in campaign.questions
     }
+    for question in campaign.questions:
+        if question.missing:
+            given[question.name][::4] = [None] * len(given[question.name][::4])
+    return given
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in CAMPAIGNS.glob("*.toml")))

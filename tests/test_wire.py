@@ -35,8 +35,19 @@ high = 200
 name = "phone"
 kind = "category"
 labels = ["android", "ios", "other", "none"]
+[[attributes]]
+name = "sleep"
+low = 0
+high = 12
+missing = true
+[[attributes]]
+name = "work"
+kind = "distribution"
+low = 0
+high = 24
+missing = true
 """
-ANSWERS = {"age": 41.5, "weight": 250, "phone": "other"}
+ANSWERS = {"age": 41.5, "weight": 250, "phone": "other", "sleep": 7.25, "work": None}
 
 
 Words = Callable[..., list[int]]
@@ -48,7 +59,7 @@ def entry(document: bytes, answers: dict, words: Words) -> list[int]:
     outer = json.loads(document)
     assert hashlib.sha256(outer["collection"].encode()).hexdigest() == outer["digest"]
     campaign = json.loads(outer["collection"])
-    asked = bisect.bisect_right(campaign["ends"], words("which", "")[0] >> 12)
+    asked = which(campaign, words("which", "")[0] >> 12)
     question, cell = campaign["attributes"][asked], campaign["cells"][asked]
     value = answers[question["name"]]
     if question.get("kind") == "category":
@@ -56,9 +67,19 @@ def entry(document: bytes, answers: dict, words: Words) -> list[int]:
         noise = words("answer", str(asked), struct.pack("<q", item), "")
         return [asked, response(cell["law"], item, noise[0] >> 12)]
     low, high = question["low"], question["high"]
+    if value is None:  # what no answer is written as, and drawn from
+        noise = words("answer", str(asked), struct.pack("<d", 2.0), "")
+        return [asked, bisect.bisect_right(np.cumsum(cell["law"]["none"]).tolist(), noise[1] >> 12)]
     x = 2 * ((min(max(value, low), high) - low) / (high - low)) - 1
     noise = words("answer", str(asked), struct.pack("<d", x), "")
+    if question.get("missing") and noise[2] >> 12 < cell["law"]["hush"]:
+        return [asked, len(cell["law"]["none"]) - 1]
     return [asked, symbol(cell["law"]["weights"], x, noise[0], noise[1])]
+
+
+def which(campaign: dict, word: int) -> int:
+    """The attribute that is asked."""
+    return bisect.bisect_right(campaign["ends"], word) if "ends" in campaign else word % 5
 
 
 def keyed(secret: bytes, *parts: str | bytes) -> bytes:
@@ -95,7 +116,7 @@ def test_another_program_sends_the_same() -> None:
     campaign = campaign_document.read(document)
     columns = campaign.encode({name: [value] for name, value in ANSWERS.items()}, seeded_rng(1))
     for seed in range(60):
-        words = np.random.PCG64(seed).random_raw(3).tolist()
+        words = np.random.PCG64(seed).random_raw(4).tolist()
         rows = campaign.privatize(columns, ScriptedRng(words))
         purposes = {"which": words[:1], "answer": words[1:]}
         wanted = entry(document, ANSWERS, lambda purpose, *_, found=purposes: found[purpose])

@@ -27,6 +27,8 @@ CLAMP, SPREAD, REFUSE = "clamp", "spread", "refuse"
 NO_ANSWER, ANSWERED = "no answer", "answered"
 """A rule for what does not fit, where answers may be missing; the figure of who did answer."""
 MOST_LABELS = 1 << 15
+NO_NUMBERS = (type(np.ma.masked), np.datetime64, np.timedelta64)
+"""What numpy takes for a number, and is none."""
 
 
 @dataclass(frozen=True)
@@ -260,7 +262,7 @@ def _is_missing(value: Any) -> bool:
 
 def _number(value: Any) -> float:
     """Return an answer as a number, infinite where it is too large for one; nan if it is none."""
-    if value is None or value is np.ma.masked:
+    if value is None or isinstance(value, NO_NUMBERS):
         return math.nan
     try:
         return float(value)
@@ -272,12 +274,20 @@ def _number(value: Any) -> float:
 
 def _floats(values: Any) -> Floats:
     """Return answers as floats; nan for what is no number."""
-    if not isinstance(values, np.ma.MaskedArray):
+    if not _treacherous(values):
         try:
             return np.atleast_1d(np.asarray(values, dtype=np.float64))
         except (TypeError, ValueError, OverflowError):
             pass
     return np.array([_number(value) for value in _listed(values)], dtype=np.float64)
+
+
+def _treacherous(values: Any) -> bool:
+    """Whether numpy would make numbers of what is none: what a mask hides, and times."""
+    if isinstance(values, list | tuple):
+        return any(isinstance(value, NO_NUMBERS) for value in values)
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    return isinstance(values, np.ma.MaskedArray) or kind in ("m", "M")
 
 
 def _listed(values: Any) -> list[Any]:

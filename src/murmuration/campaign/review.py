@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from murmuration.audit.exact import Audit, audit
 from murmuration.campaign.model import Campaign
-from murmuration.campaign.question import Question
+from murmuration.campaign.question import CLAMP, REFUSE, Question
 from murmuration.errors import MurmurationError
 from murmuration.exact.loss import PairwiseLoss
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.domain import Graded
+from murmuration.mechanisms.domain import Graded, NumberOrNone
+from murmuration.mechanisms.item.base import FrequencyMechanism
+from murmuration.mechanisms.number.or_none import OrNone
 from murmuration.planning.choose import choose_frequency, choose_numeric
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -43,6 +45,8 @@ class Law:
     pair_budgets: Matrix | None
     stderr: float
     """Expected at most, in the attribute's units; of a share, in root mean square."""
+    certain: float
+    """The same if no answer could be missing: what `missing = true` costs is the difference."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Asked:
     """How many of the people are asked."""
     laws: tuple[Law, ...]
     reason: str
+    silence: tuple[str, ...]
+    """When a device would be silent, and what that would tell; what is sent instead."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,7 @@ def review(campaign: Campaign) -> Review:
     """Work out what a campaign reveals and what will come of it; run the audit on every law."""
     shares = shares_of(campaign)
     asked = tuple(
-        Asked(question, share, *_laws(campaign, place, share))
+        Asked(question, share, *_laws(campaign, place, share), silence_of(campaign, place))
         for place, (question, share) in enumerate(zip(campaign.questions, shares, strict=True))
     )
     return Review(
@@ -110,11 +116,12 @@ def _laws(campaign: Campaign, place: int, share: float) -> tuple[tuple[Law, ...]
     laws = []
     for name, found in zip(names, campaign.laws_of(place), strict=True):
         loss, long_run = found.loss(), found.long_run()
+        own, certain = found.answering(place), _certain(found.answering(place), question)
         graded = loss if isinstance(loss, PairwiseLoss) else None
         laws.append(
             Law(
                 level=name,
-                mechanism=found.name,
+                mechanism=_named(found),
                 budget=found.budget,
                 loss=loss.epsilon,
                 charge=found.charge,
@@ -122,7 +129,8 @@ def _laws(campaign: Campaign, place: int, share: float) -> tuple[tuple[Law, ...]
                 ranges=_ranges(found, question),
                 pairs=None if graded is None else _matrix(graded.pairwise.tolist()),
                 pair_budgets=None if graded is None else graded.budgets,
-                stderr=_stderr(found.answering(place), question, share, people),
+                stderr=_stderr(own, question, share, people),
+                certain=_stderr(certain, question, share, people),
             )
         )
     return tuple(laws), _reason(campaign, found, question, share)
@@ -130,7 +138,23 @@ def _laws(campaign: Campaign, place: int, share: float) -> tuple[tuple[Law, ...]
 
 def _ranges(found: Mechanism, question: Question) -> tuple[str, ...]:
     domain = found.domain
-    return tuple(domain.ranges(*question.range)) if isinstance(domain, Graded) else ()
+    if not isinstance(domain, Graded | NumberOrNone):
+        return ()
+    return tuple(domain.ranges(*question.range))
+
+
+def _named(found: Mechanism) -> str:
+    """Return a mechanism's name, with the one inside where a number may be missing."""
+    return f"{found.inner} or none" if isinstance(found, OrNone) else found.name
+
+
+def _certain(found: Mechanism, question: Question) -> Mechanism:
+    """Return the same mechanism for answers that cannot be missing."""
+    if isinstance(found, OrNone):
+        return found.inside
+    if question.missing and isinstance(found, FrequencyMechanism):
+        return replace(found, k=found.k - 1)
+    return found
 
 
 def _matrix(rows: Sequence[Sequence[float]]) -> Matrix:
@@ -149,19 +173,69 @@ def _reason(campaign: Campaign, found: Mechanism, question: Question, share: flo
         return "all attributes are answered by one mechanism for tuples, as the file says"
     if found.asked_again:
         return "the question may be asked again: a permanent answer, with fresh noise each time"
-    if found.takes is Graded:
-        optimal = found.name == "graded-optimal"
+    inner = found.inside if isinstance(found, OrNone) else found
+    if inner.takes is Graded:
+        optimal = inner.name == "graded-optimal"
         return "least worst-case error that the budgets allow" if optimal else "as the file says"
     if question.kind == "distribution":
         return "shows the whole distribution, not only the mean"
     asked, people = (1.0 if campaign.levels else share), campaign.terms.people
     try:
         if question.k is None:
-            choice = choose_numeric(found.epsilon, asked, people)
+            choice = choose_numeric(found.epsilon, asked, people, question.missing)
         else:
             choice = choose_frequency(found.epsilon, question.k, asked, people)
     except MurmurationError:
         return "as the file says"
     if choice.mechanism.fingerprint == found.fingerprint:
         return choice.reason
-    return f"as the file says; the planner would take {choice.mechanism.name}"
+    return f"as the file says; the planner would take {_named(choice.mechanism)}"
+
+
+# --- silence -------------------------------------------------------------------------------------
+
+
+def silence_of(campaign: Campaign, place: int) -> tuple[str, ...]:
+    """Say when a device would be silent about an attribute, and what that would tell.
+
+    Silence is no report: nothing of what is here is covered by any epsilon.
+    """
+    question = campaign.questions[place]
+    if question.missing:
+        return tuple(_spoken(campaign, question))
+    texts = []
+    if question.outside == REFUSE:
+        other = "the nearer end" if question.kind != "category" else "a label by chance"
+        texts.append(
+            f"an answer outside is refused: a device that may be silent is silent, which tells "
+            f"that the answer is outside (others send {other})"
+        )
+    alone = len(campaign.questions) == 1
+    whole = "" if alone else ", and its other answers are lost too"
+    texts.append(
+        f"without an answer a device sends nothing{whole}: that tells that there is none. "
+        "missing = true makes no answer an answer"
+    )
+    if campaign.repeated and campaign.limit is not None:
+        texts.append(
+            f"{_affordable(campaign, place)}, then it is silent for good: that tells how often the "
+            "answer changed. missing = true lets it go on with no answer"
+        )
+    return tuple(texts)
+
+
+def _spoken(campaign: Campaign, question: Question) -> list[str]:
+    """Say what is sent where others would be silent."""
+    texts = ["nobody needs to be silent: no answer is sent as one, and protected as any other"]
+    if question.kind != "category" and question.outside == CLAMP:
+        texts[0] += "; beyond the range counts the nearer end"
+    if campaign.repeated and campaign.limit is not None:
+        texts.append("a device that can afford no other value goes on with no answer")
+    return texts
+
+
+def _affordable(campaign: Campaign, place: int) -> str:
+    """Say how many different values a device can pay for."""
+    dearest = max(law.charge for law in campaign.laws_of(place))
+    most = math.floor((campaign.limit or 0.0) / dearest)
+    return f"the limit pays for {most} different value{'s' * (most != 1)}, of all attributes"

@@ -24,6 +24,7 @@ from murmuration.exact.loss import Loss, PairwiseLoss
 from murmuration.exact.randomness import system_rng
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.domain import Graded
+from murmuration.mechanisms.number.or_none import OrNone
 from murmuration.mechanisms.registry import list_mechanisms
 from murmuration.planning.auto import mechanism
 
@@ -68,7 +69,8 @@ def audit(
             raise ParameterError("--levels goes with --epsilon, --set k=.. and --json only")
         _audit_levels(name, epsilon, parse_settings(setting or []), levels, as_json)
         return
-    chosen = mechanism(name, epsilon=_budget(name, epsilon), **parse_settings(setting or []))
+    settings = _inner_settings(name, parse_settings(setting or []))
+    chosen = mechanism(name, epsilon=_budget(name, epsilon), **settings)
     if plot is not None:
         _require_graded(chosen, plot)
     verdict = exact_audit(chosen)
@@ -139,11 +141,19 @@ def _budget(name: str, text: str) -> float | list[float]:
     """Read epsilon: one number, or a list for a mechanism that is graded."""
     budgets = parse_epsilons(text)
     kind = list_mechanisms().get(name)
-    if kind is not None and kind.takes is Graded:
+    if kind is not None and (kind.takes is Graded or (kind is OrNone and len(budgets) > 1)):
         return budgets
     if (kind is not None or name == "auto") and len(budgets) > 1:
         raise ParameterError(f"{name} has one epsilon; graded mechanisms have one for each range")
     return budgets[0]
+
+
+def _inner_settings(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Hand what is set on to the mechanism inside, where there is one."""
+    if name != OrNone.name:
+        return settings
+    given = {"inner": settings.pop("inner")} if "inner" in settings else {}
+    return {**given, "settings": tuple(settings.items())}
 
 
 def _require_graded(chosen: Mechanism, plot: Path) -> None:
@@ -245,7 +255,7 @@ def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None
     table.add_row("fingerprint", chosen.fingerprint[:16])
     console.print(table)
     if isinstance(loss, PairwiseLoss):
-        console.print(_matrix(loss, getattr(chosen, "edges", ())))
+        console.print(_matrix(loss, getattr(chosen.domain, "edges", ())))
     if verdict.passed:
         console.print("[bold green]kept[/]: the loss is within its budget")
         return
@@ -277,7 +287,9 @@ def _matrix(loss: PairwiseLoss, edges: Sequence[float]) -> Table:
 
 
 def _ends(edges: Sequence[float], g: int) -> str:
-    """A range, without its upper edge unless it is the last."""
+    """A range, without its upper edge unless it is the last; after that, no answer."""
+    if g == len(edges) - 1:
+        return "no answer"
     return f"[{edges[g]:g}, {edges[g + 1]:g}" + ("]" if g == len(edges) - 2 else ")")
 
 

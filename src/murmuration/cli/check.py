@@ -15,7 +15,7 @@ from rich.table import Table
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.model import Campaign
-from murmuration.campaign.question import CLAMP, REFUSE, SPREAD, Question
+from murmuration.campaign.question import CLAMP, NO_ANSWER, REFUSE, SPREAD, Question
 from murmuration.campaign.review import Asked, Law, Review, review
 from murmuration.cli.options import Json
 from murmuration.cli.output import console, emit_json, errors, remark, say
@@ -117,6 +117,8 @@ def _asked_data(asked: Asked) -> dict[str, Any]:
         "labels": list(question.labels),
         "unit": unit_of(question),
         "outside": question.outside,
+        "missing": question.missing,
+        "silence": list(asked.silence),
         "share": asked.share,
         "reason": asked.reason,
         "laws": [_law_data(law) for law in asked.laws],
@@ -135,6 +137,7 @@ def _law_data(law: Law) -> dict[str, Any]:
         "pairs": law.pairs,
         "pair_budgets": law.pair_budgets,
         "stderr": law.stderr,
+        "stderr_if_none_missing": law.certain,
     }
 
 
@@ -156,6 +159,7 @@ def _print(reviewed: Review) -> None:
         say(f"  {text}")
     if any(law.pairs for asked in reviewed.asked for law in asked.laws):
         _print_pairs(reviewed)
+    _print_silence(reviewed)
     say(f"[bold]What a device may spend[/]: {_spent(reviewed)}")
     say(f"[bold]When anything is shown[/]: {_cohort(reviewed)}")
     say(f"[bold]Kept[/]: {_kept(campaign)}")
@@ -194,15 +198,22 @@ def answer_of(question: Question) -> str:
         shown = ", ".join(question.labels[:4]) + (", ..." if len(question.labels) > 4 else "")
         rules = {REFUSE: SILENT, SPREAD: "counted as one of these, by chance"}
         rest = rules.get(question.outside, f"counted as {question.outside}")
-        return f"one of {len(question.labels)} labels ({shown}); others {rest}"
+        none = ", or none" if question.missing else ""
+        return f"one of {len(question.labels)} labels ({shown}){none}; others {rest}"
     low, high = question.range
     unit = f" {question.unit}" if question.unit else ""
-    beyond = "set to the nearer end" if question.outside == CLAMP else SILENT
-    return f"{low:g} to {high:g}{unit}; beyond: {beyond}"
+    rules = {CLAMP: "set to the nearer end", NO_ANSWER: "counted as no answer"}
+    none = ", or none" if question.missing else ""
+    return f"{low:g} to {high:g}{unit}{none}; beyond: {rules.get(question.outside, SILENT)}"
 
 
 def _error(asked: Asked) -> str:
-    sizes = sorted({law.stderr for law in asked.laws})
+    return _errors(asked, [law.stderr for law in asked.laws])
+
+
+def _errors(asked: Asked, expected: list[float]) -> str:
+    """Return expected errors, of one law or of several levels, in the attribute's units."""
+    sizes = sorted(set(expected))
     if asked.question.kind == "category":
         shown = [f"{100 * error:.2g}" for error in sizes]
         unit = " percentage points"
@@ -218,7 +229,7 @@ def _sent(campaign: Campaign) -> str:
     level = "; the level that the person picked is visible" if campaign.levels else ""
     return (
         f"{campaign.row_bytes:,} bytes, the same number whatever the answer is: {what}{level}. "
-        f"And a random id of {ID_BYTES} bytes with the time, so that it is counted once. "
+        f"And an id of {ID_BYTES} bytes without a time, so that it is counted once. "
         "The answer itself never leaves the device."
     )
 
@@ -252,6 +263,24 @@ def _details(reviewed: Review) -> list[str]:
                 f"about the same value {law.long_run:.7g} together; a new value costs that again"
             )
     return texts
+
+
+def _print_silence(reviewed: Review) -> None:
+    """Say for each attribute when a device would be silent, and what missing = true costs."""
+    say("[bold]What silence would tell[/] (no epsilon covers it):")
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for asked in reviewed.asked:
+        alike.setdefault(asked.silence, []).append(asked.question.name)
+    for texts, names in alike.items():
+        more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+        for text in texts:
+            say(f"  {escape(', '.join(names[:MOST_SHOWN]))}{more}: {text}")
+    for asked in [one for one in reviewed.asked if one.question.missing][:MOST_SHOWN]:
+        certain = _errors(asked, [law.certain for law in asked.laws])
+        say(
+            f"  {escape(asked.question.name)}: missing = true costs accuracy: {_error(asked)}, "
+            f"where all answer, instead of {certain}; more where fewer do"
+        )
 
 
 def _print_pairs(reviewed: Review) -> None:

@@ -61,8 +61,9 @@ def send(
 ) -> None:
     """Play many devices: each row of a file is randomised and sent as one device's report.
 
-    Rows with an answer missing, or one that does not fit, are left out and counted. A token is
-    taken from MURMUR_TOKEN. Exit code 3 if the collector did not answer for some of the reports.
+    Rows with an answer missing, or one that does not fit, are left out and counted, unless the
+    attribute says missing = true: then no answer is sent as one, and counted by attribute. A token
+    is taken from MURMUR_TOKEN. Exit code 3 if the collector did not answer for some of the reports.
 
     Each row is a device with a key of its own. With --secret another run of the same file makes the
     same reports with the same ids, and what has arrived is not counted again; without it each run
@@ -76,11 +77,11 @@ def send(
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
     run, origin = _key(secret), Address.parse(url, plain_http).origin
     turn = utc_now().date().isoformat() if campaign.repeated else ""
-    sent, read, skipped, why = Sent(), 0, 0, Counter[str]()
+    sent, read, skipped, why, none = Sent(), 0, 0, Counter[str](), Counter[str]()
     with progress_bar() as bar:
         task = bar.add_task("sending", total=None)
         for chunk in table.chunks(columns, limit):
-            answers, levels, who = _answered(campaign, chunk, level_column, why)
+            answers, levels, who = _answered(campaign, chunk, level_column, why, none)
             devices, count = read + who, len(next(iter(chunk.values())))
             read, skipped = read + count, skipped + count - len(who)
             if not len(who):
@@ -102,7 +103,7 @@ def send(
             )
             if sent.unsent:
                 break
-    _show(campaign, sent, skipped, why, as_json, secret)
+    _show(campaign, sent, skipped, why, none, as_json, secret)
     if sent.unsent:
         raise typer.Exit(3)
 
@@ -123,17 +124,25 @@ def _wanted(campaign: Campaign, level_column: str) -> list[str]:
 
 
 def _answered(
-    campaign: Campaign, chunk: Columns, level_column: str, why: Counter[str]
+    campaign: Campaign,
+    chunk: Columns,
+    level_column: str,
+    why: Counter[str],
+    none: Counter[str],
 ) -> tuple[dict[str, list[Any]], Ints | None, Ints]:
     """Leave out the rows without an answer; return the rest, their levels, and which they are.
 
-    `why` counts them by column; a row may be without several.
+    `why` counts them by column; a row may be without several. `none` counts, in the rows that stay,
+    answers that are missing where that is one.
     """
     fine = np.ones(len(next(iter(chunk.values()))), dtype=bool)
+    fits = {
+        question.name: question.answered(chunk[question.name]) for question in campaign.questions
+    }
     for question in campaign.questions:
-        fits = question.answered(chunk[question.name])
-        why[question.name] += int((~fits).sum())
-        fine &= fits
+        if not question.missing:
+            why[question.name] += int((~fits[question.name]).sum())
+            fine &= fits[question.name]
     levels = None
     if campaign.levels is not None:
         numbers = {name: number for number, name in enumerate(campaign.levels.names)}
@@ -142,6 +151,8 @@ def _answered(
         fine &= picked >= 0
         levels = picked[fine]
     who = np.flatnonzero(fine)
+    for question in campaign.questions:
+        none[question.name] += int((~fits[question.name][who]).sum())
     places = who.tolist()
     kept = {
         question.name: [chunk[question.name][place] for place in places]
@@ -189,6 +200,7 @@ def _show(
     sent: Sent,
     skipped: int,
     why: Counter[str],
+    none: Counter[str],
     as_json: bool,
     secret: Path | None,
 ) -> None:
@@ -204,6 +216,7 @@ def _show(
                 "unsent": sent.unsent,
                 "skipped": skipped,
                 "skipped_by": dict(+why),
+                "no_answer": dict(+none),
                 "seconds": sent.seconds,
                 "reports_per_second": sent.rate,
                 "problem": sent.problem,
@@ -233,6 +246,9 @@ def _show(
     if skipped:
         columns = ", ".join(f"{name} {count:,}" for name, count in (+why).items())
         texts.append(f"left out (empty, no number, or none of the labels): {columns}")
+    if +none:
+        columns = ", ".join(f"{name} {count:,}" for name, count in (+none).items())
+        texts.append(f"no answer, sent as such: {columns}")
     for text in texts:
         say(text, markup=False)
     console.print(f"{sent.rate:,.0f} reports/s", highlight=False)

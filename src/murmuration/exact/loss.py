@@ -23,7 +23,8 @@ class Loss:
     """The exact worst-case privacy loss, and where it is reached.
 
     `epsilon` is ln(ratio), rounded up to a float, or infinity; `claimed` is what the mechanism
-    was asked to keep; `inputs` are the two values that are easiest to tell apart, by `output`.
+    was asked to keep; `inputs` are the two values that are easiest to tell apart (nan: no
+    answer), by `output`.
     """
 
     epsilon: float
@@ -44,10 +45,10 @@ class Loss:
 
     def __str__(self) -> str:
         verdict = "kept" if self.holds else "BROKEN"
-        high, low = self.inputs
+        high, low = map(_input, self.inputs)
         return (
             f"exact loss {self.epsilon!r}, promised {self.claimed!r}: {verdict} "
-            f"(x = {high:g} against x = {low:g}, report {self.output})"
+            f"({high} against {low}, report {self.output})"
         )
 
 
@@ -88,6 +89,11 @@ class PairwiseLoss(Loss):
         share = self.pairwise / np.array(self.budgets)
         g, h = np.unravel_index(int(share.argmax()), share.shape)
         return int(g), int(h)
+
+
+def _input(value: float) -> str:
+    """Name an input; nan stands for no answer."""
+    return "no answer" if math.isnan(value) else f"x = {value:g}"
 
 
 def _log_or_infinite(ratio: Fraction | None) -> float:

@@ -79,6 +79,8 @@ class OrNone(SymbolReports):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", _checked_settings(self.settings))
+        own = tuple((name, getattr(self.inside, name)) for name, _ in self.settings)
+        object.__setattr__(self, "settings", own)
         object.__setattr__(self, "epsilon", self.inside.epsilon)
 
     @classmethod

@@ -23,7 +23,13 @@ from murmuration.campaign.file.load import parse
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import Question
 from murmuration.campaign.review import review
-from murmuration.errors import CampaignError, InputError, MismatchError, ParameterError
+from murmuration.errors import (
+    CampaignError,
+    FormatError,
+    InputError,
+    MismatchError,
+    ParameterError,
+)
 from murmuration.exact.exponential import within
 from murmuration.exact.loss import PairwiseLoss
 from murmuration.exact.randomness import ScriptedRng
@@ -144,6 +150,18 @@ def test_a_device_builds_no_table() -> None:
     for key, value in (("hush", 7), ("none", [0]), ("none", "many"), ("none", [1.0, 2.0])):
         with pytest.raises(MismatchError):
             from_document({**document, "law": {**document["law"], key: value}})
+
+
+def test_a_table_that_leaks_is_refused_before_anything_follows_from_it() -> None:
+    """Its rows are so far apart that no answer would have to say more than all there is."""
+    whole = 1 << 52
+    document = to_document(OrNone(0.1, "duchi"))
+    odd = {"weights": [[whole - 1, 1], [1, whole - 1]], "values": [-1.0, 1.0]}
+    with pytest.raises(FormatError, match="breaks its promise"):
+        from_document({**document, "law": {**document["law"], **odd}})
+    sure = {"weights": [[whole, 0], [0, whole]], "values": [-1.0, 1.0]}
+    with pytest.raises(FormatError, match="breaks its promise"):
+        from_document({**document, "law": {**document["law"], **sure}})
 
 
 def test_no_answer_has_bytes_of_its_own() -> None:
@@ -454,10 +472,7 @@ def test_coverage_of_a_mean_among_those_who_answered(n: int, epsilon: float, sha
     draw = np.random.default_rng(11)
     values = np.where(draw.random(n) < share, math.nan, 2 * draw.beta(2, 5, n) - 1)
     truth = np.array([np.nanmean(values), np.mean(~np.isnan(values))])
-    found = [
-        hits(OrNone(epsilon, inner), values, truth, RUNS, 7)
-        for inner in ("optimal", "duchi", "square-wave")
-    ]
+    found = [hits(OrNone(epsilon, inner), values, truth, RUNS, 7) for inner in ("optimal", "duchi")]
     assert np.abs(np.array(found) - 0.95).max() < SLACK, found
     assert 0.93 < np.mean(found) < 0.97
 
@@ -468,8 +483,8 @@ def test_coverage_of_a_mean_among_those_who_answered(n: int, epsilon: float, sha
 @pytest.mark.parametrize(
     ("name", "n"),
     [
-        *((name, 2000) for name in ("grr", "subset", "oue", "projective", "memoised", "olh")),
-        ("subset", 20_000),
+        *((name, 2000) for name in ("grr", "subset", "oue", "projective")),
+        ("grr", 20_000),
     ],
 )
 def test_coverage_of_shares_among_those_who_answered(

@@ -325,6 +325,7 @@ cohort = 1000
 # accept_loss = "an infinite loss where 1.0 is promised"
 """
 _MORE = [
+    "# missing = true  # no answer is one, as well protected: else who has none is silent",
     '# mechanism = "auto"  # the planner\'s choice, or a name: murmur mechanisms',
     "# parameters = {}  # of a mechanism that is named",
     "# epsilon = 0.5  # of this attribute alone",

@@ -17,9 +17,9 @@ from murmuration.errors import FormatError, MismatchError, ParameterError
 from murmuration.exact.arrays import Floats, Ints, Reports, frozen
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.grid import Grid
-from murmuration.exact.loss import Loss, PairwiseLoss
+from murmuration.exact.loss import Loss, PairwiseLoss, size
 from murmuration.exact.randomness import WHOLE, WORD_BITS, Rng, Words, drawn
-from murmuration.exact.table import Table
+from murmuration.exact.table import Table, largest_ratio
 from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.domain import Domain, NumberOrNone
 from murmuration.mechanisms.graded.base import GradedMechanism
@@ -36,6 +36,8 @@ from murmuration.results.estimate import ENOUGH, AnsweredEstimate
 
 WORDS_PER_PERSON = 3
 LAST_WORD = (1 << 64) - 1
+FINE = 1 << 256
+"""What e^-B is counted in."""
 OWN_LAW = ("hush", "none")
 """What the published law has besides the inner one's."""
 
@@ -144,26 +146,26 @@ class OrNone(SymbolReports):
         return tuple(zip(inside.range_rows(), quiet_budgets(inside.budgets), strict=True))
 
     @cached_property
-    def _least(self) -> list[Fraction]:
-        """m(y) = max_r e^-B(r) max_{x in r} T(y|x), out of 2^52."""
-        tops = [
-            [top / exp_below(budget) for top in self._weights[rows].max(axis=0).tolist()]
-            for rows, budget in self._ranges
-        ]
+    def _least(self) -> list[int]:
+        """m(y) = max_r e^-B(r) max_{x in r} T(y|x), out of 2^52 FINE; e^-B is rounded up."""
+        tops = []
+        for rows, budget in self._ranges:
+            part = math.ceil(FINE / exp_below(budget))
+            tops.append([part * top for top in self._weights[rows].max(axis=0).tolist()])
         return [max(column) for column in zip(*tops, strict=True)]
 
     @cached_property
     def hush(self) -> int:
         """H: how often, out of 2^52, somebody who has an answer says "none"; rounded up."""
-        total = sum(self._least)
+        total = Fraction(sum(self._least), FINE)
         least = min(budget for _, budget in self._ranges)
         return math.ceil((WHOLE - total) / (exp_below(least) - total / WHOLE))
 
     @cached_property
     def none(self) -> Ints:
         """F: the row that no answer is drawn from; its last entry is "none"."""
-        heard = Fraction(WHOLE - self.hush, WHOLE)
-        row = [math.ceil(heard * weight) for weight in self._least]
+        heard, scale = WHOLE - self.hush, WHOLE * FINE
+        row = [-(-heard * weight // scale) for weight in self._least]
         return frozen(np.array([*row, WHOLE - sum(row)], dtype=np.int64))
 
     @cached_property
@@ -202,6 +204,8 @@ class OrNone(SymbolReports):
         inner = {key: value for key, value in law.items() if key not in OWN_LAW}
         planted = dataclasses.replace(self)
         object.__setattr__(planted, "inside", self.inside.with_law(inner))
+        if not planted.inside.promise_kept:  # then there is no row for no answer
+            raise FormatError(f"the published law of {self} breaks its promise")
         found = [law["hush"], *law["none"]] if isinstance(law["none"], list | tuple) else []
         wanted = [planted.hush, *planted.none.tolist()]
         if found != wanted or not all(type(weight) is int for weight in found):
@@ -334,36 +338,53 @@ class OrNone(SymbolReports):
         """Return the exact worst case over all pairs of values, and of a value and no answer."""
         inner = self.inside.loss()
         found = [self._quiet_loss(rows) for rows, _ in self._ranges]
-        ratio, output, silent_first, row = max(found)
         if isinstance(inner, PairwiseLoss):
-            inner = self._bordered(inner, [one[0] for one in found])
-        if inner.ratio is None or inner.ratio >= ratio:
+            inner = self._bordered(inner, [one.ratio for one in found])
+        if inner.ratio is None:  # then no ratio is larger
             return inner
-        value = float(self._design.grid.reached[row])
-        inputs = (math.nan, value) if silent_first else (value, math.nan)
+        worst = max(found, key=size)
+        if worst.ratio is None or worst.ratio <= inner.ratio:
+            return inner
         return dataclasses.replace(
-            inner, epsilon=log_above(ratio), ratio=ratio, inputs=inputs, output=output
+            inner,
+            epsilon=worst.epsilon,
+            ratio=worst.ratio,
+            inputs=worst.inputs,
+            output=worst.output,
         )
 
-    def _quiet_loss(self, rows: Ints) -> tuple[Fraction, int, bool, int]:
-        """Return the largest ratio between no answer and these rows, either way, and where.
+    def _quiet_loss(self, rows: Ints) -> Loss:
+        """Return the largest ratio between no answer and these rows, either way.
 
         P(y|x) = (W-H) T(y|x)/W^2, P(none|x) = H/W, P(y|no answer) = F(y)/W.
         """
-        heard, ratios = WHOLE - self.hush, []
-        for symbol, silent in enumerate(self.none[:-1].tolist()):
-            column = self._weights[rows, symbol]
-            high, low = int(column.argmax()), int(column.argmin())
-            up = Fraction(heard * int(column[high]), WHOLE * silent)
-            down = Fraction(WHOLE * silent, heard * int(column[low]))
-            ratios += [(up, symbol, False, int(rows[high])), (down, symbol, True, int(rows[low]))]
-        silent = int(self.none[-1])
-        last, first = self.symbols - 1, int(rows[0])
-        ratios += [(Fraction(silent, self.hush), last, True, first)]
-        ratios += [(Fraction(self.hush, silent), last, False, first)]
-        return max(ratios)
+        heard, silent, none = WHOLE - self.hush, self.none[:-1], int(self.none[-1])
+        table = self._weights[rows]
+        high, low = table.max(axis=0), table.min(axis=0)
+        up, down = largest_ratio(high, silent), largest_ratio(silent, low)
+        last = self.symbols - 1
+        return max(
+            self._ratio(heard * int(high[up]), WHOLE * int(silent[up]), up, rows, False),
+            self._ratio(WHOLE * int(silent[down]), heard * int(low[down]), down, rows, True),
+            self._ratio(none, self.hush, last, rows, True),
+            self._ratio(self.hush, none, last, rows, False),
+            key=size,
+        )
 
-    def _bordered(self, inner: PairwiseLoss, quiet: Sequence[Fraction]) -> PairwiseLoss:
+    def _ratio(self, above: int, below: int, symbol: int, rows: Ints, quiet: bool) -> Loss:
+        """Return the loss by one report, of no answer against a value or the reverse."""
+        row = int(rows[0])
+        if symbol < len(self._design.values):
+            column = self._weights[rows, symbol]
+            row = int(rows[column.argmin() if quiet else column.argmax()])
+        value = float(self._design.grid.reached[row])
+        inputs = (math.nan, value) if quiet else (value, math.nan)
+        if not below:
+            return Loss(math.inf, self.budget, None, inputs, symbol)
+        ratio = Fraction(above, below)
+        return Loss(log_above(ratio), self.budget, ratio, inputs, symbol)
+
+    def _bordered(self, inner: PairwiseLoss, quiet: Sequence[Fraction | None]) -> PairwiseLoss:
         """Return the matrix of losses with a last row and column: no answer."""
         budgets = [budget for _, budget in self._ranges]
         rows = [(*row, one) for row, one in zip(inner.ratios, quiet, strict=True)]

@@ -122,7 +122,7 @@ def purposes(words: DeviceWords) -> dict[str, object]:
         "coin": noise.public(),
         "permanent": kept,
         "permanent coin": kept.public(),
-        "spread": words.spread("x"),
+        "spread": words.spread(["x"])["x"],
     }
 
 
@@ -159,7 +159,7 @@ def test_a_crowd_has_each_devices_words() -> None:
         "coin": noise.public(),
         "permanent": kept,
         "permanent coin": kept.public(),
-        "spread": crowd_words.spread("x"),
+        "spread": crowd_words.spread(["x"])["x"],
     }
     alone = purposes(DeviceWords(people[1], "https://a:443", "d"))
     for purpose, rng in together.items():

@@ -32,7 +32,8 @@ def row_key(row: int) -> Key:
 
 def alone(campaign: Campaign, words: DeviceWords, answers: dict, levels: Any, turn: str) -> bytes:
     """What one device makes, by the contexts of `device.words` and nothing else."""
-    columns = [q.encode([answers[q.name]], words.spread(q.name)) for q in campaign.questions]
+    rngs = words.spread([q.name for q in campaign.questions])
+    columns = [q.encode([answers[q.name]], rngs[q.name]) for q in campaign.questions]
     parts = []
     for asked in campaign.asked(columns, words.which(turn), levels):
         law = campaign.frame.cells[asked.cell]
@@ -105,7 +106,9 @@ def test_a_row_sends_what_its_key_alone_would(name: str) -> None:
         levels = np.random.default_rng(4).integers(0, len(campaign.levels), shape)
     rows = 1000 + 7 * np.arange(PEOPLE)
     words = CrowdWords(keys_of(SECRET, rows), ORIGIN, campaign.digest)
-    ids, sent = made(campaign, words, campaign.encode(answers, words.spread), levels, turn)
+    ids, sent = made(
+        campaign, words, campaign.encode(answers, words.spread(list(answers))), levels, turn
+    )
     for person, row in enumerate(rows.tolist()):
         own = {key: column[person] for key, column in answers.items()}
         level = None if levels is None else levels[person : person + 1]
@@ -121,7 +124,7 @@ def test_a_changed_answer_changes_neither_id_nor_what_is_asked() -> None:
     low = {q.name: [q.labels[0] if q.labels else q.range[0]] * PEOPLE for q in campaign.questions}
     high = {q.name: [q.labels[1] if q.labels else q.range[1]] * PEOPLE for q in campaign.questions}
     (ids, before), (again, after) = (
-        made(campaign, words, campaign.encode(one, words.spread)) for one in (low, high)
+        made(campaign, words, campaign.encode(one, words.spread(list(one)))) for one in (low, high)
     )
     assert (ids == again).all()
     assert (before != after).any()

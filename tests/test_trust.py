@@ -140,6 +140,7 @@ def test_a_report_goes_to_the_collector_that_it_was_made_for(tmp_path: Path) -> 
     assert len(lost.ledger.pending()) == 1
 
 
+@pytest.mark.slow
 def test_words_of_two_collectors_have_nothing_in_common(tmp_path: Path) -> None:
     """The same question at two hosts is answered with independent noise: both count in full."""
     with collectors(2, published(PHONES)) as hosts:
@@ -417,13 +418,66 @@ def test_an_unfit_answer_has_one_label_for_good(tmp_path: Path) -> None:
         assert len(host.bodies) == 10
 
 
+SPEAKING = DAILY.replace("lifetime = 4.0\n", "").replace(
+    'name = "mood"', 'name = "mood"\nmissing = true'
+)
+
+
+def test_out_of_budget_is_no_answer(tmp_path: Path) -> None:
+    """Two values are paid for, and "no answer" from the start: a third value is none, for good."""
+    with collector(published(SPEAKING)) as host:
+        client = Client(at(host, "daily"), tmp_path / "l.db")
+        assert client.campaign.limit == 6.0
+        costs = [
+            client.report({"mood": mood}, round=str(day)).epsilon
+            for day, mood in enumerate(["good", "good", "bad", "neither", "neither", "good", None])
+        ]
+        assert costs == [4.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0]
+        (law,) = client.campaign.frame.cells
+        none = np.array([3])
+        kept = law.remember(none, client._words().permanent(0, law.domain.written(none)))
+        for day in range(7, 40):
+            client.report({"mood": "neither"}, round=str(day))
+        told = [json.loads(body)["entries"][0][1] for body in host.bodies[7:]]
+        assert len(host.bodies) == 40  # never silent
+        assert np.bincount(told, minlength=4).argmax() == kept[0]  # noise on one answer, not fresh
+        assert client.ledger.spent() == 6.0
+
+
+def test_out_of_the_lifetime_is_no_answer(tmp_path: Path) -> None:
+    """Spent elsewhere, the budget says nothing here: a new value is "no answer", never silence."""
+    with collector(published(SPEAKING)) as host, collector(published(PHONES)) as other:
+        client = Client(at(host, "daily"), tmp_path / "l.db", lifetime=5.0)
+        assert client.report({"mood": "good"}, round="1").epsilon == 4.0
+        assert Client(at(other), tmp_path / "l.db").report(ANSWERS).delivered
+        assert client.report({"mood": "bad"}, round="2").delivered
+        assert client.report({"mood": None}, round="3").delivered
+        assert client.ledger.spent() == 5.0
+        late = Client(at(host, "daily"), tmp_path / "m.db", lifetime=3.0)
+        assert late.report({"mood": "good"}, round="1").epsilon == 2.0  # for "no answer" alone
+        poor = Client(at(host, "daily"), tmp_path / "n.db", lifetime=1.0)
+        with pytest.raises(BudgetError):  # silent from the start, whatever the values are
+            poor.report({"mood": "good"}, round="1")
+
+
+@pytest.mark.parametrize("nothing", [None, math.nan, "", "n/a", 10**309])
+def test_no_answer_is_sent_like_any_other(tmp_path: Path, nothing: object) -> None:
+    text = PHONES.replace('name = "phone"', 'name = "phone"\nmissing = true')
+    text = text.replace('name = "age"', 'name = "age"\nmissing = true')
+    with collector(published(text)) as host:
+        for number, answers in enumerate(({"phone": "ios", "age": nothing}, {"phone": nothing})):
+            assert Client(at(host), tmp_path / f"{number}.db").report(answers).delivered
+    lengths = {len(entry) for entries in entries_of(host.bodies) for entry in entries}
+    assert lengths == {2}
+
+
 def test_unfit_answers_are_spread_over_all_labels() -> None:
     """For each device its own: over 300 devices each label comes as often as any other."""
     campaign, counts = campaign_of(DAILY), np.zeros(3)
     for device in range(300):
         key = Key(hashlib.sha256(b"%d" % device).digest())
         spread = DeviceWords(key, "https://collector.example:443", campaign.digest).spread
-        (column,) = campaign.encode({"mood": ["no such"]}, spread)
+        (column,) = campaign.encode({"mood": ["no such"]}, spread(["mood"]))
         counts[int(column[0])] += 1
     assert np.abs(counts - 100).max() < 4 * math.sqrt(300 * (1 / 3) * (2 / 3))
 

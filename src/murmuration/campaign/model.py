@@ -254,15 +254,15 @@ class Campaign:
     def encode(
         self,
         answers: Mapping[str, Any],
-        rng: Rng | Callable[[str], Rng],
+        rng: Rng | Mapping[str, Rng],
         never_silent: bool = False,
     ) -> list[NDArray[np.generic]]:
         """Return one column per attribute from answers by name; refuse what is missing.
 
         Unless it may be (`Question.missing`): then a name that is left out, or None for all of a
-        column, is no answer of anybody. `rng` draws labels for answers that are none, or tells the
-        generator for an attribute's name. `never_silent`: answers that a question would refuse
-        count by its other rule.
+        column, is no answer of anybody. `rng` draws labels for answers that are none; or there is
+        one for each attribute's name. `never_silent`: answers that a question would refuse count by
+        its other rule.
         """
         names = [question.name for question in self.questions]
         given = {name: column for name, column in answers.items() if column is not None}
@@ -275,7 +275,7 @@ class Campaign:
             raise InputError(f"nobody asks for {', '.join(map(str, unknown))}. Nothing was sent.")
         asked = [q.never_silent() if never_silent else q for q in self.questions]
         found = {
-            q.name: q.encode(given[q.name], rng if isinstance(rng, Rng) else rng(q.name))
+            q.name: q.encode(given[q.name], rng if isinstance(rng, Rng) else rng[q.name])
             for q in asked
             if q.name in given
         }
@@ -292,7 +292,7 @@ class Campaign:
         levels: ArrayLike | None = None,
     ) -> Rows:
         """DEVICE. Turn encoded columns into reports, one row of bytes per person."""
-        picked = self._picked(levels, len(columns[0]))
+        picked = self.picked(levels, len(columns[0]))
         return self.frame.privatize(self._grouped(columns), require_rng(rng), picked)
 
     def asked(
@@ -302,15 +302,15 @@ class Campaign:
         levels: ArrayLike | None = None,
     ) -> Iterator[Asked]:
         """DEVICE. Draw who answers what, for a device that answers some cells in its own way."""
-        picked = self._picked(levels, len(columns[0]))
+        picked = self.picked(levels, len(columns[0]))
         return self.frame.asked(self._grouped(columns), require_rng(rng), picked)
 
     def _grouped(self, columns: Sequence[NDArray[np.generic]]) -> list[Any]:
         """Return the values of each group."""
         return [list(columns)] if self.strategy.gathers else list(columns)
 
-    def _picked(self, levels: ArrayLike | None, people: int) -> NDArray[np.int64] | None:
-        """Return the level that each person picked for each attribute; None without levels."""
+    def picked(self, levels: ArrayLike | None, people: int) -> NDArray[np.int64] | None:
+        """DEVICE. Return the level of each person and attribute as a number; None without."""
         if self.levels is None:
             if levels is not None:
                 raise InputError("this campaign offers no levels")

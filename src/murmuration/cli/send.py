@@ -87,7 +87,7 @@ def send(
             if not len(who):
                 continue
             words = CrowdWords(keys_of(run, devices), origin, campaign.digest)
-            encoded = campaign.encode(answers, words.spread)
+            encoded = campaign.encode(answers, words.spread(answers))
             ids, rows = made(campaign, words, encoded, levels, turn)
             sent += send_all(
                 url,

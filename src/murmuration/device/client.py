@@ -70,6 +70,7 @@ from murmuration.exact.arrays import Reports, Rows
 from murmuration.exact.randomness import system_rng
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.frame import Asked
+from murmuration.mechanisms.strategy import Split
 from murmuration.wire import report
 from murmuration.wire.address import Address
 from murmuration.wire.ids import ID_BYTES
@@ -186,8 +187,9 @@ class Client:
     (unless `may_be_silent`), as silence would tell that the answer is outside.
 
     Permanent answers hide the value, for as many rounds as there are; they do not hide *when* it
-    changed. The limit counts values, so a device that must not spend more stays silent, and that
-    can be seen too: give the campaign's limit room for the values that a person really has.
+    changed. The limit counts values. A device that must not spend more says "no answer" where all
+    questions allow for that (`missing = true`): a permanent one, paid for with the first report.
+    Else it is silent, and that can be seen: give the limit room for the values that people have.
     """
 
     def __init__(
@@ -257,7 +259,7 @@ class Client:
         if made is None:
             self._require_open()
             self._require_small()
-            made = self._charged(columns, levels, turn)
+            made = self._answered(columns, levels, turn)
         return self._receipt(made) if made.outcome else self._sent(made)
 
     def resend(self) -> list[Receipt]:
@@ -295,6 +297,29 @@ class Client:
         )
 
     # --- drawing and charging ------------------------------------------------------------------
+
+    def _answered(
+        self, columns: list[NDArray[np.generic]], levels: list[list[str]] | None, turn: str
+    ) -> Entry:
+        """Draw a report and charge it; where that is too much, say "no answer", if it may be said.
+
+        Running out depends on the values that a person has had, so silence would tell about them.
+        """
+        try:
+            return self._charged(columns, levels, turn)
+        except BudgetError as problem:
+            if problem.reason == "rounds" or not self._speaks_always:
+                raise
+            return self._charged(self._no_answers(), levels, turn)
+
+    @property
+    def _speaks_always(self) -> bool:
+        """Whether "no answer" can take the place of any answer, round after round."""
+        asked = self.campaign.questions
+        return self.campaign.repeated and all(question.missing for question in asked)
+
+    def _no_answers(self) -> list[NDArray[np.generic]]:
+        return [question.no_answers(1) for question in self.campaign.questions]
 
     def _charged(
         self, columns: list[NDArray[np.generic]], levels: list[list[str]] | None, turn: str
@@ -335,11 +360,22 @@ class Client:
             if law.asked_again and (kept := self._recalled(asked, law)) is None:
                 memos.append(self._memo(words, asked, law))
             answers.append((asked, answered(asked, law, words, turn, kept)))
-        return frame.laid_out(answers), memos
+        return frame.laid_out(answers), [*memos, *self._reserved(levels)]
 
     def _memo(self, words: DeviceWords, asked: Asked, law: Mechanism) -> Memo:
         written = law.domain.written(law.domain.checked(asked.values))
         return Memo(words.paid(asked.cell, written), law.charge)
+
+    def _reserved(self, levels: list[list[str]] | None) -> list[Memo]:
+        """Return the permanent "no answer" of every attribute: paid for with the first report.
+
+        So it can be said for good when nothing else can be: each is one answer, drawn once.
+        """
+        if not self._speaks_always:
+            return []
+        words, everything = self._words(), replace(self.campaign.frame, strategy=Split())
+        asked = everything.asked(self._no_answers(), system_rng(), self.campaign.picked(levels, 1))
+        return [self._memo(words, one, self.campaign.frame.cells[one.cell]) for one in asked]
 
     def _recalled(self, asked: Asked, law: Mechanism) -> Reports | None:
         """Return the permanent answer that an older ledger has kept for the value, if any."""
@@ -380,11 +416,10 @@ class Client:
     # --- what is asked for ---------------------------------------------------------------------
 
     def _encoded(self, answers: Mapping[str, Any]) -> list[NDArray[np.generic]]:
-        if missing := [str(name) for name, value in answers.items() if value is None]:
-            raise InputError(f"no answer for {', '.join(missing)}. Nothing was sent.")
         given = {name: [value] for name, value in answers.items()}
-        spread = system_rng() if self.address is None else self._words().spread
-        return self.campaign.encode(given, spread, not self._may_be_silent)
+        names = [question.name for question in self.campaign.questions]
+        rng = system_rng() if self.address is None else self._words().spread(names)
+        return self.campaign.encode(given, rng, not self._may_be_silent)
 
     def _levels(self, level: Level | None) -> list[list[str]] | None:
         """Return the level of each attribute, as `Campaign.privatize` takes them."""

@@ -15,6 +15,7 @@ the same ones.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,9 +62,9 @@ class DeviceWords:
         """Return the name by which the ledger knows a permanent answer."""
         return self.key.name(self.origin, self.digest, "paid", str(cell), _octets(written))
 
-    def spread(self, attribute: str) -> KeyedRng:
-        """Return the generator of the label that stands for an answer that is none."""
-        return self._rng("spread", attribute)
+    def spread(self, attributes: Iterable[str]) -> dict[str, KeyedRng]:
+        """Return the generators of the labels that stand for answers that are none, by name."""
+        return {name: self._rng("spread", name) for name in attributes}
 
     def _rng(self, purpose: str, *parts: str | bytes, coins: KeyedRng | None = None) -> KeyedRng:
         return self.key.rng(self.origin, self.digest, purpose, *parts, coins=coins)
@@ -106,9 +107,9 @@ class CrowdWords:
         coins = self._rng("permanent coin", str(cell))
         return self._rng("permanent", str(cell), written, coins=coins)
 
-    def spread(self, attribute: str) -> CrowdRng:
-        """Return the generator of the labels that stand for answers that are none."""
-        return self._rng("spread", attribute)
+    def spread(self, attributes: Iterable[str]) -> dict[str, CrowdRng]:
+        """Return the generators of the labels that stand for answers that are none, by name."""
+        return {name: self._rng("spread", name) for name in attributes}
 
     def _rng(self, purpose: str, *parts: str | Rows, coins: CrowdRng | None = None) -> CrowdRng:
         return self.keys.rng(self.origin, self.digest, purpose, *parts, coins=coins)

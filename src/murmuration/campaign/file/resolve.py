@@ -423,8 +423,10 @@ def _limit(table: CampaignTable) -> float | None:
     """Return the most this campaign may cost a device: the file's, or that of its values."""
     if table.lifetime is not None or table.repeat is None:
         return table.lifetime
-    # Each attribute has permanent answers of its own, and over the rounds all may be asked.
-    return table.repeat.permanent * table.repeat.values * len(table.attributes)
+    # Each attribute has permanent answers of its own, and over the rounds all may be asked; where
+    # "no answer" is one of them, it is paid for with the first report.
+    answers = [table.repeat.values + one.missing for one in table.attributes]
+    return table.repeat.permanent * sum(answers)
 
 
 def _check_limit(table: CampaignTable, campaign: Campaign) -> None:

@@ -399,6 +399,8 @@ def test_figures_are_about_those_who_answered(kind: str, about: str) -> None:
         error = figure.value - wanted[figure.attribute, figure.item]
         assert abs(error) < 4.5 * figure.stderr, figure
         assert figure.low < figure.value < figure.high
+        plain = kind == "levels" and figure.attribute != "plain"
+        assert ("the plain sum of all levels" in figure.note) == plain
         among = figure.item != "answered" and figure.attribute != "plain"
         assert ("among those who answered" in figure.note) == among
     assert seen == {key for key in wanted if key[0] in names}
@@ -519,6 +521,19 @@ def test_coverage_about_those_from_whom_people_were_drawn(
         low, high = part.among_interval()
         found += bool(low[0] <= truth <= high[0])
     assert abs(found / RUNS - 0.95) < SLACK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.998])
+@pytest.mark.parametrize("epsilon", [6.0, 10.0, 20.0])
+@pytest.mark.parametrize("n", [300, 2000])
+def test_coverage_where_nearly_all_reports_agree(n: int, epsilon: float, share: float) -> None:
+    """Everybody at one end, at a large epsilon: the error must not vanish."""
+    values = np.where(np.arange(n) < share * n, math.nan, 1.0)
+    truth = np.array([1.0, np.mean(~np.isnan(values))])
+    for inner in ("duchi", "piecewise"):
+        found = hits(OrNone(epsilon, inner), values, truth, 120, 7)
+        assert found.min() > 0.95 - 4 * math.sqrt(0.95 * 0.05 / 120), (inner, found)
 
 
 @pytest.mark.slow

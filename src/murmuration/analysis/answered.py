@@ -8,6 +8,7 @@ levels       the plain sum, which rests on no assumption; others are not defined
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from murmuration.results.estimate import About, AnsweredEstimate, FrequencyEstim
 from murmuration.results.figure import Figure
 
 AMONG = "among those who answered"
+PLAIN = "the plain sum of all levels"
 UNBOUNDED = "too few answered to bound it: read nothing into the value"
 
 
@@ -30,12 +32,17 @@ def estimated(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredE
     answered = [tally for tally in tallies if tally.n]
     if not answered:
         raise EmptyError("no reports yet: nothing to estimate")
-    laws = [tally.mechanism for tally in answered]
-    if all(isinstance(law, FrequencyMechanism) for law in laws):
-        return _of_items(answered, about, everybody)
-    subject, n = About.parse(about), sum(tally.n for tally in answered)
-    together = Moments.together(list(_moments(answered)))
-    epsilon = max(law.budget for law in laws)
+    if isinstance(answered[0].mechanism, FrequencyMechanism):
+        found = _of_items(answered, about, everybody)
+    else:
+        found = _of_numbers(answered, about, everybody)
+    return replace(found, note=PLAIN) if len(tallies) > 1 else found
+
+
+def _of_numbers(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredEstimate:
+    subject, n = About.parse(about), sum(tally.n for tally in tallies)
+    together = Moments.together(list(_moments(tallies)))
+    epsilon = max(tally.mechanism.budget for tally in tallies)
     return together.estimate(subject.unseen(n, everybody), epsilon, subject)
 
 
@@ -68,7 +75,6 @@ def _of_items(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredE
         n=n,
         epsilon=part.epsilon,
         about=part.about,
-        note=part.note,
     )
 
 

@@ -273,9 +273,10 @@ class OrNone(SymbolReports):
     def moments(self, tally: Tally) -> Moments:
         """Return S and N, the noise of one report on them, and how people differ in them.
 
-        The covariance and the noise of N are known functions of S and N (both are linear). The
-        noise of S is read off the reports as far as the table can tell: people at one place spread
-        least, x^2 over those who answered is at least S^2/N, and at most N.
+        The covariance and the noise of N are known functions of S and N (both are linear). That of
+        S is read off the reports as far as the table can tell. As for items, a few people more
+        stand for what reports that nearly all agree do not show: four at the worst place, and two
+        reports of "none" that should have been none, or the reverse.
         """
         n, counts = self.answered(tally), tally.counts
         mean = self.readings @ counts / n
@@ -284,8 +285,11 @@ class OrNone(SymbolReports):
         share = float(np.clip(mean[1], 0.0, 1.0))
         centre = float(np.clip(mean[0], -share, share))
         noise = self._noise_of(centre, share)
-        noise[0, 0] = self._noise_of_s(counts, n, float(total[0, 0]), centre, share)
-        if n < ENOUGH:
+        noise[1, 1] += 2 * float(np.ptp(self.readings[1])) ** 2 / n
+        if n >= ENOUGH:
+            of_s = self._noise_of_s(counts, n, float(total[0, 0]), centre, share)
+            noise[0, 0] = (n * of_s + 4 * self.worst_variance()) / (n + 4)
+        else:
             total = noise + np.array([[1.0, 0.0], [0.0, 0.25]])
         return Moments(n, mean, noise, total - noise)
 
@@ -299,15 +303,19 @@ class OrNone(SymbolReports):
         return np.array([[self.worst_variance(), mixed], [mixed, counted]])
 
     def _noise_of_s(self, counts: Ints, n: int, total: float, centre: float, share: float) -> float:
-        worst = self.worst_variance()
-        if n < ENOUGH:
-            return worst
+        """Average noise of the people's S: read off, and kept within what S and N allow.
+
+        Those who answered spread by x^2, which on average is S^2/N at least and N at most; the rest
+        of the spread is noise. Nobody's noise is below the least, or above the worst, of a value.
+        """
+        quiet = (1 - share) * float(self._noise[0, -1])
+        worst = share * self._worst_of_values + quiet
         same = centre**2 / share if share else 0.0
         bounds = [worst, max(total + centre**2 - same, 0.0)]
         if self._noise_reading is not None:
             rounding = self._design.grid.step**2 / 4 * share
             bounds.append(float(counts @ self._noise_reading) / n + rounding)
-        least = max(float(self._noise[0].min()), total + centre**2 - share)
+        least = max(share * float(self._noise[0, :-1].min()) + quiet, total + centre**2 - share)
         return max(min(bounds), min(least, worst))
 
     def estimate(
@@ -449,12 +457,12 @@ class OrNone(SymbolReports):
 
     def worst_variance(self) -> float:
         """The largest variance of S, of anybody."""
-        return self._worst_variance
+        return max(self._worst_of_values, float(self._noise[0, -1]))
 
     @cached_property
-    def _worst_variance(self) -> float:
+    def _worst_of_values(self) -> float:
         points = np.unique(np.concatenate([CROWD, self._design.grid.points]))
-        return float(max(self.variance(points).max(), self._noise[0, -1]))
+        return float(self.variance(points).max())
 
     def cost(self, share: float = 1.0) -> float:
         """Of the mean of those who answered, where all do: people at x, or at x and -x alike.

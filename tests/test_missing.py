@@ -317,6 +317,15 @@ def test_a_campaign_without_missing_has_the_digest_that_it_had() -> None:
     assert plain.digest != parse(text).digest
 
 
+def test_a_limit_pays_for_no_answer_too() -> None:
+    """With less, everybody could say "no answer" only."""
+    head = HEAD.replace("2.0", "1.0") + "lifetime = {}\n" + PHONE
+    text = head + "[repeat]\npermanent = 3.0\nrounds = 2\n"
+    assert parse(text.format("6.0")).limit == 6
+    with pytest.raises(CampaignError, match="a report costs 6 or more"):
+        parse(text.format("5.9"))
+
+
 def test_one_law_for_tuples_is_refused_in_a_document_too() -> None:
     plain = (HEAD + AGE + PHONE).replace("missing = true\n", "")
     campaign = parse(plain.replace("cohort", 'strategy = "harmony"\ncohort'))
@@ -580,7 +589,11 @@ def test_check_says_what_silence_would_tell() -> None:
     assert "silent for good" in said
     (spoken,) = review(parse(SILENT.replace('outside = "refuse"', "missing = true"))).asked
     assert "nobody needs to be silent" in spoken.silence[0]
+    assert "pays for 3 different values" in spoken.silence[1]
     assert "goes on with no answer" in spoken.silence[1]
+    some = SILENT.replace('outside = "refuse"', "missing = true")
+    some += PHONE.replace("phone", "tablet").replace("missing = true\n", "")
+    assert "silent for good" in review(parse(some)).asked[0].silence[1]
     age, phone, plain = review(parse(KINDS["sample"])).asked
     assert "protected as any other" in age.silence[0]
     assert "its other answers are lost too" in plain.silence[0]

@@ -201,6 +201,11 @@ class Campaign:
         """Whether the question may be asked again: its answers are permanent ones with noise."""
         return all(law.asked_again for law in self.frame.cells)
 
+    @property
+    def speaks_always(self) -> bool:
+        """Whether "no answer" can take the place of any answer, round after round."""
+        return self.repeated and all(question.missing for question in self.questions)
+
     def laws_of(self, attribute: int) -> tuple[Mechanism, ...]:
         """Return an attribute's laws, one per level; the one law of all of them, if that is so."""
         return self.frame.groups[0 if self.strategy.gathers else attribute]

@@ -202,7 +202,7 @@ def silence_of(campaign: Campaign, place: int) -> tuple[str, ...]:
     """
     question = campaign.questions[place]
     if question.missing:
-        return tuple(_spoken(campaign, question))
+        return (_spoken(question), *_running_out(campaign, place))
     texts = []
     if question.outside == REFUSE:
         other = "the nearer end" if question.kind != "category" else "a label by chance"
@@ -216,26 +216,27 @@ def silence_of(campaign: Campaign, place: int) -> tuple[str, ...]:
         f"without an answer a device sends nothing{whole}: that tells that there is none. "
         "missing = true makes no answer an answer"
     )
-    if campaign.repeated and campaign.limit is not None:
-        texts.append(
-            f"{_affordable(campaign, place)}, then it is silent for good: that tells how often the "
-            "answer changed. missing = true lets it go on with no answer"
-        )
-    return tuple(texts)
+    return (*texts, *_running_out(campaign, place))
 
 
-def _spoken(campaign: Campaign, question: Question) -> list[str]:
+def _spoken(question: Question) -> str:
     """Say what is sent where others would be silent."""
-    texts = ["nobody needs to be silent: no answer is sent as one, and protected as any other"]
-    if question.kind != "category" and question.outside == CLAMP:
-        texts[0] += "; beyond the range counts the nearer end"
-    if campaign.repeated and campaign.limit is not None:
-        texts.append("a device that can afford no other value goes on with no answer")
-    return texts
+    text = "nobody needs to be silent: no answer is sent as one, and protected as any other"
+    clamped = question.kind != "category" and question.outside == CLAMP
+    return f"{text}; beyond the range counts the nearer end" if clamped else text
 
 
-def _affordable(campaign: Campaign, place: int) -> str:
-    """Say how many different values a device can pay for."""
+def _running_out(campaign: Campaign, place: int) -> list[str]:
+    """Say what a device does that has had more values than the limit of a campaign pays for."""
+    if not campaign.repeated or campaign.limit is None:
+        return []
     dearest = max(law.charge for law in campaign.laws_of(place))
-    most = math.floor((campaign.limit or 0.0) / dearest)
-    return f"the limit pays for {most} different value{'s' * (most != 1)}, of all attributes"
+    reserved = len(campaign.questions) if campaign.speaks_always else 0
+    most = max(0, math.floor(campaign.limit / dearest + 1e-9) - reserved)
+    pays = f"the limit pays for {most} different value{'s' * (most != 1)}, of all attributes"
+    if campaign.speaks_always:
+        return [f"{pays}, then a device goes on with no answer, which was paid for at first"]
+    return [
+        f"{pays}, then it is silent for good: that tells how often the answer changed. "
+        "missing = true for all attributes lets it go on with no answer"
+    ]

@@ -308,15 +308,9 @@ class Client:
         try:
             return self._charged(columns, levels, turn)
         except BudgetError as problem:
-            if problem.reason == "rounds" or not self._speaks_always:
+            if problem.reason == "rounds" or not self.campaign.speaks_always:
                 raise
             return self._charged(self._no_answers(), levels, turn)
-
-    @property
-    def _speaks_always(self) -> bool:
-        """Whether "no answer" can take the place of any answer, round after round."""
-        asked = self.campaign.questions
-        return self.campaign.repeated and all(question.missing for question in asked)
 
     def _no_answers(self) -> list[NDArray[np.generic]]:
         return [question.no_answers(1) for question in self.campaign.questions]
@@ -371,7 +365,7 @@ class Client:
 
         So it can be said for good when nothing else can be: each is one answer, drawn once.
         """
-        if not self._speaks_always:
+        if not self.campaign.speaks_always:
             return []
         words, everything = self._words(), replace(self.campaign.frame, strategy=Split())
         asked = everything.asked(self._no_answers(), system_rng(), self.campaign.picked(levels, 1))

@@ -435,6 +435,8 @@ def _check_limit(table: CampaignTable, campaign: Campaign) -> None:
         return
     groups = [min(law.charge for law in group) for group in campaign.frame.groups]
     cheapest = sorted(groups)[: campaign.strategy.entries(len(groups))]
+    if campaign.speaks_always:  # the first report pays for every attribute's "no answer", too
+        cheapest += groups
     needed = sum(map(Fraction, filter(math.isfinite, cheapest)))
     if Fraction(campaign.limit) < needed or math.inf in cheapest:
         message = f"a report costs {float(needed):g} or more: with this limit nobody could send one"

@@ -63,20 +63,17 @@ def _checked(batches: Sequence[Batch]) -> Upload:
     """Put one campaign's uploads together and check them."""
     served = batches[0].served
     upload = joined(served.campaign, [batch.incoming for batch in batches], served.older)
-    start = 0
-    for batch in batches:
-        if not batch.in_time:
-            mine = upload.problems[start : start + len(batch)]
-            mine[mine == FINE] = CODES["outside-window"]
-        start += len(batch)
-    return upload
+    late = np.array([not batch.in_time for batch in batches])
+    if not late.any():
+        return upload
+    return upload.refusing(np.repeat(late, [len(batch) for batch in batches]), "outside-window")
 
 
 def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> None:
     """Store one campaign's reports and account for them; mark duplicates."""
     served, problems = batches[0].served, upload.problems
     fine = np.flatnonzero(problems == FINE)
-    ids, rows = upload.ids[fine], upload.rows[fine]
+    ids, rows = upload.ids, upload.rows
     order, first = in_order(ids)
     chosen = order[first]
     kept = rows[chosen] if served.campaign.terms.keep_reports else rows[chosen, :0]

@@ -95,7 +95,7 @@ async def upload(call: Call) -> Response:
         try:
             incoming = await _decoded(call, data, kind)
         except FormatError as problem:
-            await collector.ingest.submit(Batch(served, Incoming([], []), unreadable=1))
+            await collector.ingest.submit(Batch(served, Incoming([]), unreadable=1))
             raise Problem("unreadable-body", str(problem)) from None
         batch = Batch(served, incoming, in_time=served.campaign.terms.accepts(utc_now()))
         await collector.ingest.submit(batch)

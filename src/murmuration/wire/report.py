@@ -48,6 +48,11 @@ REASONS = {
     "duplicate": "A report with this id was counted before. It was counted once.",
 }
 """Why a report is not counted, in the order in which it is looked at."""
+WHOLE = {"unreadable-body": 400, "too-large": 413, "unsupported-type": 415}
+"""Why an upload as a whole is refused, and would be every time: problems and their status."""
+PROBLEM = "application/problem+json"
+PROBLEMS = "/problems/"
+"""Before the name of a problem, in its type."""
 CODES = {reason: code for code, reason in enumerate(REASONS, 1)}
 
 

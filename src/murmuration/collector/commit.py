@@ -18,7 +18,7 @@ import numpy as np
 
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
-from murmuration.wire.ids import in_order
+from murmuration.wire.ids import ID_BYTES, in_order
 from murmuration.wire.report import CODES, FINE, REASONS, Codes, Incoming, Upload, joined
 
 DUPLICATE = CODES["duplicate"]
@@ -41,6 +41,11 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.incoming)
+
+    @property
+    def weight(self) -> int:
+        """Bytes of ids and rows, at most."""
+        return len(self.incoming) * (ID_BYTES + self.served.campaign.row_bytes)
 
 
 def commit(store: Store, group: Sequence[Batch]) -> None:

@@ -30,7 +30,7 @@ import msgspec
 
 from murmuration.errors import ParameterError, SendError
 from murmuration.wire.address import Address
-from murmuration.wire.report import PROBLEM, PROBLEMS, REASONS, WHOLE
+from murmuration.wire.report import PROBLEM, PROBLEM_TYPE, REASONS, WHOLE
 
 BUSY = frozenset({429, 503})
 FINAL = {**dict.fromkeys(REASONS, 422), **WHOLE}
@@ -247,8 +247,10 @@ def final(answer: Answer) -> str | None:
     problem = _problem(answer)
     if answer.kind != PROBLEM or problem is None or not problem.title:
         return None
-    name = problem.type.removeprefix(PROBLEMS)
-    ours = PROBLEMS + name == problem.type and FINAL.get(name) == problem.status == answer.status
+    name = problem.type.removeprefix(PROBLEM_TYPE)
+    ours = (
+        PROBLEM_TYPE + name == problem.type and FINAL.get(name) == problem.status == answer.status
+    )
     return name if ours else None
 
 

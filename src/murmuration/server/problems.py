@@ -10,16 +10,20 @@ import msgspec
 from starlette.responses import Response
 
 from murmuration.server.answers import Described
-from murmuration.wire.report import PROBLEM as MEDIA_TYPE
-from murmuration.wire.report import PROBLEMS as TYPE
-from murmuration.wire.report import REASONS, WHOLE
+from murmuration.wire.report import PROBLEM, PROBLEM_TYPE, REASONS, WHOLE
 
 PROBLEMS: dict[str, tuple[int, str]] = {
     **{reason: (422, title) for reason, title in REASONS.items()},
     "bad-request": (400, "This is not HTTP as it is spoken here."),
     "head-too-large": (431, "The head of the request is larger than is accepted."),
-    "unreadable-body": (WHOLE["unreadable-body"], "The body cannot be read as reports, or as a tally."),
-    "unsupported-type": (WHOLE["unsupported-type"], "This media type or encoding is not read here."),
+    "unreadable-body": (
+        WHOLE["unreadable-body"],
+        "The body cannot be read as reports, or as a tally.",
+    ),
+    "unsupported-type": (
+        WHOLE["unsupported-type"],
+        "This media type or encoding is not read here.",
+    ),
     "too-large": (WHOLE["too-large"], "The body, decompressed, is larger than is accepted."),
     "too-slow": (408, "The body did not arrive in time."),
     "unauthorized": (401, "A valid token is needed: Authorization: Bearer ..."),
@@ -56,12 +60,12 @@ class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
         if status == 401:
             headers["www-authenticate"] = "Bearer"
         body = msgspec.json.encode(described(self.name, self.detail))
-        return Response(body, status, headers, MEDIA_TYPE)
+        return Response(body, status, headers, PROBLEM)
 
 
 def type_of(name: str) -> str:
     """Return the type: an address under which this collector explains it."""
-    return TYPE + name
+    return PROBLEM_TYPE + name
 
 
 def described(name: str, detail: str = "") -> Described:

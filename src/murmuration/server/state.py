@@ -19,6 +19,7 @@ from murmuration.server.access import Gate
 from murmuration.server.body import Room
 from murmuration.server.ingest import Ingest
 from murmuration.server.limits import Limits
+from murmuration.server.shares import Share
 
 _T = TypeVar("_T")
 _Values = TypeVarTuple("_Values")
@@ -38,6 +39,7 @@ class Collector:
         self.limits = limits or Limits()
         self.served = {one.campaign.name: one for one in served}
         self.room = Room(self.limits.bodies_bytes)
+        self.turns = Share(self.limits.requests, "too-many-requests")
         self.open_requests = 0
         self.answers: Counter[tuple[str, int]] = Counter()
         self.started = time.time()

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise
 
 import msgspec
 import numpy as np
@@ -51,7 +51,7 @@ REASONS = {
 WHOLE = {"unreadable-body": 400, "too-large": 413, "unsupported-type": 415}
 """Why an upload as a whole is refused, and would be every time: problems and their status."""
 PROBLEM = "application/problem+json"
-PROBLEMS = "/problems/"
+PROBLEM_TYPE = "/problems/"
 """Before the name of a problem, in its type."""
 CODES = {reason: code for code, reason in enumerate(REASONS, 1)}
 
@@ -172,10 +172,7 @@ def _from_json(campaign: Campaign, body: bytes, older: Container[str]) -> Upload
     sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // SLICE)) + 1
     edges = [0, *cuts.tolist(), len(parts)]
-    slices = [
-        _slice(campaign, parts[start:end], older)
-        for start, end in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    slices = [_slice(campaign, parts[start:end], older) for start, end in pairwise(edges)]
     return _together(slices)
 
 
@@ -190,7 +187,10 @@ def longest(campaign: Campaign) -> int:
 def _parts(campaign: Campaign, body: bytes) -> Sequence[msgspec.Raw]:
     """Cut a list into its elements without looking at them; a report alone is one."""
     if body.lstrip(b" \t\r\n")[:1] == b"{":
-        if len(body.strip(b" \t\r\n")) > longest(campaign) or _report(msgspec.Raw(body)) is _NOTHING:
+        if (
+            len(body.strip(b" \t\r\n")) > longest(campaign)
+            or _report(msgspec.Raw(body)) is _NOTHING
+        ):
             raise FormatError("the body is an object, but no report of this campaign")
         return [msgspec.Raw(body)]
     try:

@@ -191,10 +191,14 @@ class Client(Asking):
         admin: str = "",
         timeout: float = SECONDS,
         tls: ssl.SSLContext | None = None,
+        source: str = HOST,
     ) -> None:
+        """`source` is the address that it comes from: on loopback there are many."""
         self.admin = admin
         kind = http.client.HTTPConnection if tls is None else http.client.HTTPSConnection
-        secure = {} if tls is None else {"context": tls}
+        secure: dict[str, Any] = {} if tls is None else {"context": tls}
+        if source != HOST:
+            secure["source_address"] = (source, 0)
         self._connection = kind(HOST, port, timeout=timeout, **secure)
 
     def ask(
@@ -285,8 +289,8 @@ class Collector(Asking):
 
     # --- asking ----------------------------------------------------------------------------------
 
-    def client(self, timeout: float = SECONDS) -> Client:
-        return Client(self.port, self.admin, timeout, self.tls)
+    def client(self, timeout: float = SECONDS, source: str = HOST) -> Client:
+        return Client(self.port, self.admin, timeout, self.tls, source)
 
     def ask(self, method: str, path: str, *given: Any, **options: Any) -> Answer:
         """Send one request over a connection of its own."""

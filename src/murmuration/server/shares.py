@@ -29,11 +29,11 @@ class Share:
 
     def take(self, who: str, size: int) -> None:
         """Take some, or raise the problem."""
-        if self._by[who] + size > self._most - self.used:
-            self.give_back(who, 0)
+        if size and self._by[who] + size > self._most - self.used:
             raise Problem(self._problem)
-        self._by[who] += size
-        self.used += size
+        if size:
+            self._by[who] += size
+            self.used += size
 
     def give_back(self, who: str, size: int) -> None:
         """Give back, and forget whoever has nothing left."""

@@ -258,6 +258,7 @@ class Collector(Asking):
         key: Path | None = None,
         constants: Mapping[str, Any] | None = None,
         fault: Path | None = None,
+        forwarded: bool = False,
         token: bool = True,
         measured: bool = True,
         before: Sequence[str] = (),
@@ -281,7 +282,7 @@ class Collector(Asking):
             **{"store": self.store, "port": self.port, "workers": workers},
             **{"limits": dict(limits or {}), "constants": dict(constants or {})},
             **{"certificate": str(certificate or ""), "key": str(key or "")},
-            "fault": str(fault or ""),
+            **{"fault": str(fault or ""), "forwarded": forwarded},
             "documents": [publish(campaign_of(text)).decode() for text in campaigns],
         }
         self._settings.write_text(json.dumps(settings), encoding="utf-8")
@@ -468,7 +469,8 @@ def serve(settings: str) -> None:
         _make_breakable(Path(given["fault"]))
     files = [Path(given[name]) if given[name] else None for name in ("certificate", "key")]
     campaigns = [read(document.encode()) for document in given["documents"]]
-    address, limits = Endpoint(HOST, given["port"], *files), Limits(**given["limits"])
+    address = Endpoint(HOST, given["port"], *files, forwarded=given["forwarded"])
+    limits = Limits(**given["limits"])
     run(campaigns, given["store"], address, given["workers"], limits)
 
 

@@ -38,7 +38,7 @@ from murmuration.server.state import Collector
 from murmuration.wire import report
 from murmuration.wire.report import Incoming
 
-LARGE = 1 << 18
+LARGE = 1 << 13
 """A body from this size on is read in a thread, so that others do not wait for it."""
 OCTETS, TEXT = "application/octet-stream", "text/plain"
 

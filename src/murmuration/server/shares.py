@@ -29,11 +29,12 @@ class Share:
 
     def take(self, who: str, size: int) -> None:
         """Take some, or raise the problem."""
-        if size and self._by[who] + size > self._most - self.used:
+        if not size:
+            return
+        if self._by[who] + size > self._most - self.used:
             raise Problem(self._problem)
-        if size:
-            self._by[who] += size
-            self.used += size
+        self._by[who] += size
+        self.used += size
 
     def give_back(self, who: str, size: int) -> None:
         """Give back, and forget whoever has nothing left."""

@@ -145,6 +145,8 @@ _many = msgspec.json.Decoder(list[Report])
 _raw = msgspec.json.Decoder(list[msgspec.Raw])
 _BROKEN = (msgspec.MsgspecError, RecursionError, UnicodeError)
 _NOTHING = Report("", WIRE, "", [])
+SHORTEST = len(msgspec.json.encode(_NOTHING))
+"""Bytes of JSON that the least report has."""
 
 
 def decode(campaign: Campaign, body: bytes, kind: str, older: Container[str] = ()) -> Incoming:
@@ -218,14 +220,15 @@ def _counted() -> msgspec.json.Decoder[msgspec.Struct]:
 def _slice(campaign: Campaign, parts: Sequence[msgspec.Raw], older: Container[str]) -> Upload:
     """Lay some reports out; if one is none, or too long, they are looked at one by one."""
     problems, most = np.zeros(len(parts), dtype=np.uint8), longest(campaign)
+    sizes = [len(part) for part in parts]
     try:
-        if max(map(len, parts), default=0) > most:
+        if max(sizes, default=0) > most or min(sizes, default=SHORTEST) < SHORTEST:
             raise msgspec.ValidationError
         reports = _many.decode(b"[" + b",".join(parts) + b"]")
     except _BROKEN:
-        long = [len(part) > most and part[:1] == b"{" for part in map(bytes, parts)]
-        reports = [_NOTHING if len(part) > most else _report(part) for part in parts]
-        _mark(problems, long, "bad-entries")
+        fair = [SHORTEST <= size <= most for size in sizes]
+        reports = [_report(p) if fine else _NOTHING for p, fine in zip(parts, fair, strict=True)]
+        _mark(problems, [size > most for size in sizes], "bad-entries")
         _mark(problems, [report is _NOTHING for report in reports], "malformed")
     return _from_reports(campaign, reports, problems, older)
 

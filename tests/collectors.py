@@ -256,6 +256,7 @@ class Collector(Asking):
         workers: int = 1,
         certificate: Path | None = None,
         key: Path | None = None,
+        tls: ssl.SSLContext | None = None,
         constants: Mapping[str, Any] | None = None,
         fault: Path | None = None,
         forwarded: bool = False,
@@ -268,10 +269,12 @@ class Collector(Asking):
         `constants` are other values of constants by their full name. While the file `fault` is
         there, the store raises what it says. `before` is put before the command. Coverage is
         `measured` in the process too, which is slow, and lost when it is killed. The admin's token
-        is in the store before the process is started, unless it is not wanted.
+        is in the store before the process is started, unless it is not wanted. With `tls` it is
+        asked, else with its certificate as the authority.
         """
         self.store, self.port = str(store), free_port()
-        self.tls = ssl.create_default_context(cafile=str(certificate)) if certificate else None
+        own = ssl.create_default_context(cafile=str(certificate)) if certificate else None
+        self.tls = tls or own
         self.admin = self.token("admin", "tests") if token else ""
         self._home = tempfile.TemporaryDirectory(prefix="collector-")
         self._said: str | None = None
@@ -429,7 +432,8 @@ class Collection:
     @property
     def url(self) -> str:
         """The campaign's address."""
-        return f"http://{HOST}:{self.collector.port}{CAMPAIGNS}/{self.name}"
+        scheme = "http" if self.collector.tls is None else "https"
+        return f"{scheme}://{HOST}:{self.collector.port}{CAMPAIGNS}/{self.name}"
 
     @property
     def admin(self) -> str:

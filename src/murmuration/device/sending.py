@@ -135,13 +135,18 @@ class Link:
 
     def _failed(self, problem: Exception) -> SendError:
         """Say what went wrong in the system's words, which hold nothing of what was sent."""
+        if isinstance(problem, ssl.SSLCertVerificationError):
+            return SendError(
+                f"no answer from {self.address}: its certificate is not trusted "
+                f"({problem.verify_message}); SSL_CERT_FILE can name a private authority's"
+            )
         known = isinstance(problem, OSError) and problem.strerror
         words = problem.strerror if known else type(problem).__name__  # type: ignore[attr-defined]
         return SendError(f"no answer from {self.address}: {words}")
 
 
 def connect(address: Address, seconds: float) -> http.client.HTTPConnection:
-    """Return a connection, not yet opened."""
+    """Return a connection, not yet opened; whom it trusts is the system's, or SSL_CERT_FILE's."""
     if not address.secure:
         return http.client.HTTPConnection(address.host, address.port, timeout=seconds)
     trusted = ssl.create_default_context()

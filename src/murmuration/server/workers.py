@@ -67,8 +67,8 @@ def check(store: str, endpoint: Endpoint, workers: int = 1) -> None:
     if endpoint.key is not None and (mode := endpoint.key.stat().st_mode & 0o777) & 0o077:
         raise ParameterError(
             f"{endpoint.key} is for more people than its owner (mode {mode:o}), and with it what "
-            f"devices send can be read on the way: chmod 600 {endpoint.key} (a mounted secret has a "
-            "mode, too: 0400)"
+            f"devices send can be read on the way: chmod 600 {endpoint.key} (a mounted secret has "
+            "a mode, too: 0400)"
         )
 
 

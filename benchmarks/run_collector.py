@@ -71,7 +71,7 @@ def prefill(campaign: Campaign, path: Path, n: int) -> str:
     for _ in range(0, n, PREFILL_CHUNK):
         ids = new_ids(PREFILL_CHUNK)
         columns = report.Upload(ids, rows.copy(), np.zeros(len(ids), dtype=np.uint8))
-        commit(store, [Batch(served, report.Incoming([], [], columns))])
+        commit(store, [Batch(served, report.Incoming([], columns))])
     token = new_token(store, "device")
     store.close()
     return token

@@ -191,10 +191,14 @@ class Client(Asking):
         admin: str = "",
         timeout: float = SECONDS,
         tls: ssl.SSLContext | None = None,
+        source: str = HOST,
     ) -> None:
+        """`source` is the address that it comes from: on loopback there are many."""
         self.admin = admin
         kind = http.client.HTTPConnection if tls is None else http.client.HTTPSConnection
-        secure = {} if tls is None else {"context": tls}
+        secure: dict[str, Any] = {} if tls is None else {"context": tls}
+        if source != HOST:
+            secure["source_address"] = (source, 0)
         self._connection = kind(HOST, port, timeout=timeout, **secure)
 
     def ask(
@@ -252,8 +256,10 @@ class Collector(Asking):
         workers: int = 1,
         certificate: Path | None = None,
         key: Path | None = None,
+        tls: ssl.SSLContext | None = None,
         constants: Mapping[str, Any] | None = None,
         fault: Path | None = None,
+        forwarded: bool = False,
         token: bool = True,
         measured: bool = True,
         before: Sequence[str] = (),
@@ -263,10 +269,12 @@ class Collector(Asking):
         `constants` are other values of constants by their full name. While the file `fault` is
         there, the store raises what it says. `before` is put before the command. Coverage is
         `measured` in the process too, which is slow, and lost when it is killed. The admin's token
-        is in the store before the process is started, unless it is not wanted.
+        is in the store before the process is started, unless it is not wanted. With `tls` it is
+        asked, else with its certificate as the authority.
         """
         self.store, self.port = str(store), free_port()
-        self.tls = ssl.create_default_context(cafile=str(certificate)) if certificate else None
+        own = ssl.create_default_context(cafile=str(certificate)) if certificate else None
+        self.tls = tls or own
         self.admin = self.token("admin", "tests") if token else ""
         self._home = tempfile.TemporaryDirectory(prefix="collector-")
         self._said: str | None = None
@@ -277,7 +285,7 @@ class Collector(Asking):
             **{"store": self.store, "port": self.port, "workers": workers},
             **{"limits": dict(limits or {}), "constants": dict(constants or {})},
             **{"certificate": str(certificate or ""), "key": str(key or "")},
-            "fault": str(fault or ""),
+            **{"fault": str(fault or ""), "forwarded": forwarded},
             "documents": [publish(campaign_of(text)).decode() for text in campaigns],
         }
         self._settings.write_text(json.dumps(settings), encoding="utf-8")
@@ -285,8 +293,8 @@ class Collector(Asking):
 
     # --- asking ----------------------------------------------------------------------------------
 
-    def client(self, timeout: float = SECONDS) -> Client:
-        return Client(self.port, self.admin, timeout, self.tls)
+    def client(self, timeout: float = SECONDS, source: str = HOST) -> Client:
+        return Client(self.port, self.admin, timeout, self.tls, source)
 
     def ask(self, method: str, path: str, *given: Any, **options: Any) -> Answer:
         """Send one request over a connection of its own."""
@@ -424,7 +432,8 @@ class Collection:
     @property
     def url(self) -> str:
         """The campaign's address."""
-        return f"http://{HOST}:{self.collector.port}{CAMPAIGNS}/{self.name}"
+        scheme = "http" if self.collector.tls is None else "https"
+        return f"{scheme}://{HOST}:{self.collector.port}{CAMPAIGNS}/{self.name}"
 
     @property
     def admin(self) -> str:
@@ -464,7 +473,8 @@ def serve(settings: str) -> None:
         _make_breakable(Path(given["fault"]))
     files = [Path(given[name]) if given[name] else None for name in ("certificate", "key")]
     campaigns = [read(document.encode()) for document in given["documents"]]
-    address, limits = Endpoint(HOST, given["port"], *files), Limits(**given["limits"])
+    address = Endpoint(HOST, given["port"], *files, forwarded=given["forwarded"])
+    limits = Limits(**given["limits"])
     run(campaigns, given["store"], address, given["workers"], limits)
 
 

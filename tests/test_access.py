@@ -1,5 +1,6 @@
 """Who may do what: every route against every kind of token, and the way there."""
 
+import asyncio
 import base64
 import hashlib
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from accounts import campaign_of
 from collectors import JSON, Collector, one, running, uploads
+from murmuration.collector.publish import serve
 from murmuration.collector.store import Token, open_store
 from murmuration.collector.tokens import PREFIX, new_token
 from murmuration.errors import ParameterError
@@ -25,7 +27,10 @@ from murmuration.server.routes import ROUTES, Route, routed
 from murmuration.server.run import Endpoint
 from tools import require_tool
 
-REFRESHED = {"murmuration.server.access.REFRESH_SECONDS": 0.3}
+REFRESHED = {
+    "murmuration.server.access.REFRESH_SECONDS": 0.3,
+    "murmuration.server.state.END_SECONDS": 0.1,
+}
 """How old what a collector knows of tokens may be, here."""
 MOST_SECONDS = REFRESH_SECONDS + 1.0
 """How long a change of tokens may take to be known by any collector."""
@@ -199,6 +204,58 @@ def test_rotation(server: Collector) -> None:
     assert works(server, new)
 
 
+def token_row(server: Collector, name: str) -> int:
+    """When the token of that name ends, as the store has it."""
+    with closing(open_store(server.store, readonly=True)) as store:
+        return next(one.expires for one in store.tokens() if one.name == name)
+
+
+@pytest.mark.slow
+def test_an_ended_token_is_marked_so_no_clock_revives_it(server: Collector) -> None:
+    """By hand at once, by time soon after: below 0 it is before any time that a clock can show."""
+    by_hand = server.token("analyst", "by hand")
+    with closing(open_store(server.store)) as store:
+        assert store.expire_tokens("by hand") == 1
+    assert token_row(server, "by hand") < 0
+    by_time = server.token("analyst", "by time", days=1 / 86_400)
+    assert within(lambda: token_row(server, "by time") < 0)
+    assert not works(server, by_hand)
+    assert not works(server, by_time)
+
+
+@pytest.mark.parametrize("back", [1, 3600, 400 * 86_400])
+def test_a_clock_that_steps_back_revives_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, back: int
+) -> None:
+    """Before anybody has marked it, in a collector that was running when its time came."""
+    store, real = open_store(tmp_path / "store.db"), time.time
+    with closing(store):
+        serve(store, campaign_of(OPEN))
+        text = new_token(store, "analyst", days=2 / 86_400)
+
+        async def load() -> list[Token]:
+            return store.tokens()
+
+        async def allowed(gate: Gate) -> bool:
+            try:
+                await gate.check("analyst", f"Bearer {text}", None)
+            except Problem:
+                return False
+            return True
+
+        async def run() -> list[bool]:
+            gate = Gate(load)
+            found = [await allowed(gate)]
+            monkeypatch.setattr(time, "time", lambda: real() + 3)
+            found.append(await allowed(gate))
+            monkeypatch.setattr(time, "time", lambda: real() - back)
+            found.append(await allowed(gate))
+            store.end_overdue(int(real()) + 3)  # as a collector does before it is started again
+            return [*found, await allowed(Gate(load))]
+
+        assert asyncio.run(run()) == [True, False, False, False]
+
+
 def test_only_hashes_are_stored(server: Collector) -> None:
     tokens = [server.admin, *(server.token(role) for role in ("device", "analyst"))]
     for token in tokens:
@@ -265,6 +322,18 @@ def test_plain_http_beyond_this_machine_is_refused(host: str, tmp_path: Path) ->
 def test_this_machine_needs_no_tls(host: str) -> None:
     Endpoint(host).check()
     assert Endpoint().host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o610, 0o602])
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    certificate.touch()
+    key.touch(0o600)
+    endpoint = Endpoint(certificate=certificate, key=key)
+    workers.check("store.db", endpoint)
+    key.chmod(mode)
+    with pytest.raises(ParameterError, match=f"mode {mode:o}.*chmod 600 {key}"):
+        workers.check("store.db", endpoint)
 
 
 def test_a_certificate_needs_its_key() -> None:

@@ -90,7 +90,7 @@ def fill(path: Path, text: str, *batches) -> None:
     served = serve(store, campaign_file.parse(text))
     for ids, rows in batches:
         upload = Upload(ids, rows, np.zeros(len(ids), dtype=np.uint8))
-        commit(store, [Batch(served, Incoming([], [], upload))])
+        commit(store, [Batch(served, Incoming([], upload))])
     store.close()
 
 

@@ -165,8 +165,8 @@ class Clock:
         return Patience(sleep=self.waits.append, **other)
 
 
-def problem(name: str) -> bytes:
-    return json.dumps({"type": f"/problems/{name}", "title": "x", "status": 0}).encode()
+def problem(name: str, status: int = 0) -> bytes:
+    return json.dumps({"type": f"/problems/{name}", "title": "x", "status": status}).encode()
 
 
 # --- one report ------------------------------------------------------------------------------
@@ -502,8 +502,8 @@ def test_gives_up_on_a_collector_that_stays_busy(document: Path, ledger: Path) -
 def test_an_answer_about_the_report_is_final(
     document: Path, ledger: Path, status: int, name: str
 ) -> None:
-    clock = Clock()
-    with answering(lambda number, body: (status, {}, problem(name))) as seen:
+    clock, ours = Clock(), {"Content-Type": "application/problem+json"}
+    with answering(lambda number, body: (status, ours, problem(name, status))) as seen:
         client = Client(document, ledger, send_to=seen.url, patience=clock.patience())
         assert client.report(ANSWERS).outcome == f"refused:{name}"
         assert not client.report(ANSWERS).delivered
@@ -520,7 +520,8 @@ def test_reasons_are_taken_from_the_answer_only_if_they_are_names(
     ):
         with answering(lambda number, sent, body=body: (422, {}, body)) as seen:
             client = Client(document, tmp_path / f"{place}.db", send_to=seen.url)
-            assert client.report(ANSWERS).outcome == "refused:http-422"
+            with pytest.raises(SendError, match=r"did not take it: http-422\."):
+                client.report(ANSWERS)
 
 
 def test_a_fault_that_is_not_about_the_report_leaves_it_pending(

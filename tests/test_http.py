@@ -410,9 +410,14 @@ def test_gzip_that_is_none(steady: Collector) -> None:
         zlib.compress(b"[]"),
     ]
     bad += [fine[:12] + bytes([fine[12] ^ 255]) + fine[13:], fine[:-1] + bytes([fine[-1] ^ 1])]
+    before = steady.status("phone")
     for body in bad:
         answer = squeezed(steady, body)
         assert (answer.status, answer.problem) == (400, "unreadable-body"), body
+    after = steady.status("phone")
+    assert after["received"] == before["received"] + len(bad)
+    refused = [one["outcomes"].get("malformed", 0) for one in (before, after)]
+    assert refused[1] == refused[0] + len(bad)
     for encoding in ("br", "deflate", "gzip, gzip", "x-gzip", "zstd", "*"):
         answer = squeezed(steady, fine, encoding)
         assert (answer.status, answer.problem) == (415, "unsupported-type")
@@ -543,6 +548,38 @@ def test_a_head_without_end(server: Collector) -> None:
     answer = server.raw(b"GET /health HTTP/1.1\r\nX: " + b"x" * 300_000)
     assert answer.startswith(b"HTTP/1.1 431 ")
     assert b"/problems/head-too-large" in answer
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [b"X: " + b"x" * 100_000, b"X: y\r\n" * 15_000, b"a:\r\n" * 101, b"X: " + b"x" * 17_000],
+    ids=["one field", "many fields", "more than a hundred", "just too long"],
+)
+@pytest.mark.parametrize("more", [b"\r\n", b"\r\nContent-Length: 2\r\n\r\n[]"], ids=["get", "post"])
+def test_a_head_that_is_too_large_although_it_ends(
+    server: Collector, fields: bytes, more: bytes
+) -> None:
+    """In one piece, so that it has come to its end before anybody could have counted."""
+    method = b"POST" if b"[]" in more else b"GET"
+    answer = server.raw(
+        method + b" /health HTTP/1.1\r\nHost: x\r\n" + fields.rstrip() + more + b"\r\n"
+    )
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    long = b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n"
+    assert server.raw(long).startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_large_head_that_is_not_too_large(server: Collector) -> None:
+    head = b"GET /health HTTP/1.1\r\nConnection: close\r\nX: " + b"x" * 15_000
+    assert server.raw(head + b"\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+
+
+def test_more_requests_in_a_row_than_are_kept(server: Collector) -> None:
+    """Some are answered, in order; then the connection ends, as HTTP allows."""
+    found = server.raw(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+    assert 16 <= found.count(b"HTTP/1.1 200 ") < 1000
+    assert found.count(b"HTTP/1.1 ") == found.count(b"HTTP/1.1 200 ")
 
 
 def test_every_problem_explains_itself(server: Collector) -> None:

@@ -28,7 +28,7 @@ def test_a_bug_in_one_upload_stops_that_one_only(tmp_path) -> None:
     ]
     # Its ids are too short for its rows: the group's arrays cannot be put together.
     wrong = uploads[1].columns
-    uploads[1] = Incoming([], [], report.Upload(wrong.ids[:, :8], wrong.rows, wrong.problems))
+    uploads[1] = Incoming([], report.Upload(wrong.ids[:, :8], wrong.rows, wrong.problems))
     batches = [Batch(served, upload) for upload in uploads]
 
     async def run() -> list[object]:

@@ -141,7 +141,7 @@ class Ingest(RuleBasedStateMachine):
     ) -> tuple[Batch, list[tuple[str, int]]]:
         """An upload, and for each report why it is refused ("": it is not), and its place."""
         if form == "unreadable":
-            return Batch(self.served, report.Incoming([], []), unreadable=1), []
+            return Batch(self.served, report.Incoming([]), unreadable=1), []
         places = [self._place(kind, number) for kind, number in reports]
         if form == "list":
             body, expected = self._listed([kind for kind, _ in reports], places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,7 @@ from murmuration import mechanism, seeded_rng, system_rng
 from murmuration.errors import ParameterError, SourceError
 from murmuration.exact.keyed import Key
 from murmuration.exact.randomness import BULK, ScriptedRng
+from murmuration.wire.ids import new_ids
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, BULK // 8, 200_000])
@@ -91,6 +93,57 @@ def test_a_keyed_generator_after_a_fork() -> None:
     assert said[0][:40] == before
     found = np.frombuffer(said[0], dtype=np.uint64).tolist()
     assert len(set(found)) == len(found) == 60
+
+
+def test_a_fork_while_threads_draw() -> None:
+    """Nothing is held half-drawn for a child to go on with, whatever others do at that moment."""
+    rng, ended, heard = system_rng(), threading.Event(), list[bytes]()
+
+    def draw() -> None:
+        while not ended.is_set():
+            heard.append(rng.words(BULK // 8)[:8].tobytes() + rng.words(8).tobytes())
+
+    threads = [threading.Thread(target=draw) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        said = in_children(lambda: rng.words(BULK // 8)[:64].tobytes() + rng.words(64).tobytes())
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    words = np.frombuffer(b"".join([*said, *heard]), dtype=np.uint64).tolist()
+    assert len(words) >= 3 * 128
+    assert len(set(words)) == len(words)
+
+
+def test_secrets_and_ids_after_a_fork() -> None:
+    """What is made once, from the kernel: no two processes make the same, many at once included."""
+    new_ids(BULK)  # ids of many are a bulk draw
+
+    def made() -> bytes:
+        names = [Key.new().name("x") for _ in range(4)]
+        return b"".join(names) + new_ids(4).tobytes() + new_ids(BULK)[-4:].tobytes()
+
+    said = [*in_children(made), made()]
+    parts = [one[start : start + 16] for one in said for start in range(0, len(one), 16)]
+    assert len(set(parts)) == len(parts) == 4 * (8 + 4 + 4)
+
+
+def test_a_crowd_after_a_fork() -> None:
+    """Each person's words are its own on both sides: the same for the same, and no one else's."""
+    keys = Key(bytes(range(32))).each("row", np.arange(80, dtype=np.uint8).reshape(10, 8))
+    used = keys.rng("answer")
+    used.words(10)
+
+    def words() -> bytes:
+        return used.words(10).tobytes() + keys.rng("answer").words(20).tobytes()
+
+    said = [*in_children(words), words()]
+    assert len(set(said)) == 1
+    after, again = said[0][:80], np.frombuffer(said[0][80:], dtype=np.uint64).reshape(10, 2)
+    assert again[:, 1].tobytes() == after
+    assert len(set(again.ravel().tolist())) == 20
 
 
 def test_a_seed_repeats_and_says_so() -> None:

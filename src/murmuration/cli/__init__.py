@@ -11,6 +11,8 @@ from murmuration import __version__
 from murmuration.cli.lazy import Entry, group_of
 from murmuration.errors import MurmurationError, RefusedError
 
+AGAIN_SECONDS = 0.01
+
 PLANS = {
     "graded": Entry(
         "plan_graded:graded",
@@ -130,6 +132,7 @@ def main() -> None:
     """
     # A shell lets its background jobs ignore SIGINT; anyone who sends it to one of ours means it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.unraisablehook = _unraised
     try:
         app(prog_name="murmur")
     except MurmurationError as problem:
@@ -138,6 +141,15 @@ def main() -> None:
         _end(problem, 3)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _unraised(dropped: sys.UnraisableHookArgs) -> None:
+    """Hear a Ctrl-C a moment later that came within a finaliser, where Python drops it."""
+    if dropped.exc_type is not KeyboardInterrupt or not hasattr(signal, "setitimer"):
+        sys.__unraisablehook__(dropped)
+        return
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
 
 
 def _code(problem: MurmurationError) -> int:

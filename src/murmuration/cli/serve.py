@@ -33,6 +33,13 @@ def serve(
         bool,
         typer.Option("--plain-http", help="Allow plain HTTP beyond this machine (behind a proxy)."),
     ] = False,
+    forwarded: Annotated[
+        bool,
+        typer.Option(
+            "--forwarded",
+            help="Only a proxy gets here: a client is the last address in its X-Forwarded-For.",
+        ),
+    ] = False,
 ) -> None:
     """Collect reports over HTTP: answered when they are on the disk, counted once.
 
@@ -47,7 +54,7 @@ def serve(
     if len(set(names)) != len(names):
         raise ParameterError("two of these campaigns have the same name")
     where = store or str(files[0].with_name(f"{names[0]}.db"))
-    address = Endpoint(host, port, certificate, key, plain_http)
+    address = Endpoint(host, port, certificate, key, plain_http, forwarded)
     processes.check(where, address, workers)
     processes.listening(address).close()  # before a store is made and a token is shown
     with closing(open_store(where)) as opened:

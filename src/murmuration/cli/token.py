@@ -112,4 +112,5 @@ def _data(one: Token) -> dict[str, object]:
 
 
 def _moment(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="minutes")
+    """Write a time; one below 0 is that of a token that has ended."""
+    return datetime.fromtimestamp(abs(seconds), UTC).isoformat(timespec="minutes")

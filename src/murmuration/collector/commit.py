@@ -18,7 +18,7 @@ import numpy as np
 
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
-from murmuration.wire.ids import in_order
+from murmuration.wire.ids import ID_BYTES, in_order
 from murmuration.wire.report import CODES, FINE, REASONS, Codes, Incoming, Upload, joined
 
 DUPLICATE = CODES["duplicate"]
@@ -42,6 +42,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self.incoming)
 
+    @property
+    def weight(self) -> int:
+        """Bytes of ids and rows, at most."""
+        return len(self.incoming) * (ID_BYTES + self.served.campaign.row_bytes)
+
 
 def commit(store: Store, group: Sequence[Batch]) -> None:
     """Decide the fate of every report of a group: one transaction, durable on return."""
@@ -63,20 +68,17 @@ def _checked(batches: Sequence[Batch]) -> Upload:
     """Put one campaign's uploads together and check them."""
     served = batches[0].served
     upload = joined(served.campaign, [batch.incoming for batch in batches], served.older)
-    start = 0
-    for batch in batches:
-        if not batch.in_time:
-            mine = upload.problems[start : start + len(batch)]
-            mine[mine == FINE] = CODES["outside-window"]
-        start += len(batch)
-    return upload
+    late = np.array([not batch.in_time for batch in batches])
+    if not late.any():
+        return upload
+    return upload.refusing(np.repeat(late, [len(batch) for batch in batches]), "outside-window")
 
 
 def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> None:
     """Store one campaign's reports and account for them; mark duplicates."""
     served, problems = batches[0].served, upload.problems
     fine = np.flatnonzero(problems == FINE)
-    ids, rows = upload.ids[fine], upload.rows[fine]
+    ids, rows = upload.ids, upload.rows
     order, first = in_order(ids)
     chosen = order[first]
     kept = rows[chosen] if served.campaign.terms.keep_reports else rows[chosen, :0]

@@ -2,10 +2,10 @@
 
     429, 503           the collector is busy: wait (its Retry-After, and jitter), same bytes again
     200                what became of each report
-    400, 409, 413,     an answer about these bytes: they are refused, and would be every time
-    415, 422
-    anything else      no answer about them (a token, an address, a proxy, a fault, no network):
-                       `SendError`; they stay as they are, to be sent again
+    a problem of ours  about these bytes (`wire.report`: REASONS, WHOLE), in the form in which
+                       collectors answer: they are refused, and would be every time
+    anything else      no answer about them (a token, an address, a proxy's page, a fault, no
+                       network): `SendError`; they stay as they are, to be sent again
 
 Redirects are not followed, so a token goes to the host that it was given for and nowhere else.
 Nothing here is logged, and no error repeats a body, a token or a collector's own words.
@@ -30,9 +30,11 @@ import msgspec
 
 from murmuration.errors import ParameterError, SendError
 from murmuration.wire.address import Address
+from murmuration.wire.report import PROBLEM, PROBLEM_TYPE, REASONS, WHOLE
 
 BUSY = frozenset({429, 503})
-ABOUT_THE_BYTES = frozenset({400, 409, 413, 415, 422})
+FINAL = {**dict.fromkeys(REASONS, 422), **WHOLE}
+"""Problems that are about the bytes, with their status."""
 SECONDS = 30.0
 """How long each step of a request (connecting, writing, reading) may take."""
 MOST_ANSWER = 64 << 20
@@ -49,6 +51,8 @@ class Answer:
     data: bytes
     retry_after: float | None = None
     """Seconds, if the collector named a time."""
+    kind: str = ""
+    """Its media type, in small letters."""
 
 
 class Link:
@@ -123,20 +127,26 @@ class Link:
             if len(data) > most:
                 raise SendError(f"the answer of {self.address} is longer than {most:,} bytes")
             done = not response.will_close
-            return Answer(response.status, data, _seconds(response.headers.get("Retry-After")))
+            again = _seconds(response.headers.get("Retry-After"))
+            return Answer(response.status, data, again, response.headers.get_content_type())
         finally:
             if not done:
                 self.close()
 
     def _failed(self, problem: Exception) -> SendError:
         """Say what went wrong in the system's words, which hold nothing of what was sent."""
+        if isinstance(problem, ssl.SSLCertVerificationError):
+            return SendError(
+                f"no answer from {self.address}: its certificate is not trusted "
+                f"({problem.verify_message}); SSL_CERT_FILE can name a private authority's"
+            )
         known = isinstance(problem, OSError) and problem.strerror
         words = problem.strerror if known else type(problem).__name__  # type: ignore[attr-defined]
         return SendError(f"no answer from {self.address}: {words}")
 
 
 def connect(address: Address, seconds: float) -> http.client.HTTPConnection:
-    """Return a connection, not yet opened."""
+    """Return a connection, not yet opened; whom it trusts is the system's, or SSL_CERT_FILE's."""
     if not address.secure:
         return http.client.HTTPConnection(address.host, address.port, timeout=seconds)
     trusted = ssl.create_default_context()
@@ -208,12 +218,14 @@ class _Receipt(msgspec.Struct):
 
 class _Problem(msgspec.Struct):
     type: str = ""
+    title: str = ""
+    status: int = 0
 
 
 def outcomes(answer: Answer, count: int) -> Counter[str]:
     """Return what became of so many reports: stored, duplicate, refused:<reason>."""
-    if answer.status in ABOUT_THE_BYTES:
-        return Counter({REFUSED + reason(answer): count})
+    if (refusal := final(answer)) is not None:
+        return Counter({REFUSED + refusal: count})
     if answer.status != 200:
         raise SendError(f"the collector did not take it: {reason(answer)}")
     try:
@@ -231,13 +243,33 @@ def outcomes(answer: Answer, count: int) -> Counter[str]:
     return found
 
 
+def final(answer: Answer) -> str | None:
+    """Return why a collector refuses these bytes for good; None if nobody has said so.
+
+    A proxy's 400, 413 or 422 is none: it may be gone tomorrow, and a report is made once. Only a
+    problem document as collectors write it counts, about a reason that is in the list.
+    """
+    problem = _problem(answer)
+    if answer.kind != PROBLEM or problem is None or not problem.title:
+        return None
+    name = problem.type.removeprefix(PROBLEM_TYPE)
+    ours = (
+        PROBLEM_TYPE + name == problem.type and FINAL.get(name) == problem.status == answer.status
+    )
+    return name if ours else None
+
+
 def reason(answer: Answer) -> str:
     """Return the name of a problem if it has one of the usual form, else the status."""
+    problem = _problem(answer)
+    return (problem and _named(problem.type)) or f"http-{answer.status}"
+
+
+def _problem(answer: Answer) -> _Problem | None:
     try:
-        found = _named(msgspec.json.decode(answer.data, type=_Problem).type)
+        return msgspec.json.decode(answer.data, type=_Problem)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        found = None
-    return found or f"http-{answer.status}"
+        return None
 
 
 def _named(kind: str) -> str | None:

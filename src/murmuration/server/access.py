@@ -26,11 +26,25 @@ NEWS_SECONDS = 0.2
 """How old it may be for a token that is not known."""
 
 
+class Clock:
+    """The time, as it never goes back: what has passed here passes, whatever the system's says."""
+
+    def __init__(self) -> None:
+        self._latest, self._seen = time.time(), time.monotonic()
+
+    def now(self) -> float:
+        """Return the latest time that is known to have come."""
+        seen = time.monotonic()
+        self._latest = max(time.time(), self._latest + seen - self._seen)
+        self._seen = seen
+        return self._latest
+
+
 class Gate:
     """Checks requests against policies; knows the tokens as they were a moment ago."""
 
     def __init__(self, load: Callable[[], Awaitable[list[Token]]]) -> None:
-        self._load = load
+        self._load, self._clock = load, Clock()
         self._tokens: dict[bytes, Token] | None = None
         self._loaded = 0.0
         self._first = asyncio.Lock()
@@ -42,7 +56,7 @@ class Gate:
         if policy == DEVICE and served is not None and served.campaign.terms.upload == "open":
             return
         token = await self._find(header)
-        if token is None or token.expires <= time.time():
+        if token is None or token.expires <= self._clock.now():
             raise Problem("unauthorized")
         name = "" if served is None else served.campaign.name
         if RANKS.get(token.role, 0) < RANKS[policy] or token.campaign not in ("", name):

@@ -1,63 +1,54 @@
-"""Bodies, read with a limit on size (decompressed, while it streams), on time, and on all."""
+"""Bodies, read with a limit on size (decompressed, too), on time, and on all."""
 
 from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from starlette.requests import ClientDisconnect, Request
 
 from murmuration.server.limits import Limits
 from murmuration.server.problems import Problem
+from murmuration.server.shares import Part, Share
 
 GZIP = 16 + zlib.MAX_WBITS
 PIECE = 1 << 18
 """What is decompressed at once."""
-SMALL = 1 << 16
+SMALL = 1 << 14
 """A body up to this size takes no room: a few large ones that never end must not keep it out."""
 
 
+class Unreadable(Problem):
+    """A body that came to its end and is not what it was said to be."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("unreadable-body", detail)
+
+
 class Room:
-    """The memory that bodies may take together."""
+    """The memory that bodies may take together, and each client its share of it."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self.used = 0
+        self._share = Share(most, "overloaded")
+
+    @property
+    def used(self) -> int:
+        """Bytes that are taken."""
+        return self._share.used
 
     @contextmanager
-    def hold(self) -> Iterator[Held]:
+    def hold(self, who: str = "") -> Iterator[Part]:
         """Give back what was taken when the request ends."""
-        held = Held(self)
+        held = Part(self._share, who, SMALL)
         try:
             yield held
         finally:
-            self.used -= held.taken
-
-    def take(self, size: int) -> None:
-        """Take room, or say that there is none."""
-        if self.used + size > self._most:
-            raise Problem("overloaded")
-        self.used += size
+            held.give_back()
 
 
-class Held:
-    """What one request has taken: what its body has beyond a small one."""
-
-    def __init__(self, room: Room) -> None:
-        self._room = room
-        self._size = self.taken = 0
-
-    def take(self, size: int) -> None:
-        """Take some more."""
-        self._size += size
-        more = max(0, self._size - SMALL) - self.taken
-        self._room.take(more)
-        self.taken += more
-
-
-async def read(request: Request, held: Held, limits: Limits) -> bytes:
+async def read(request: Request, held: Part, limits: Limits) -> bytes:
     """Return the body, decompressed; refuse what is too large as soon as it is."""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", ""):
@@ -66,39 +57,52 @@ async def read(request: Request, held: Held, limits: Limits) -> bytes:
         raise Problem("too-large")
     try:
         async with asyncio.timeout(limits.body_seconds):
-            parts = _gunzipped(request) if encoding == "gzip" else request.stream()
-            return await _gathered(parts, held, limits.body_bytes)
+            data = await _gathered(request, held, limits.body_bytes)
     except TimeoutError:
         raise Problem("too-slow") from None
     except ClientDisconnect:
         raise Problem("unreadable-body") from None
+    return await _inflated(data, held, limits.body_bytes) if encoding == "gzip" else data
 
 
-async def _gathered(parts: AsyncIterator[bytes], held: Held, most: int) -> bytes:
-    found, size = [], 0
-    async for part in parts:
-        size += len(part)
-        if size > most:
+async def _gathered(request: Request, held: Part, most: int) -> bytes:
+    found = bytearray()
+    async for part in request.stream():
+        if len(found) + len(part) > most:
             raise Problem("too-large")
         held.take(len(part))
-        found.append(part)
-    return found[0] if len(found) == 1 else b"".join(found)
+        found += part
+    return bytes(found)
 
 
-async def _gunzipped(request: Request) -> AsyncIterator[bytes]:
-    """Decompress as it comes, a piece at a time."""
-    engine = zlib.decompressobj(GZIP)
-    try:
-        async for part in request.stream():
-            more = bool(part)
-            while more:
-                plain = engine.decompress(part, PIECE)
-                yield plain
-                if engine.eof and (engine.unused_data or engine.unconsumed_tail):
-                    raise Problem("unreadable-body", "there is more after the end of the gzip data")
-                part = engine.unconsumed_tail
-                more = bool(part) or len(plain) == PIECE
-    except zlib.error:
-        raise Problem("unreadable-body", "the body is not gzip data") from None
+async def _inflated(data: bytes, held: Part, most: int) -> bytes:
+    """Decompress a piece at a time; others are served in between.
+
+    Not while it comes: an unfinished body would hold the 48 kilobytes that zlib works in.
+    """
+    engine, found = zlib.decompressobj(GZIP), bytearray()
+    for start in range(0, len(data), PIECE):
+        part, more = data[start : start + PIECE], True
+        while more:
+            plain = _piece(engine, part)
+            if len(found) + len(plain) > most:
+                raise Problem("too-large")
+            held.take(len(plain))
+            found += plain
+            part = engine.unconsumed_tail
+            more = bool(part) or len(plain) == PIECE
+            if more:
+                await asyncio.sleep(0)
     if not engine.eof:
-        raise Problem("unreadable-body", "the gzip data is cut off")
+        raise Unreadable("the gzip data is cut off")
+    return bytes(found)
+
+
+def _piece(engine: zlib._Decompress, part: bytes) -> bytes:
+    try:
+        plain = engine.decompress(part, PIECE)
+    except zlib.error:
+        raise Unreadable("the body is not gzip data") from None
+    if engine.eof and (engine.unused_data or engine.unconsumed_tail):
+        raise Unreadable("there is more after the end of the gzip data")
+    return plain

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,20 +25,20 @@ from murmuration.server import body
 from murmuration.server.accept import preferred
 from murmuration.server.answers import (
     Alive,
-    Failure,
     Listed,
     Listing,
     Merging,
     Ready,
-    Receipt,
 )
 from murmuration.server.metrics import exposition
-from murmuration.server.problems import PROBLEMS, Problem, described, type_of
+from murmuration.server.problems import PROBLEMS, Problem, described
+from murmuration.server.receipts import receipt
+from murmuration.server.shares import Part
 from murmuration.server.state import Collector
 from murmuration.wire import report
-from murmuration.wire.report import REASONS, Incoming
+from murmuration.wire.report import Incoming
 
-LARGE = 1 << 18
+LARGE = 1 << 13
 """A body from this size on is read in a thread, so that others do not wait for it."""
 OCTETS, TEXT = "application/octet-stream", "text/plain"
 
@@ -51,6 +50,8 @@ class Call:
     collector: Collector
     request: Request
     named: Served | None
+    turn: Part
+    """Its place among the requests that are being answered."""
 
     @property
     def served(self) -> Served:
@@ -90,23 +91,27 @@ async def upload(call: Call) -> Response:
     kind = call.request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind not in (report.JSON, report.BINARY):
         raise Problem("unsupported-type", f"send {report.JSON} or {report.BINARY}")
-    with collector.room.hold() as held:
-        data = await body.read(call.request, held, collector.limits)
+    with collector.room.hold(who(call.request)) as held:
         try:
-            incoming = await _decoded(call, data, kind)
-        except FormatError as problem:
-            await collector.ingest.submit(Batch(served, Incoming([], []), unreadable=1))
-            raise Problem("unreadable-body", str(problem)) from None
+            incoming = await _incoming(call, held, kind)
+        except (FormatError, body.Unreadable) as problem:
+            await collector.ingest.submit(Batch(served, Incoming([]), unreadable=1))
+            detail = problem.detail if isinstance(problem, Problem) else str(problem)
+            raise Problem("unreadable-body", detail) from None
         batch = Batch(served, incoming, in_time=served.campaign.terms.accepts(utc_now()))
         await collector.ingest.submit(batch)
-    return Response(_receipt(batch), media_type="application/json")
+    return receipt(batch.problems)
 
 
-async def _decoded(call: Call, data: bytes, kind: str) -> Incoming:
-    served = call.served
+async def _incoming(call: Call, held: Part, kind: str) -> Incoming:
+    """Read and decode a body; while it is on its way it is no request that is being answered."""
+    served, collector = call.served, call.collector
+    call.turn.give_back()
+    data = await body.read(call.request, held, collector.limits)
+    call.turn.take()
     if len(data) < LARGE:
         return report.decode(served.campaign, data, kind, served.older)
-    return await call.collector.parse(report.decode, served.campaign, data, kind, served.older)
+    return await collector.parse(report.decode, served.campaign, data, kind, served.older)
 
 
 # --- what analysts use ---------------------------------------------------------------------------
@@ -184,24 +189,14 @@ async def problem(call: Call) -> Response:
 # --- small things --------------------------------------------------------------------------------
 
 
+def who(request: Request) -> str:
+    """Return what counts as one client: its share is by this."""
+    client = request.scope.get("client")
+    return client[0] if client else ""
+
+
 def _json(data: Any) -> Response:
     return Response(msgspec.json.encode(data), media_type="application/json")
-
-
-_FAILURES = [Failure(0, "", "")] + [
-    Failure(0, type_of(reason), title) for reason, title in REASONS.items()
-]
-
-
-def _receipt(batch: Batch) -> bytes:
-    """Return the answer to an upload: failures in the order of the request."""
-    failed = np.flatnonzero(batch.problems).tolist()
-    failures = [
-        Failure(place, _FAILURES[code].type, _FAILURES[code].title)
-        for place, code in zip(failed, batch.problems[failed].tolist(), strict=True)
-    ]
-    received = len(batch)
-    return msgspec.json.encode(Receipt(received, received - len(failures), failures))
 
 
 def _form(request: Request) -> str:

@@ -25,6 +25,8 @@ MOST_WAITING = 200_000
 """Reports that may wait for the store."""
 MOST_GROUP = 65_536
 """Reports in one transaction."""
+MOST_GROUP_BYTES = 8 << 20
+"""Of their ids and rows, of which there are several copies meanwhile."""
 
 _T = TypeVar("_T")
 _Values = TypeVarTuple("_Values")
@@ -103,10 +105,13 @@ class Ingest:
 
     def _next_group(self) -> list[Waiting]:
         group = [self._waiting.popleft()]
-        size = len(group[0][0])
-        while self._waiting and size + len(self._waiting[0][0]) <= MOST_GROUP:
+        size, weight = len(group[0][0]), group[0][0].weight
+        while self._waiting:
+            following = self._waiting[0][0]
+            size, weight = size + len(following), weight + following.weight
+            if size > MOST_GROUP or weight > MOST_GROUP_BYTES:
+                break
             group.append(self._waiting.popleft())
-            size += len(group[-1][0])
         return group
 
     def _settle(self, group: list[Waiting], problem: Problem | None) -> None:

@@ -9,10 +9,13 @@ from murmuration.server.ingest import MOST_WAITING
 
 @dataclass(frozen=True)
 class Limits:
-    """Beyond each of these a client is turned away, so that the others are served."""
+    """Beyond each of these a client is turned away, so that the others are served.
+
+    Of requests, connections and bytes of bodies, each client gets its share (`shares`).
+    """
 
     requests: int = 2000
-    """Requests that are being answered at once."""
+    """Requests that are being answered at once: those whose body has come to its end."""
     connections: int = 8000
     waiting: int = MOST_WAITING
     """Reports that wait for the store."""
@@ -20,7 +23,11 @@ class Limits:
     """Of one body, decompressed."""
     bodies_bytes: int = 128 << 20
     """Of all bodies that are being read or waiting."""
-    head_bytes: int = 64 << 10
+    head_bytes: int = 16 << 10
+    head_fields: int = 100
+    pipelined: int = 16
+    """Requests that wait on one connection for the answer to the one before; with more of them,
+    the connection is closed after so many answers."""
     head_seconds: float = 10.0
     """From the connection, or the first byte of a request, to the end of its head."""
     body_seconds: float = 20.0

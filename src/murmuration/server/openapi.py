@@ -11,7 +11,7 @@ from murmuration.analysis import figures
 from murmuration.campaign.file.schema import NAME
 from murmuration.campaign.model import WIRE
 from murmuration.server.answers import Described
-from murmuration.server.problems import MEDIA_TYPE, PROBLEMS
+from murmuration.server.problems import PROBLEMS
 from murmuration.wire import report
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _responses(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
         found["304"] = {"description": "Not changed"}
     for name in _problems_of(route):
         status, title = PROBLEMS[name]
-        shape = {MEDIA_TYPE: {"schema": schema_of[str(Described)]}}
+        shape = {report.PROBLEM: {"schema": schema_of[str(Described)]}}
         found.setdefault(str(status), {"description": title, "content": shape})
     return found
 

@@ -10,17 +10,21 @@ import msgspec
 from starlette.responses import Response
 
 from murmuration.server.answers import Described
-from murmuration.wire.report import REASONS
-
-MEDIA_TYPE = "application/problem+json"
+from murmuration.wire.report import PROBLEM, PROBLEM_TYPE, REASONS, WHOLE
 
 PROBLEMS: dict[str, tuple[int, str]] = {
     **{reason: (422, title) for reason, title in REASONS.items()},
     "bad-request": (400, "This is not HTTP as it is spoken here."),
     "head-too-large": (431, "The head of the request is larger than is accepted."),
-    "unreadable-body": (400, "The body cannot be read as reports, or as a tally."),
-    "unsupported-type": (415, "This media type or encoding is not read here."),
-    "too-large": (413, "The body, decompressed, is larger than is accepted."),
+    "unreadable-body": (
+        WHOLE["unreadable-body"],
+        "The body cannot be read as reports, or as a tally.",
+    ),
+    "unsupported-type": (
+        WHOLE["unsupported-type"],
+        "This media type or encoding is not read here.",
+    ),
+    "too-large": (WHOLE["too-large"], "The body, decompressed, is larger than is accepted."),
     "too-slow": (408, "The body did not arrive in time."),
     "unauthorized": (401, "A valid token is needed: Authorization: Bearer ..."),
     "forbidden": (403, "This token does not allow that."),
@@ -56,12 +60,12 @@ class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
         if status == 401:
             headers["www-authenticate"] = "Bearer"
         body = msgspec.json.encode(described(self.name, self.detail))
-        return Response(body, status, headers, MEDIA_TYPE)
+        return Response(body, status, headers, PROBLEM)
 
 
 def type_of(name: str) -> str:
     """Return the type: an address under which this collector explains it."""
-    return f"/problems/{name}"
+    return PROBLEM_TYPE + name
 
 
 def described(name: str, detail: str = "") -> Described:

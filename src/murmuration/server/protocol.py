@@ -9,6 +9,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from murmuration.server.limits import Limits
 from murmuration.server.problems import Problem
+from murmuration.server.shares import Part, Share, client
+
+WRITE_BYTES = 1 << 14
+"""Of an answer, that wait for the client to read them."""
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -17,27 +21,43 @@ class PatientProtocol(HttpToolsProtocol):
     A head has a clock; a body has one of its own, see `body.read`. After the answer the connection
     may be idle for a while; what still comes of a body that was refused is read past meanwhile, so
     that the client can see the answer.
+
+    A request's client is what counts as one (`shares.client`), not an address and a port. With
+    `forwarded` it is the last one that X-Forwarded-For names: the one that spoke to the proxy.
     """
 
-    def __init__(self, *values: Any, limits: Limits, **named: Any) -> None:
+    def __init__(
+        self, *values: Any, limits: Limits, places: Share, forwarded: bool = False, **named: Any
+    ) -> None:
         super().__init__(*values, **named)
-        self._limits = limits
+        self._limits, self._places, self._forwarded = limits, places, forwarded
+        self._place: Part | None = None
+        self._refusal = "bad-request"
+        self._full = False
         self._clock: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._in_head = True
-        self._head_bytes = 0
+        self._head_bytes = self._parsed_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
         """Start the clock with the connection, if there is room for one more."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(WRITE_BYTES)
+        self.client = (client(self.client[0] if self.client else ""), 0)
         self._wind(self._limits.head_seconds)
-        if len(self.connections) > self._limits.connections:
-            self._refuse("too-many-requests")
+        place = Part(self._places, hex(id(self)) if self._forwarded else self.client[0])
+        try:
+            place.take()
+            self._place = place
+        except Problem as problem:
+            self._refuse(problem.name)
 
     def data_received(self, data: bytes) -> None:
         """Read; count the bytes of a head, and never be left without a clock."""
+        if self._full:
+            return
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._full:
             return
         if self._in_head:
             self._head_bytes += len(data)
@@ -47,15 +67,41 @@ class PatientProtocol(HttpToolsProtocol):
             self._wind(self._limits.idle_seconds)
 
     def on_message_begin(self) -> None:
-        """Start the clock again with the next request."""
+        """Start the clock again with the next request, if not too many wait already."""
+        if len(self.pipeline) >= self._limits.pipelined:
+            self._full = True
+            raise OverflowError
         super().on_message_begin()
-        self._in_head, self._head_bytes = True, 0
+        self._in_head, self._head_bytes, self._parsed_bytes = True, 0, 0
         self._wind(self._limits.head_seconds)
+
+    def on_url(self, url: bytes) -> None:
+        """Count the bytes of a head that came at once, too."""
+        self._parsed(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count bytes and fields: a field takes more memory than its bytes."""
+        self._parsed(len(name) + len(value) + 4)
+        super().on_header(name, value)
+        if len(self.headers) > self._limits.head_fields:
+            self._parsed(self._limits.head_bytes)
+
+    def _parsed(self, size: int) -> None:
+        self._parsed_bytes += size
+        if self._parsed_bytes > self._limits.head_bytes:
+            self._refusal = "head-too-large"
+            raise OverflowError
 
     def on_headers_complete(self) -> None:
         """Stop it: the body has a clock of its own."""
         self._in_head = False
         self._stop()
+        if self._forwarded:
+            named = [value for name, value in self.headers if name == b"x-forwarded-for"]
+            if named:
+                last = named[-1].rpartition(b",")[2].strip().decode("latin-1")
+                self.scope["client"] = (client(last), 0)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -67,6 +113,8 @@ class PatientProtocol(HttpToolsProtocol):
         """Stop the clocks."""
         self._stop()
         self._is_read()
+        if self._place is not None:
+            self._place.give_back()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -81,9 +129,12 @@ class PatientProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP in the shape of all problems."""
+        """Answer what is no HTTP in the shape of all problems; what is too much ends later."""
         del msg
-        self._refuse("bad-request")
+        if self._full:
+            self.cycle.keep_alive = False
+        else:
+            self._refuse(self._refusal)
 
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection, also one whose client does not read the answer."""

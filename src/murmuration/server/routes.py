@@ -26,9 +26,10 @@ from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE
 from murmuration.server import handlers
 from murmuration.server.access import PUBLIC
 from murmuration.server.answers import Alive, Described, Listing, Merging, Ready, Receipt
-from murmuration.server.handlers import OCTETS, TEXT, Call
+from murmuration.server.handlers import OCTETS, TEXT, Call, who
 from murmuration.server.openapi import described
 from murmuration.server.problems import Problem
+from murmuration.server.shares import Part
 from murmuration.server.state import Collector
 
 log = logging.getLogger("murmuration.server")
@@ -172,13 +173,13 @@ def _responder(collector: Collector, route: Route) -> Responder:
 
     async def answer(request: Request) -> Response:
         collector.open_requests += 1
+        turn = Part(collector.turns, who(request))
         try:
-            crowded = collector.open_requests > collector.limits.requests
-            if crowded and route.handler is not handlers.health:  # too many is not dead
-                raise Problem("too-many-requests")
+            if route.handler is not handlers.health:  # too many is not dead
+                turn.take()
             served = _served(collector, request)
             await collector.gate.check(route.policy, request.headers.get("authorization"), served)
-            response = await route.handler(Call(collector, request, served))
+            response = await route.handler(Call(collector, request, served, turn))
         except Problem as problem:
             response = problem.response()
         except StoreFullError:
@@ -189,6 +190,7 @@ def _responder(collector: Collector, route: Route) -> Responder:
             _note(route, failure)
             response = Problem("internal").response()
         finally:
+            turn.give_back()
             collector.open_requests -= 1
         collector.answers[route.path, response.status_code] += 1
         return response

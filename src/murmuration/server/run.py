@@ -6,7 +6,7 @@ import asyncio
 import logging
 import resource
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import uvicorn
 from murmuration.errors import ParameterError
 from murmuration.server.protocol import PatientProtocol
 from murmuration.server.routes import create_app
+from murmuration.server.shares import Share
 from murmuration.server.state import Collector
 from murmuration.wire.address import is_loopback
 
@@ -37,6 +38,8 @@ class Endpoint:
     key: Path | None = None
     plain_http: bool = False
     """Said in words: something in front of this does TLS, or the network is private."""
+    forwarded: bool = False
+    """Said in words: only a proxy gets here, and it adds the client to X-Forwarded-For."""
 
     def check(self) -> None:
         """Refuse plain HTTP beyond this machine, unless it is asked for."""
@@ -61,12 +64,17 @@ def configured(collector: Collector, endpoint: Endpoint) -> uvicorn.Config:
     """Return uvicorn's settings: no access log, as it would hold addresses."""
     endpoint.check()
     most = connections(collector.limits.connections)
-    limits = replace(collector.limits, connections=most)
+    limits = collector.limits
     return uvicorn.Config(
         create_app(collector),
         host=endpoint.host,
         port=endpoint.port,
-        http=partial(PatientProtocol, limits=limits),  # type: ignore[arg-type]
+        http=partial(  # type: ignore[arg-type]
+            PatientProtocol,
+            limits=limits,
+            places=Share(most, "too-many-requests"),
+            forwarded=endpoint.forwarded,
+        ),
         loop="uvloop",
         ws="none",
         lifespan="on",

@@ -7,18 +7,22 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TypeVar, TypeVarTuple, Unpack
 
 from starlette.applications import Starlette
 
 from murmuration.collector.publish import Served
-from murmuration.collector.store import Store, Token
+from murmuration.collector.store import Store, StoreError, Token
 from murmuration.server.access import Gate
 from murmuration.server.body import Room
 from murmuration.server.ingest import Ingest
 from murmuration.server.limits import Limits
+from murmuration.server.shares import Share
+
+END_SECONDS = 30.0
+"""Between two looks at which tokens have ended."""
 
 _T = TypeVar("_T")
 _Values = TypeVarTuple("_Values")
@@ -38,6 +42,7 @@ class Collector:
         self.limits = limits or Limits()
         self.served = {one.campaign.name: one for one in served}
         self.room = Room(self.limits.bodies_bytes)
+        self.turns = Share(self.limits.requests, "too-many-requests")
         self.open_requests = 0
         self.answers: Counter[tuple[str, int]] = Counter()
         self.started = time.time()
@@ -54,9 +59,11 @@ class Collector:
         del app
         self.ingest = Ingest(self._store, self.limits.waiting)
         self.ingest.start()
+        ending = asyncio.create_task(self._end_tokens())
         try:
             yield
         finally:
+            ending.cancel()
             await self.ingest.stop()
             for threads in (self._reading, self._figures, self._parsing):
                 threads.shutdown(wait=True)
@@ -77,6 +84,15 @@ class Collector:
 
     async def _tokens(self) -> list[Token]:
         return await self.read(Store.tokens)
+
+    async def _end_tokens(self) -> None:
+        """Mark tokens that have ended, now and then: a clock that steps back revives none."""
+        while True:
+            now = int(time.time())
+            with suppress(StoreError):  # the next time, then
+                if any(0 < token.expires <= now for token in await self._tokens()):
+                    await self.ingest.write(Store.end_overdue, now)
+            await asyncio.sleep(END_SECONDS)
 
 
 async def _in(threads: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:

@@ -64,6 +64,12 @@ def check(store: str, endpoint: Endpoint, workers: int = 1) -> None:
     for path in (endpoint.certificate, endpoint.key):
         if path is not None and not path.is_file():
             raise ParameterError(f"there is no file {path}")
+    if endpoint.key is not None and (mode := endpoint.key.stat().st_mode & 0o777) & 0o077:
+        raise ParameterError(
+            f"{endpoint.key} is for more people than its owner (mode {mode:o}), and with it what "
+            f"devices send can be read on the way: chmod 600 {endpoint.key} (a mounted secret has "
+            "a mode, too: 0400)"
+        )
 
 
 def listening(endpoint: Endpoint) -> socket.socket:

@@ -16,7 +16,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import cache
+from itertools import chain, pairwise
 
 import msgspec
 import numpy as np
@@ -47,6 +48,11 @@ REASONS = {
     "duplicate": "A report with this id was counted before. It was counted once.",
 }
 """Why a report is not counted, in the order in which it is looked at."""
+WHOLE = {"unreadable-body": 400, "too-large": 413, "unsupported-type": 415}
+"""Why an upload as a whole is refused, and would be every time: problems and their status."""
+PROBLEM = "application/problem+json"
+PROBLEM_TYPE = "/problems/"
+"""Before the name of a problem, in its type."""
 CODES = {reason: code for code, reason in enumerate(REASONS, 1)}
 
 
@@ -61,9 +67,11 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Upload:
-    """Reports in columns: rows that fit the campaign, and what is wrong elsewhere.
+    """Reports in columns: those that can be counted so far, and what is wrong with the others.
 
-    `problems[i]` is 0 for a report that can be counted, else the code of the reason why not.
+    `problems[i]` is 0 for a report that can be counted, else the code of the reason why not; `ids`
+    and `rows` are those of the reports with a 0, in their order. A refused report has no row, so
+    that what takes two bytes on the wire does not take a thousand here.
     """
 
     ids: Ids
@@ -71,7 +79,14 @@ class Upload:
     problems: Codes
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.problems)
+
+    def refusing(self, which: NDArray[np.bool_], reason: str) -> Upload:
+        """Return this without some of all its reports, unless they were refused before."""
+        fine = self.problems == FINE
+        problems = np.where(fine & which, CODES[reason], self.problems).astype(np.uint8)
+        stay = ~which[fine]
+        return Upload(self.ids[stay], self.rows[stay], problems)
 
 
 @dataclass(frozen=True)
@@ -79,9 +94,9 @@ class Incoming:
     """One upload as it was decoded: cheap to make. Checking is done for many at once."""
 
     reports: list[Report]
-    malformed: list[int]
+    """Of a small upload in JSON: laying out many of these together is cheaper."""
     columns: Upload | None = None
-    """For a binary upload."""
+    """Of any other."""
 
     def __len__(self) -> int:
         return len(self.reports) if self.columns is None else len(self.columns)
@@ -119,58 +134,137 @@ def to_binary(campaign: Campaign, ids: Ids, rows: Rows) -> bytes:
 
 # --- reading -----------------------------------------------------------------------------------
 
+SMALL = 2048
+"""A body of JSON up to this size is kept as objects, which take up to 15 times as much memory."""
+SLICE = 1 << 18
+"""Bytes of JSON that are objects at once, in a larger one."""
+
 _one_or_many = msgspec.json.Decoder(Report | list[Report])
 _one = msgspec.json.Decoder(Report)
+_many = msgspec.json.Decoder(list[Report])
 _raw = msgspec.json.Decoder(list[msgspec.Raw])
+_BROKEN = (msgspec.MsgspecError, RecursionError, UnicodeError)
 _NOTHING = Report("", WIRE, "", [])
+SHORTEST = len(msgspec.json.encode(_NOTHING))
+"""Bytes of JSON that the least report has."""
 
 
 def decode(campaign: Campaign, body: bytes, kind: str, older: Container[str] = ()) -> Incoming:
     """Decode an upload of either form; refuse the body only if it cannot be read at all.
 
-    `older` are the digests of earlier versions of the campaign.
+    `older` are the digests of earlier versions of the campaign. Whatever the body is, it never
+    takes much more memory than its own size and that of the rows that are in it.
     """
     if kind == BINARY:
-        return Incoming([], [], from_binary(campaign, body, older))
+        return Incoming([], from_binary(campaign, body, older))
     if kind != JSON:
         raise ReportError(f"reports are sent as {JSON} or {BINARY}")
-    _check_size(campaign, body)
-    return Incoming(*_decoded(body))
+    if len(body) <= SMALL:
+        try:
+            found = _one_or_many.decode(body)
+            return Incoming([found] if isinstance(found, Report) else found)
+        except _BROKEN:
+            pass
+    return Incoming([], _from_json(campaign, body, older))
 
 
-def _check_size(campaign: Campaign, body: bytes) -> None:
-    """Refuse more lists and numbers than the largest upload has, before they are all objects."""
-    lists = 1 + len(campaign.frame.widths)
-    commas = 3 + lists + campaign.row_bytes
-    if body.count(b"[") > MOST_REPORTS * lists + 1 or body.count(b",") > MOST_REPORTS * commas:
-        raise FormatError(f"at most {MOST_REPORTS:,} reports of this campaign fit one upload")
+def _from_json(campaign: Campaign, body: bytes, older: Container[str]) -> Upload:
+    """Lay a body of JSON out in columns, a slice at a time."""
+    parts = _parts(campaign, body)
+    sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+    cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // SLICE)) + 1
+    edges = [0, *cuts.tolist(), len(parts)]
+    slices = [_slice(campaign, parts[start:end], older) for start, end in pairwise(edges)]
+    return _together(slices)
+
+
+def longest(campaign: Campaign) -> int:
+    """Return how many bytes of JSON a report may have: with much white space, and not without end.
+
+    32 for each number in its entries, and what there is besides.
+    """
+    return 4096 + 32 * (campaign.row_bytes + 2 * len(campaign.frame.widths))
+
+
+def _parts(campaign: Campaign, body: bytes) -> Sequence[msgspec.Raw]:
+    """Cut a list into its elements without looking at them; a report alone is one."""
+    if body.lstrip(b" \t\r\n")[:1] == b"{":
+        if (
+            len(body.strip(b" \t\r\n")) > longest(campaign)
+            or _report(msgspec.Raw(body)) is _NOTHING
+        ):
+            raise FormatError("the body is an object, but no report of this campaign")
+        return [msgspec.Raw(body)]
+    try:
+        parts = _raw.decode(body) if body.count(b",") < MOST_REPORTS else _first(body)
+    except _BROKEN:
+        raise FormatError("the body is neither a report nor a list of reports") from None
+    if len(parts) > MOST_REPORTS:
+        raise FormatError(f"at most {MOST_REPORTS:,} reports fit one upload")
+    return parts
+
+
+def _first(body: bytes) -> Sequence[msgspec.Raw]:
+    """Return as many elements as matter: a list of millions is never there."""
+    found = msgspec.structs.astuple(_counted().decode(body))
+    return found[: next((n for n, part in enumerate(found) if not len(part)), len(found))]
+
+
+@cache
+def _counted() -> msgspec.json.Decoder[msgspec.Struct]:
+    """Return a decoder of one element more than there may be: the rest is skipped."""
+    fields = [(f"part{n}", msgspec.Raw, msgspec.Raw()) for n in range(MOST_REPORTS + 1)]
+    return msgspec.json.Decoder(msgspec.defstruct("Counted", fields, array_like=True))
+
+
+def _slice(campaign: Campaign, parts: Sequence[msgspec.Raw], older: Container[str]) -> Upload:
+    """Lay some reports out; if one is none, or too long, they are looked at one by one."""
+    problems, most = np.zeros(len(parts), dtype=np.uint8), longest(campaign)
+    sizes = [len(part) for part in parts]
+    try:
+        if max(sizes, default=0) > most or min(sizes, default=SHORTEST) < SHORTEST:
+            raise msgspec.ValidationError
+        reports = _many.decode(b"[" + b",".join(parts) + b"]")
+    except _BROKEN:
+        fair = [SHORTEST <= size <= most for size in sizes]
+        reports = [_report(p) if fine else _NOTHING for p, fine in zip(parts, fair, strict=True)]
+        _mark(problems, [size > most for size in sizes], "bad-entries")
+        _mark(problems, [report is _NOTHING for report in reports], "malformed")
+    return _from_reports(campaign, reports, problems, older)
+
+
+def _report(part: msgspec.Raw) -> Report:
+    try:
+        return _one.decode(part)
+    except _BROKEN:
+        return _NOTHING
 
 
 def joined(campaign: Campaign, parts: Sequence[Incoming], older: Container[str] = ()) -> Upload:
-    """Put uploads together, those of JSON first, and check every report."""
-    listed = [part for part in parts if part.columns is None]
+    """Put uploads together, those of objects first, and check every report."""
+    listed = [part.reports for part in parts if part.columns is None]
     columns = [part.columns for part in parts if part.columns is not None]
     if listed:
-        columns.insert(0, _from_reports(campaign, listed, older))
-    if len(columns) == 1:
-        return checked(campaign, columns[0])
-    together = Upload(
-        np.concatenate([one.ids for one in columns]),
-        np.concatenate([one.rows for one in columns]),
-        np.concatenate([one.problems for one in columns]),
+        reports = list(chain.from_iterable(listed))
+        problems = np.zeros(len(reports), dtype=np.uint8)
+        columns.insert(0, _from_reports(campaign, reports, problems, older))
+    return checked(campaign, _together(columns))
+
+
+def _together(parts: Sequence[Upload]) -> Upload:
+    if len(parts) == 1:
+        return parts[0]
+    return Upload(
+        np.concatenate([one.ids for one in parts]),
+        np.concatenate([one.rows for one in parts]),
+        np.concatenate([one.problems for one in parts]),
     )
-    return checked(campaign, together)
 
 
-def _from_reports(campaign: Campaign, parts: Sequence[Incoming], older: Container[str]) -> Upload:
-    """Lay decoded reports out in columns."""
-    reports = list(chain.from_iterable(part.reports for part in parts))
-    problems = np.zeros(len(reports), dtype=np.uint8)
-    start = 0
-    for part in parts:
-        for place in part.malformed:
-            problems[start + place] = CODES["malformed"]
-        start += len(part)
+def _from_reports(
+    campaign: Campaign, reports: Sequence[Report], problems: Codes, older: Container[str]
+) -> Upload:
+    """Lay decoded reports out in columns; note what is wrong with them where nothing is yet."""
     if {report.digest for report in reports} - {campaign.digest}:
         past = [r.digest != campaign.digest and r.digest in older for r in reports]
         _mark(problems, past, "superseded")
@@ -178,34 +272,8 @@ def _from_reports(campaign: Campaign, parts: Sequence[Incoming], older: Containe
     if {report.version for report in reports} - {WIRE}:
         _mark(problems, [r.version != WIRE for r in reports], "wrong-version")
     ids = _ids(reports, problems)
-    return Upload(ids, _rows(campaign, reports, problems), problems)
-
-
-def _decoded(body: bytes) -> tuple[list[Report], list[int]]:
-    """Return the reports, and which of them are none; those are looked at one by one."""
-    try:
-        found = _one_or_many.decode(body)
-        reports = [found] if isinstance(found, Report) else found
-        if len(reports) > MOST_REPORTS:
-            raise FormatError(f"at most {MOST_REPORTS:,} reports fit one upload")
-        return reports, []
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        pass
-    try:
-        parts = _raw.decode(body)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        raise FormatError("the body is neither a report nor a list of reports") from None
-    if len(parts) > MOST_REPORTS:
-        raise FormatError(f"at most {MOST_REPORTS:,} reports fit one upload")
-    reports = [_report(part) for part in parts]
-    return reports, [place for place, report in enumerate(reports) if report is _NOTHING]
-
-
-def _report(part: msgspec.Raw) -> Report:
-    try:
-        return _one.decode(part)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return _NOTHING
+    rows = _rows(campaign, reports, problems)
+    return Upload(ids if len(rows) == len(ids) else ids[problems == FINE], rows, problems)
 
 
 def _mark(problems: Codes, where: Sequence[bool], reason: str) -> None:
@@ -237,19 +305,21 @@ def _is_id(text: str) -> bool:
 
 
 def _rows(campaign: Campaign, reports: Sequence[Report], problems: Codes) -> Rows:
-    """Lay entries out as rows; a report whose entries do not fit is a bad one."""
+    """Lay entries out as rows; a report whose entries do not fit is a bad one, and has none."""
     entries = [report.entries for report in reports]
-    rows = np.zeros((len(reports), campaign.row_bytes), dtype=np.uint8)
     counts = np.fromiter(map(len, entries), dtype=np.int64, count=len(entries))
     _mark(problems, (counts != len(campaign.frame.widths)).tolist(), "bad-entries")
     todo = np.flatnonzero(problems == FINE)
+    rows = np.zeros((len(todo), campaign.row_bytes), dtype=np.uint8)
+    fits = np.ones(len(todo), dtype=bool)
     start = 0
     for slot, width in enumerate(campaign.frame.widths):
-        mine = [entries[report][slot] for report in todo.tolist()]
-        fits = _lay(campaign, mine, rows, todo, start)
-        problems[todo[~fits]] = CODES["bad-entries"]
-        todo, start = todo[fits], start + width
-    return rows
+        who = np.flatnonzero(fits)
+        mine = [entries[report][slot] for report in todo[who].tolist()]
+        fits[who] = _lay(campaign, mine, rows, who, start)
+        start += width
+    problems[todo[~fits]] = CODES["bad-entries"]
+    return rows if fits.all() else rows[fits]
 
 
 def _lay(
@@ -307,7 +377,7 @@ def from_binary(campaign: Campaign, body: bytes, older: Container[str] = ()) -> 
         wrong = "wrong-version"
     if wrong is not None:
         problems[:] = CODES[wrong]
-        return Upload(ids, np.zeros((count, campaign.row_bytes), dtype=np.uint8), problems)
+        return Upload(ids[:0], np.zeros((0, campaign.row_bytes), dtype=np.uint8), problems)
     if len(body) != HEAD.size + (ID_BYTES + campaign.row_bytes) * count:
         raise FormatError(f"{count} reports do not fit a body of {len(body)} bytes")
     rows = np.frombuffer(body, np.uint8, offset=HEAD.size + ID_BYTES * count)
@@ -315,15 +385,13 @@ def from_binary(campaign: Campaign, body: bytes, older: Container[str] = ()) -> 
 
 
 def checked(campaign: Campaign, upload: Upload) -> Upload:
-    """Note which rows no device can have sent."""
-    todo = np.flatnonzero(upload.problems == FINE)
-    if len(todo) == len(upload):
-        bad = np.flatnonzero(~campaign.valid(upload.rows))
-    else:
-        bad = todo[~campaign.valid(upload.rows[todo])]
-    if len(bad):
-        upload.problems[bad] = CODES["bad-symbol"]
-    return upload
+    """Refuse the rows that no device can have sent."""
+    valid = campaign.valid(upload.rows)
+    if valid.all():
+        return upload
+    bad = np.zeros(len(upload), dtype=bool)
+    bad[np.flatnonzero(upload.problems == FINE)[~valid]] = True
+    return upload.refusing(bad, "bad-symbol")
 
 
 def read(campaign: Campaign, body: bytes, kind: str, older: Container[str] = ()) -> Upload:

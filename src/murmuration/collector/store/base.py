@@ -55,6 +55,7 @@ class Token:
     """"" for all campaigns."""
     created: int
     expires: int
+    """Below 0 it has ended for good, at that second."""
 
 
 @dataclass(frozen=True)
@@ -377,11 +378,18 @@ class Store(ABC):
             )
 
     def expire_tokens(self, name: str, when: int | None = None) -> int:
-        """Let all tokens of that name end; return how many there were."""
-        end = int(time.time()) if when is None else when
+        """Let all tokens of that name end, now or then; return how many there were."""
+        now = int(time.time())
+        end = now if when is None else when
         with self.transaction():
             sql = "SELECT COUNT(*) FROM tokens WHERE name = ? AND expires > ?"
             found = int(self.execute(sql, (name, end))[0][0])
             sql = "UPDATE tokens SET expires = ? WHERE name = ? AND expires > ?"
-            self.execute(sql, (end, name, end))
+            self.execute(sql, (end if end > now else -end, name, end))
             return found
+
+    def end_overdue(self, now: int) -> None:
+        """Mark the tokens whose time has come: no clock that steps back brings them to life."""
+        with self.transaction():
+            sql = "UPDATE tokens SET expires = -expires WHERE expires > 0 AND expires <= ?"
+            self.execute(sql, (now,))

@@ -1,0 +1,183 @@
+"""What anonymous clients can make a collector hold: less than 512 MB, whatever they send.
+
+Each attack is what one address can do with as much at once as it is allowed, against a collector
+with the usual limits, whose reports are long (1,024 items) and whose uploads are open.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import resource
+import socket
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+
+import pytest
+
+from accounts import campaign_of
+from collectors import BINARY, JSON, Collector, one, running, uploads
+from murmuration.server.limits import Limits
+from murmuration.wire import report
+
+MOST_MEMORY = 512 << 20
+ITEMS = 1024
+LABELS = json.dumps([f"item {n}" for n in range(ITEMS)])
+WIDE = one("wide").replace('["android", "ios", "other"]', LABELS).replace('"grr"', '"oue"')
+CAMPAIGN = campaign_of(WIDE)
+REPORTS = "/v1/campaigns/wide/reports"
+MOST = Limits().body_bytes
+ELSEWHERE = "127.0.0.2"
+
+
+@pytest.fixture
+def wide(tmp_path) -> Iterator[Collector]:
+    """A collector that nobody has attacked yet."""
+    with running(tmp_path / "store.db", WIDE, measured=False) as found:
+        yield found
+
+
+def front(**other: object) -> bytes:
+    """A report up to its entries."""
+    return json.dumps({**uploads(CAMPAIGN, 1)[0], **other, "entries": []}).encode()[:-2]
+
+
+def filled(before: bytes, unit: bytes, after: bytes) -> bytes:
+    """As many units as fit a body."""
+    return before + unit * ((MOST - len(before) - len(after)) // len(unit)) + after
+
+
+def counted(before: bytes, unit: bytes, after: bytes, times: int) -> bytes:
+    return before + unit * times + after
+
+
+def listed(fill: Callable[[], bytes], times: int) -> bytes:
+    return b"[" + b",".join(fill() for _ in range(times)) + b"]"
+
+
+WORST = "300,"
+"""A number that no report has: Python keeps those up to 256, and makes others anew."""
+
+
+def bodies() -> dict[str, bytes]:
+    """Bodies in JSON that become as many objects as they can."""
+    number = WORST.encode()
+    whole = front() + b"[0," + number * (ITEMS // 8 - 1) + b"300]]}"
+    return {
+        "one report with a million numbers": filled(front() + b"[0,", number, b"1]]}"),
+        "the same in a list": filled(b"[" + front() + b"[0,", b"-9,", b"1]]}]"),
+        "a million numbers that fit ten thousand reports": counted(
+            b"[" + front() + b"[0,", number, b"1]]}]", 1_290_000
+        ),
+        "many empty entries": filled(b"[" + front(), b"[],", b"[]]}]"),
+        "reports of the right length": b"[" + b",".join([whole] * 10_000) + b"]",
+        "ten thousand of nothing": b"[" + b"1," * 9_999 + b"1]",
+        "millions of nothing": filled(b"[", b"1,", b"1]"),
+        "lists in lists": b"[" + b"[" * (MOST // 2) + b"]" * (MOST // 2 - 8) + b"]",
+        "empty objects": filled(b"[", b"{},", b"{}]"),
+        "a long name": filled(b'[{"id":"\xf0\x9f\x90\xa6', b"x", b'"}]'),
+        "a long id": filled(
+            b'[{"digest":"","version":1,"entries":[],"id":"\xf0\x9f\x90\xa6', b"x", b'"}]'
+        ),
+        "white space": filled(b"[", b" ", b"]"),
+    }
+
+
+def columns() -> bytes:
+    """Ten thousand ids of another campaign, without rows."""
+    head = report.HEAD.pack(report.MAGIC, 1, bytes(32), 10_000)
+    return head + bytes(16 * 10_000)
+
+
+def sent_often(server: Collector, body: bytes, kind: str, at_once: int, times: int) -> set[int]:
+    """Send one body over and over, packed, over as many connections."""
+    packed = gzip.compress(body, 6)
+
+    def send(_: int) -> int:
+        return server.send("wide", packed, kind, Content_Encoding="gzip").status
+
+    with ThreadPoolExecutor(at_once) as pool:
+        return set(pool.map(send, range(times)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*bodies(), "columns"])
+def test_bodies(wide: Collector, name: str) -> None:
+    body, kind = (columns(), BINARY) if name == "columns" else (bodies()[name], JSON)
+    statuses = sent_often(wide, body, kind, at_once=60, times=180)
+    assert statuses <= {200, 400, 413, 429, 503}
+    assert wide.memory < MOST_MEMORY
+    assert wide.status("wide")["people"] == 0
+    assert wide.send("wide", uploads(CAMPAIGN, 5)).json["stored"] == 5
+
+
+@pytest.mark.slow
+def test_bombs(wide: Collector) -> None:
+    plain = zlib.compressobj(9, zlib.DEFLATED, 31)
+    bomb = b"".join(plain.compress(b" " * (1 << 24)) for _ in range(64)) + plain.flush()
+
+    def send(_: int) -> int:
+        return wide.send("wide", bomb, JSON, Content_Encoding="gzip").status
+
+    with ThreadPoolExecutor(60) as pool:
+        assert set(pool.map(send, range(120))) <= {413, 503}
+    assert wide.memory < MOST_MEMORY
+
+
+# --- connections ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def many_files() -> Iterator[int]:
+    """As many connections as one address may have and this process can."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = Limits().connections
+    most = wanted if before[1] == resource.RLIM_INFINITY else min(before[1], wanted)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+    try:
+        yield most - 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def post(size: int, *fields: str) -> bytes:
+    lines = [f"POST {REPORTS} HTTP/1.1", "Host: x", f"Content-Type: {JSON}", *fields]
+    return "\r\n".join([*lines, f"Content-Length: {size}", "\r\n"]).encode()
+
+
+NOTHINGS = gzip.compress(b"[" + b"1," * 9_999 + b"1]")
+FIELDS = "".join(f"{n:x}:\r\n" for n in range(3000))
+ALL, SOME = 20_000, 500
+LINES = {
+    "heads of one long field": (b"GET / HTTP/1.1\r\nX: " + b"x" * 15_000, ALL),
+    "heads of many fields": (b"GET / HTTP/1.1\r\n" + FIELDS.encode()[:15_000], ALL),
+    "bodies that are small": (post(16_000) + b" " * 15_000, ALL),
+    "bodies that are large": (post(1 << 24) + b" " * 250_000, SOME),
+    "packed bodies": (post(1 << 20, "Content-Encoding: gzip") + NOTHINGS[:40], ALL),
+    "requests in a row": (b"GET /v1/openapi.json HTTP/1.1\r\n\r\n" * 7_000, SOME),
+    "receipts that nobody reads": (
+        post(len(NOTHINGS), "Content-Encoding: gzip") + NOTHINGS,
+        SOME,
+    ),
+}
+"""What is sent, and over how many connections, if one address may have so many."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LINES)
+def test_connections(wide: Collector, name: str) -> None:
+    """Held as long as they are let; another address is served meanwhile."""
+    data, times = LINES[name]
+    with many_files() as most, ExitStack() as stack:
+        for _ in range(min(most, times)):
+            line = stack.enter_context(socket.socket())
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            line.connect(("127.0.0.1", wide.port))
+            line.setblocking(False)
+            with suppress(OSError):
+                line.send(data)
+        with closing(wide.client(source=ELSEWHERE)) as honest:
+            assert honest.send("wide", uploads(CAMPAIGN, 5)).json["stored"] == 5
+    assert wide.memory < MOST_MEMORY

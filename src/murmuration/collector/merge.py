@@ -198,7 +198,11 @@ def _require_contained(ours: Known, one: Part, other: Part) -> None:
         grown = minus(large.tallies, small.tallies)
     except FormatError:
         grown = None
-    if grown is None or len(missing.values) or (ours.n(small) == ours.n(large) and _is_anything(grown)):
+    if (
+        grown is None
+        or len(missing.values)
+        or (ours.n(small) == ours.n(large) and _is_anything(grown))
+    ):
         both = small.sketch.shared(large.sketch).people
         raise MismatchError(
             f"two stores go by the name of one collector and have parted: {ours.n(one):,} reports "

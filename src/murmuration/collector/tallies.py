@@ -4,9 +4,10 @@ A *part* is one collector's tallies and the sketch of the ids that they count. A
 collector counts all that an earlier one counted, so the larger replaces the smaller.
 
 Bytes: magic, version, length and checksum of a JSON head (campaign, digest, who wrote it, which key
-the sketches are under, and for each collector the lengths of its tallies and of its sketch), that
-head, then tallies and sketches, each tally with its own head and checksum. Without the first
-checksum a damaged collector's name would be another collector, and count twice.
+the sketches are under, and for each collector the lengths of its tallies, and limit, length and
+checksum of its sketch), that head, then tallies and sketches, each tally with its own head and
+checksum. Without the first checksum a damaged collector's name would be another collector, and
+count twice.
 """
 
 from __future__ import annotations
@@ -69,18 +70,20 @@ class CollectorTallies:
         parts = dict(sorted(self.parts.items()))
         packed = {name: [t.to_bytes() for t in part.tallies] for name, part in parts.items()}
         sketches = {name: part.sketch for name, part in parts.items()}
+        samples = {name: s.values.astype("<u8").tobytes() for name, s in sketches.items()}
         head = {
             "campaign": self.campaign.name,
             "digest": self.campaign.digest,
             "collector": self.collector,
             "key": self.key,
             "sources": {name: [len(data) for data in found] for name, found in packed.items()},
-            "sketches": {name: [f"{s.below:x}", len(s.values)] for name, s in sketches.items()},
+            "sketches": {
+                name: [f"{sketches[name].below:x}", len(data) // 8, zlib.crc32(data)]
+                for name, data in samples.items()
+            },
         }
         text = json.dumps(head, sort_keys=True).encode()
-        body = b"".join(
-            b"".join(packed[name]) + sketches[name].values.astype("<u8").tobytes() for name in parts
-        )
+        body = b"".join(b"".join(packed[name]) + samples[name] for name in parts)
         return HEAD.pack(MAGIC, VERSION, len(text), zlib.crc32(text)) + text + body
 
     @classmethod
@@ -91,7 +94,10 @@ class CollectorTallies:
             raise MismatchError("these are tallies of another campaign, or of another version")
         try:
             lengths = {str(c): [int(n) for n in sizes] for c, sizes in head["sources"].items()}
-            limits = {str(c): (int(b, 16), int(n)) for c, (b, n) in head["sketches"].items()}
+            limits = {
+                str(c): (int(b, 16), int(n), int(crc))
+                for c, (b, n, crc) in head["sketches"].items()
+            }
             collector, key = str(head["collector"]), str(head["key"])
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             raise FormatError("the head of these tallies cannot be read") from None
@@ -124,7 +130,11 @@ def _head(data: bytes) -> tuple[dict[str, Any], int]:
     if not isinstance(head, dict):
         raise FormatError("the head of these tallies cannot be read")
     if version == 1 and isinstance(head.get("sources"), dict):
-        head |= {"collector": "", "key": "", "sketches": dict.fromkeys(head["sources"], ("0", 0))}
+        head |= {
+            "collector": "",
+            "key": "",
+            "sketches": dict.fromkeys(head["sources"], ("0", 0, 0)),
+        }
     return head, HEAD.size + length
 
 
@@ -143,10 +153,12 @@ def _tallies(data: bytes, at: int, sizes: list[int], campaign: Campaign) -> tupl
     return tuple(found), at
 
 
-def _sketch(data: bytes, at: int, below: int, size: int) -> tuple[Sketch, int]:
+def _sketch(data: bytes, at: int, below: int, size: int, checksum: int) -> tuple[Sketch, int]:
     end = at + 8 * size
     if size < 0 or end > len(data):
         raise FormatError("these tallies are cut off")
+    if zlib.crc32(data[at:end]) != checksum:
+        raise FormatError("a sketch is damaged (its checksum does not match)")
     return Sketch(below, np.frombuffer(data[at:end], dtype="<u8").astype(np.uint64)), end
 
 

@@ -161,7 +161,7 @@ async def _looked_through(call: Call, look: Callable[[Store, Campaign], _T]) -> 
 
     Other readers do not wait for it.
     """
-    reader = await call.collector.read(Store.reader)
+    reader = await call.collector.read(lambda store: store.reader())
 
     def looked() -> _T:
         with closing(reader):

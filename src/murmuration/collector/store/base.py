@@ -204,19 +204,40 @@ class Store(ABC):
 
     # --- campaigns -------------------------------------------------------------------------------
 
-    def publish(self, campaign: str, digest: str, document: bytes) -> int:
-        """Note a campaign as it is served now; a changed one is a new version."""
+    def publish(self, campaign: str, digest: str, document: bytes, asked: str = "") -> int:
+        """Note a campaign as it is served now; a changed one is a new version.
+
+        `asked` is the digest of what its file asks.
+        """
         with self.transaction():
             latest = self.latest(campaign)
             if latest is not None and latest[1] == digest and latest[2] == document:
+                self._note_asked(campaign, latest[0], asked)
                 return latest[0]
             version = 1 if latest is None else latest[0] + 1
             self.execute(
-                "INSERT INTO campaigns (campaign, version, digest, document, published) "
-                "VALUES (?, ?, ?, ?, ?)",
-                (campaign, version, digest, document, datetime.now(UTC).isoformat()),
+                "INSERT INTO campaigns (campaign, version, digest, document, published, asked) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (campaign, version, digest, document, datetime.now(UTC).isoformat(), asked),
             )
             return version
+
+    def _note_asked(self, campaign: str, version: int, asked: str) -> None:
+        """Note what the file of a version asks, if that is news."""
+        if asked:
+            self.execute(
+                "UPDATE campaigns SET asked = ? WHERE campaign = ? AND version = ? AND asked <> ?",
+                (asked, campaign, version, asked),
+            )
+
+    def document_asking(self, campaign: str, asked: str) -> bytes | None:
+        """Return the newest document of a campaign whose file asked the same."""
+        found = self.execute(
+            "SELECT document FROM campaigns WHERE campaign = ? AND asked = ? "
+            "ORDER BY version DESC LIMIT 1",
+            (campaign, asked),
+        )
+        return bytes(found[0][0]) if found else None
 
     def latest(self, campaign: str) -> tuple[int, str, bytes] | None:
         """Return the newest version of a campaign, its digest and its document."""

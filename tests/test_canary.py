@@ -49,6 +49,8 @@ LIMITS = {"requests": 3, "waiting": 5, "body_bytes": 1 << 20, "body_seconds": 0.
 REPORTS = "/v1/campaigns/open/reports"
 STATUS = "/v1/campaigns/open/status"
 TALLY = "/v1/campaigns/open/tally"
+SOURCE = "f" * 16
+"""A collector whose tallies may be merged, and are refused."""
 OCTETS = "application/octet-stream"
 
 
@@ -173,7 +175,7 @@ def _tokens(server: Collector, heard: Heard) -> None:
 def _tallies(server: Collector, heard: Heard) -> None:
     """Tallies of somebody else, whose names are canaries."""
     server.share(bytes(32))
-    token = server.token("merge", sources=[HEX[:16]])
+    token = server.token("merge", sources=[SOURCE])
     send = partial(_send, server, heard, "POST", TALLY, Authorization=f"Bearer {token}")
     other = campaign_of(OPEN.replace('"open"', f'"{WORD}"').replace("ios", WORD))
     send(
@@ -193,7 +195,7 @@ def _counted(n: int) -> bytes:
     mechanism = CAMPAIGN.frame.cells[0]
     part = Part((Tally(mechanism, np.array([n, 0, 0]), n),), sketched([new_ids(n + 1)], bytes(32)))
     key = name_of(bytes(32))
-    return CollectorTallies(CAMPAIGN, {HEX[:16]: part}, HEX[:16], key).to_bytes()
+    return CollectorTallies(CAMPAIGN, {HEX[:16]: part, SOURCE: part}, HEX[:16], key).to_bytes()
 
 
 def _strange() -> bytes:
@@ -260,7 +262,7 @@ def _faults(server: Collector, heard: Heard) -> None:
     """The store fails, and its message has a canary."""
     fault, bearer = Path(server.store).with_name("fault"), f"Bearer {server.admin}"
     fine = json.dumps([{**uploads(CAMPAIGN, 1)[0], "id": HEX}])
-    merger = f"Bearer {server.token('merge', sources=[HEX[:16]])}"
+    merger = f"Bearer {server.token('merge', sources=[SOURCE])}"
     for kind in ("bug", "store", "full", "damaged"):
         fault.write_text(f"{kind}: {WORD} {NUMBER} {server.admin} 127.0.0.1")
         try:

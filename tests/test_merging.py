@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -12,13 +16,27 @@ import numpy as np
 import pytest
 
 from accounts import commute, made
+from command import murmur
+from murmuration.collector import key_file, sketch
 from murmuration.collector.commit import Batch, commit
-from murmuration.collector.merge import merge, merge_tallies, take_key
+from murmuration.collector.merge import merge, merge_tallies, remove, take_key
 from murmuration.collector.publish import serve
-from murmuration.collector.store import open_store
-from murmuration.collector.tallies import CollectorTallies, exported, known, total
+from murmuration.collector.sketch import MOST, WHOLE, sketched
+from murmuration.collector.store import Merged, open_store
+from murmuration.collector.tallies import (
+    ABSORBED,
+    HEAD,
+    MAGIC,
+    CollectorTallies,
+    exported,
+    known,
+    total,
+)
 from murmuration.errors import MismatchError
+from murmuration.exact.randomness import seeded_rng
+from murmuration.mechanisms.tally import Tally
 from murmuration.wire import report
+from murmuration.wire.ids import new_ids
 
 KEY = bytes(range(32))
 CAMPAIGN = commute()
@@ -174,6 +192,7 @@ def test_what_was_absorbed_early_does_not_shrink_what_came_later(one) -> None:
     assert other_way.counts(A, B, C, LATER)
 
 
+@pytest.mark.slow
 def test_any_order_of_tallies_gives_the_same(one) -> None:
     a, b, x = one("a", A), one("b", B), one("x", C)
     told = [x.told()]
@@ -253,3 +272,215 @@ def _tried(site: One, has: set[int], ids: set[int], act: Callable[[], object]) -
         return []
     finally:
         assert total(site.store, CAMPAIGN) == CAMPAIGN.tally(ROWS[sorted(has)])
+
+
+# --- what a store does not know ------------------------------------------------------------------
+
+
+def test_reports_that_count_under_another_name_stay_there(one) -> None:
+    """Some reports of X are here as A's own: X's store adds the others, its tally is refused."""
+    a, b, x = one("a", A, C), one("b", B), one("x", C, D)
+    a.absorbs(x)
+    assert a.counts(A, C, D)
+    told = a.told()
+    assert {CAMPAIGN.frame.reports(part.tallies) for part in told.parts.values()} == {200, 100}
+    assert b.hears(told) == 2  # A's 200, and those of X that are not among them
+    assert b.counts(A, B, C, D)
+    x.take(LATER)
+    for each in (a, b):
+        with pytest.raises(MismatchError, match=r"under another name|would count twice"):
+            each.hears(x.told())
+    assert b.counts(A, B, C, D)
+    a.absorbs(x)
+    assert a.counts(A, C, D, LATER)
+    assert b.hears(a.told()) == 1
+    assert b.counts(A, B, C, D, LATER)
+
+
+def test_a_copy_of_a_store_is_merged_by_its_reports(one, tmp_path) -> None:
+    a, b = one("a", A), one("b", B)
+    copy = a.copied(tmp_path, "copy")
+    copy.take(C)
+    a.take(D)
+    with pytest.raises(MismatchError, match=r"have parted: 200 .* and 200 came, about 100"):
+        a.hears(copy.told())
+    a.absorbs(copy)
+    assert a.counts(A, C, D)
+    assert b.hears(a.told()) == 1
+    assert b.hears(a.told()) == 0
+    assert b.counts(A, B, C, D)
+    copy.store.close()
+
+
+def test_an_old_copy_is_merged_into_a_new_store(one, tmp_path) -> None:
+    a, b = one("a", A), one("b", B)
+    old = a.copied(tmp_path, "old")
+    a.take(C)
+    b.hears(a.told())
+    with pytest.raises(MismatchError, match="200 reports of this collector, and it has 100"):
+        old.hears(b.told())
+    new = one("new", D)
+    new.absorbs(old)
+    new.hears(b.told())
+    assert new.counts(A, B, C, D)
+    old.store.close()
+
+
+def test_what_was_merged_can_be_taken_out_again(one) -> None:
+    """The tallies of a source are forgotten; this store's own reports, and merged ones, stay."""
+    a, b, c = one("a", A), one("b", B), one("c", C)
+    a.hears(b.told())
+    a.absorbs(c)
+    c.take(LATER)
+    a.hears(c.told())
+    assert a.counts(A, B, C, LATER)
+    assert remove(a.store, "commute", b.name) == 100
+    assert a.counts(A, C, LATER)
+    assert remove(a.store, "commute", c.name) == 50
+    assert a.counts(A, C)
+    assert remove(a.store, "commute", c.name) == 0
+    assert remove(a.store, "commute", a.name) is None
+    assert a.counts(A, C)
+    a.hears(b.told())
+    a.hears(c.told())
+    assert a.counts(A, B, C, LATER)
+
+
+def test_what_an_earlier_release_merged_counts_on(one) -> None:
+    """Its tallies had no sketches; reports that it merged one by one are in this store's own."""
+    a, b, c = one("a", A), one("b", B), one("c", C)
+    a.store.set_merged(a.served.key, _first_release(c.name, CAMPAIGN.tally(ROWS[C])))
+    a.take(B)
+    nobody = _first_release(a.name, CAMPAIGN.frame.empty())
+    a.store.set_merged(a.served.key, replace(nobody, collector=b.name, n=ABSORBED))
+    assert a.counts(A, B, C)
+    with pytest.raises(MismatchError, match="one by one"):
+        a.hears(b.told())
+    c.take(LATER)
+    a.hears(c.told())
+    b.take(D)
+    a.absorbs(b)
+    a.absorbs(c)
+    assert a.counts(A, B, C, D, LATER)
+
+
+def _first_release(name: str, tallies: tuple[Tally, ...]) -> Merged:
+    packed = [tally.to_bytes() for tally in tallies]
+    sources = {name: [len(data) for data in packed]}
+    head = {"campaign": "commute", "digest": CAMPAIGN.digest, "absorbed": {}, "sources": sources}
+    text = json.dumps(head).encode()
+    front = HEAD.pack(MAGIC, 1, len(text), zlib.crc32(text))
+    return Merged(name, CAMPAIGN.frame.reports(tallies), front + text + b"".join(packed))
+
+
+# --- sketches ------------------------------------------------------------------------------------
+
+
+def test_small_sketches_miss_nothing() -> None:
+    one, other = sketched([IDS[:300], IDS[300:350]], KEY), sketched([IDS[340:]], KEY)
+    assert (one.people, other.people, one.shared(other).people) == (350, 360, 10)
+    assert one.without(other).people == 340
+    assert one.joined(other).people == 700
+    assert one.fits(350)
+    assert not one.fits(349)
+    assert sketched([IDS[::-1]], KEY).values.tolist() == sketched([IDS], KEY).values.tolist()
+    assert sketched([IDS], bytes(32)).shared(sketched([IDS], KEY)).people == 0
+
+
+@pytest.mark.slow
+def test_large_sketches_tell_sizes() -> None:
+    """A sample of MOST in 100,000: estimates within 4 standard errors of the truth."""
+    n, both = 100_000, 20_000
+    ids = new_ids(2 * n - both, seeded_rng(3))
+    one, other = sketched([ids[:n]], KEY), sketched([ids[n - both :]], KEY)
+    assert len(one.values) == len(other.values) == MOST
+    share = min(one.below, other.below) / WHOLE
+    shared = one.shared(other)
+    assert abs(shared.people - both) < 4 * (both * (1 - share) / share) ** 0.5
+    assert one.fits(n)
+    assert not one.fits(2 * n)
+    assert not one.fits(n // 2)
+    assert not len(one.without(one).values)
+
+
+@pytest.mark.slow
+def test_what_share_of_an_overlap_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/campaigns.md says: v of N reports are missed with probability (1 - m/N)^v."""
+    monkeypatch.setattr(sketch, "MOST", 64)
+    n, v, tries = 1000, 20, 200
+    crowds = new_ids(2 * n * tries, seeded_rng(5)).reshape(tries, 2, n, 16)
+    missed = 0
+    for one, other in crowds:
+        overlapping = np.concatenate([other[v:], one[:v]])
+        missed += not len(sketched([one], KEY).shared(sketched([overlapping], KEY)).values)
+    expected = tries * (1 - 64 / n) ** v
+    assert abs(missed - expected) < 4 * expected**0.5
+
+
+def test_crafted_ids_are_in_no_more_sketches_than_others() -> None:
+    """Of 20,000 ids, the 500 with the smallest plain hashes: by the secret they are like any."""
+    octets = [hashlib.sha256(number.to_bytes(4, "big")).digest()[:16] for number in range(20_000)]
+    crafted = sorted(octets, key=lambda one: hashlib.sha256(one).digest())[:500]
+    ids = np.frombuffer(b"".join(octets), dtype=np.uint8).reshape(-1, 16)
+    chosen = np.frombuffer(b"".join(crafted), dtype=np.uint8).reshape(-1, 16)
+    whole = sketched([ids], KEY)
+    inside = len(whole.shared(sketched([chosen], KEY)).values)
+    share = MOST / 20_000
+    assert abs(inside - 500 * share) < 4 * (500 * share * (1 - share)) ** 0.5
+
+
+# --- the key -------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_key_is_a_file_that_only_its_owner_reads(one, tmp_path: Path) -> None:
+    a, b = one("a", A, key=None), one("b", B, key=None)
+    path = tmp_path / "merge.key"
+    said = murmur("merge", a.path, "--key", path).stdout
+    assert path.stat().st_mode & 0o777 == 0o600
+    murmur("merge", b.path, "--key", path)
+    assert a.store.merge_secret() == b.store.merge_secret() == key_file.read(path)
+    assert path.read_text().strip() not in said
+    path.chmod(0o644)
+    assert "chmod 600" in murmur("merge", b.path, "--key", path, code=2).problem
+    path.chmod(0o600)
+    path.write_text("no key")
+    assert "no key in it" in murmur("merge", b.path, "--key", path, code=2).problem
+    path.write_text("ab")
+    assert "a key is 32 bytes" in murmur("merge", b.path, "--key", path, code=2).problem
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere")
+    murmur("merge", b.path, "--key", link, code=3)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_another_key_makes_old_sketches_say_nothing(one) -> None:
+    a, b, c = one("a", A), one("b", B), one("c", C)
+    a.absorbs(b)
+    take_key(a.store, bytes(32))
+    take_key(c.store, bytes(32))
+    with pytest.raises(MismatchError, match="has none"):
+        c.hears(a.told())
+    a.absorbs(b)  # whose ids are looked at once more
+    assert c.hears(a.told()) == 2
+    assert c.counts(A, B, C)
+
+
+def test_murmur_merge_takes_out_what_was_merged(one) -> None:
+    a, b = one("a", A), one("b", B)
+    a.hears(b.told())
+    said = murmur("merge", a.path, "--remove", b.name, "--json").stdout
+    assert json.loads(said) == [{"store": str(a.path), "campaign": "commute", "removed": 100}]
+    problem = murmur("merge", a.path, "--remove", "f" * 16, code=2).problem
+    assert "no tallies of a collector" in problem
+    assert "say which stores" in murmur("merge", a.path, code=2).problem
+
+
+def test_a_merge_token_names_its_sources(one) -> None:
+    a = one("a", A)
+    for wrong in (["merge"], ["merge", "--source", "east"], ["admin", "--source", "f" * 16]):
+        assert "names the collectors" in murmur("token", "add", a.path, *wrong, code=2).problem
+    murmur("token", "add", a.path, "merge", "--name", "east", "--source", "f" * 16)
+    murmur("token", "rotate", a.path, "east")
+    listed = json.loads(murmur("token", "list", a.path, "--json").stdout)
+    assert [one["sources"] for one in listed] == [["f" * 16]] * 2

@@ -466,6 +466,20 @@ def test_another_key_makes_old_sketches_say_nothing(one) -> None:
     assert c.counts(A, B, C)
 
 
+def test_tallies_under_another_key_do_not_come_along_with_a_store(one) -> None:
+    a, b, c = one("a", A, key=bytes(32)), one("b", B), one("c", A)
+    b.hears(c.told())
+    with pytest.raises(MismatchError, match="has none"):
+        a.absorbs(b)
+    assert a.counts(A)
+    new = one("new", key=None)
+    new.absorbs(b)  # takes its key
+    assert new.counts(A, B)
+    assert new.store.merge_secret() == KEY
+    with pytest.raises(MismatchError, match="about 100 reports would count twice"):
+        one("a2", A).absorbs(b)
+
+
 def test_murmur_merge_takes_out_what_was_merged(one) -> None:
     a, b = one("a", A), one("b", B)
     a.hears(b.told())

@@ -58,12 +58,12 @@ NO_KEY = (
 # --- the key -------------------------------------------------------------------------------------
 
 
-def shared_key(store: Store) -> bytes:
-    """Return the key of a store; make it if there is none."""
+def shared_key(store: Store, others: bytes | None = None) -> bytes:
+    """Return the key of a store; if it has none it takes the others', or makes one."""
     with store.transaction():
         secret = store.merge_secret()
         if secret is None:
-            secret = token_bytes(SECRET_BYTES)
+            secret = others or token_bytes(SECRET_BYTES)
             store.set_merge_secret(secret)
         return secret
 
@@ -128,8 +128,8 @@ def require_possible(campaign: Campaign, part: Part) -> None:
         raise MismatchError("no reports have so many entries of each kind")
     if n and not part.sketch.below:
         raise MismatchError(
-            "a tally comes with a sketch of its ids, and this one has none: merge the stores that "
-            "were merged into its collector once more, now that they share a key"
+            "a tally comes with a sketch of its ids, and this one has none: let its collector send "
+            "it again with the key that both share, after merging again what it had merged before"
         )
     if not part.sketch.fits(n):
         raise MismatchError(f"a sketch of {part.sketch.people:,} reports is not that of {n:,}")
@@ -324,7 +324,7 @@ def _merge_digest(
     campaign, key, secret = (
         campaign_document.read(document),
         into.open_collection(digest),
-        shared_key(into),
+        shared_key(into, other.merge_secret()),
     )
     ours, theirs = known(into, campaign), known(other, campaign)
     ours = replace(ours, own=Part(ours.own.tallies, own_sketch(into, campaign)))
@@ -333,6 +333,8 @@ def _merge_digest(
     fresh = _add_reports(into, other, theirs, secret, joined, advance)
     after, changed = _attributed(ours, theirs, fresh)
     told = [name for name in theirs.counted if _is_told(after, theirs, name)]
+    for collector in told:
+        require_possible(campaign, theirs.counted[collector])
     after = replace(after, counted={**after.counted, **{c: theirs.counted[c] for c in told}})
     _require_fitting(after, changed | set(told))
     _check_sum(after, after.counted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import shutil
 import zlib
@@ -385,6 +386,12 @@ def test_small_sketches_miss_nothing() -> None:
     assert not one.fits(349)
     assert sketched([IDS[::-1]], KEY).values.tolist() == sketched([IDS], KEY).values.tolist()
     assert sketched([IDS], bytes(32)).shared(sketched([IDS], KEY)).people == 0
+
+
+def test_a_sketch_has_the_smallest_macs() -> None:
+    macs = [hmac.digest(KEY, one.tobytes(), "sha256")[:8] for one in IDS]
+    values = sorted(int.from_bytes(mac, "little") for mac in macs)
+    assert sketched([IDS], KEY).values.tolist() == values
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 A sketch has the smallest of the values that ids have under a secret of the collectors,
 
-    value(id) = the first 8 bytes of HMAC-SHA-256(secret, id), as a number below 2^64,
+    value(id) = the first 8 bytes of HMAC-SHA-256(secret, id), little-endian, below 2^64,
 
 namely all values below a limit, and at most `MOST`. Of two sketches, what lies below both limits is
 a fair sample of all ids, the same ids from both: what is in one and not in the other tells how
@@ -18,7 +18,6 @@ up to MOST reports nothing is missed. 99% of overlaps of 0.03% of N are found.
 from __future__ import annotations
 
 import hashlib
-import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -112,18 +111,28 @@ class Sketching:
     """
 
     def __init__(self, secret: bytes) -> None:
-        self._secret, self.sketch = secret, EMPTY
+        self.sketch = EMPTY
+        block = secret.ljust(hashlib.sha256().block_size, b"\0")
+        self._inner = hashlib.sha256(bytes(octet ^ 0x36 for octet in block))
+        self._outer = hashlib.sha256(bytes(octet ^ 0x5C for octet in block))
 
     def add(self, ids: Ids) -> None:
         """Take ids, of which none was seen before."""
         octets = np.ascontiguousarray(ids).tobytes()
         width = ids.shape[1] if len(ids) else 1
         parts = (octets[at : at + width] for at in range(0, len(octets), width))
-        data = b"".join(hmac.digest(self._secret, part, "sha256")[:8] for part in parts)
+        data = b"".join(map(self._value, parts))
         values = np.sort(np.frombuffer(data, dtype="<u8").astype(np.uint64))
         if self.sketch.below < WHOLE:
             values = values[values < np.uint64(self.sketch.below)]
         self.sketch = _smallest(self.sketch.below, np.union1d(self.sketch.values, values))
+
+    def _value(self, part: bytes) -> bytes:
+        """Return the first bytes of HMAC-SHA-256, begun once: `hmac` takes three times as long."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(part)
+        outer.update(inner.digest())
+        return outer.digest()[:8]
 
 
 def sketched(chunks: Iterable[Ids], secret: bytes) -> Sketch:

@@ -33,6 +33,7 @@ from accounts import campaign_of, made
 from between import HOST, free_port
 from murmuration.campaign.document import publish, read
 from murmuration.campaign.model import Campaign
+from murmuration.collector.merge import take_key
 from murmuration.collector.store import StoreError, StoreFullError, open_store
 from murmuration.collector.tokens import new_token
 from murmuration.errors import FormatError
@@ -320,10 +321,28 @@ class Collector(Asking):
 
     # --- looking ---------------------------------------------------------------------------------
 
-    def token(self, role: str, name: str = "", campaign: str = "", days: float = 1) -> str:
+    def token(
+        self,
+        role: str,
+        name: str = "",
+        campaign: str = "",
+        days: float = 1,
+        sources: Sequence[str] = (),
+    ) -> str:
         """A new token."""
         with closing(open_store(self.store)) as store:
-            return new_token(store, role, name, campaign, days)
+            return new_token(store, role, name, campaign, days, sources)
+
+    @property
+    def name(self) -> str:
+        """The collector's name, as its store has it."""
+        with closing(open_store(self.store, readonly=True)) as store:
+            return store.collector_name()
+
+    def share(self, secret: bytes) -> None:
+        """Give it the key that collectors share."""
+        with closing(open_store(self.store)) as store:
+            take_key(store, secret)
 
     @property
     def pid(self) -> int:

@@ -31,10 +31,12 @@ from collectors import (
     running,
     uploads,
 )
-from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies
+from murmuration.collector.sketch import name_of, sketched
+from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies, Part
 from murmuration.mechanisms.tally import Tally
 from murmuration.server.problems import PROBLEMS
 from murmuration.wire import report
+from murmuration.wire.ids import new_ids
 
 WORD = "canaryq7w3z"
 NUMBER = 739_174_628_503
@@ -47,6 +49,8 @@ LIMITS = {"connections": 12, "waiting": 5, "body_bytes": 1 << 20, "body_seconds"
 REPORTS = "/v1/campaigns/open/reports"
 STATUS = "/v1/campaigns/open/status"
 TALLY = "/v1/campaigns/open/tally"
+SOURCE = "f" * 16
+"""A collector whose tallies may be merged, and are refused."""
 OCTETS = "application/octet-stream"
 
 
@@ -170,22 +174,28 @@ def _tokens(server: Collector, heard: Heard) -> None:
 
 def _tallies(server: Collector, heard: Heard) -> None:
     """Tallies of somebody else, whose names are canaries."""
-    send = partial(_send, server, heard, "POST", TALLY, Authorization=f"Bearer {server.admin}")
+    server.share(bytes(32))
+    token = server.token("merge", sources=[SOURCE])
+    send = partial(_send, server, heard, "POST", TALLY, Authorization=f"Bearer {token}")
     other = campaign_of(OPEN.replace('"open"', f'"{WORD}"').replace("ios", WORD))
-    send(CollectorTallies(other, {HEX[:16]: other.frame.empty()}).to_bytes(), Content_Type=OCTETS)
+    send(
+        CollectorTallies(other, {HEX[:16]: Part(other.frame.empty())}).to_bytes(),
+        Content_Type=OCTETS,
+    )
     few, none = (_counted(n) for n in (9, 3))
     send(few, Content_Type=OCTETS, Authorization=f"Bearer {heard.tokens[1]}")
     word = WORD.encode()
-    for body in (word, b"MURMTLYS" + word * 9, few[:-4] + b"\0" * 4, _strange()):
+    send(few, Content_Type=OCTETS)
+    for body in (none, word, b"MURMTLYS" + word * 9, few[:-4] + b"\0" * 4, _strange()):
         send(body, Content_Type=OCTETS)
     send(none, Content_Type=OCTETS, Content_Encoding=WORD)
 
 
 def _counted(n: int) -> bytes:
     mechanism = CAMPAIGN.frame.cells[0]
-    return CollectorTallies(
-        CAMPAIGN, {HEX[:16]: (Tally(mechanism, np.array([n, 0, 0]), n),)}
-    ).to_bytes()
+    part = Part((Tally(mechanism, np.array([n, 0, 0]), n),), sketched([new_ids(n + 1)], bytes(32)))
+    key = name_of(bytes(32))
+    return CollectorTallies(CAMPAIGN, {HEX[:16]: part, SOURCE: part}, HEX[:16], key).to_bytes()
 
 
 def _strange() -> bytes:
@@ -248,6 +258,7 @@ def _faults(server: Collector, heard: Heard) -> None:
     """The store fails, and its message has a canary."""
     fault, bearer = Path(server.store).with_name("fault"), f"Bearer {server.admin}"
     fine = json.dumps([{**uploads(CAMPAIGN, 1)[0], "id": HEX}])
+    merger = f"Bearer {server.token('merge', sources=[SOURCE])}"
     for kind in ("bug", "store", "full", "damaged"):
         fault.write_text(f"{kind}: {WORD} {NUMBER} {server.admin} 127.0.0.1")
         try:
@@ -255,7 +266,7 @@ def _faults(server: Collector, heard: Heard) -> None:
             _send(server, heard, "POST", REPORTS, WORD, Content_Type=JSON)
             _send(server, heard, "GET", STATUS, Authorization=bearer)
             _send(server, heard, "GET", TALLY, Authorization=bearer)
-            _send(server, heard, "POST", TALLY, _counted(9), Authorization=bearer)
+            _send(server, heard, "POST", TALLY, _counted(9), Authorization=merger)
             _send(server, heard, "GET", "/metrics", Authorization=bearer)
         finally:
             fault.unlink()

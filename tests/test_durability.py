@@ -342,7 +342,9 @@ def test_both_stores_and_the_library_agree_bit_for_bit(tmp_path: Path, postgres_
                 body = encoded(campaign, ids[mine], rows[mine], kind)
                 assert collector.send("commute", body, kind).status == 200
             found = CollectorTallies.from_bytes(collector.about("commute", "tally").body, campaign)
-            tallies += [[tally.to_bytes() for tally in part] for part in found.parts.values()]
+            tallies += [
+                [tally.to_bytes() for tally in part.tallies] for part in found.parts.values()
+            ]
             asked = [f"estimates?level={level}&about={about}" for level, about in ASKED]
             estimates.append([collector.about("commute", one).body for one in asked])
         kept = audited_at(url, campaign).rows

@@ -31,7 +31,8 @@ from collectors import (
 )
 from murmuration.analysis.read import figures as figures_of
 from murmuration.campaign.model import Campaign
-from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies
+from murmuration.collector.sketch import Sketch, name_of
+from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies, Part
 from murmuration.wire import report
 
 MOST_BYTES = 16 << 20
@@ -711,48 +712,64 @@ def test_nothing_is_shown_about_few(server: Collector) -> None:
 TALLY = "/v1/campaigns/merging/tally"
 
 
+KEY = bytes(32)
+ANYBODY = "0" * 16
+"""The name of a collector that a token may bring, and that there is not."""
+
+
 @pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
+def other(server: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
     with running(tmp_path_factory.mktemp("other") / "store.db", MERGING) as found:
+        for one in (server, found):
+            one.share(KEY)
         yield found
 
 
-def merge(server: Asking, body: bytes) -> Answer:
-    return server.post(TALLY, body, OCTETS, server.admin)
+@pytest.fixture(scope="module")
+def merge(server: Collector, other: Collector) -> Callable[[Asking, bytes], Answer]:
+    names = [server.name, other.name, ANYBODY]
+    tokens = {one.port: one.token("merge", sources=names) for one in (server, other)}
+    tokens[0] = tokens[server.port]
+
+    def merged(target: Asking, body: bytes) -> Answer:
+        return target.post(TALLY, body, OCTETS, tokens[getattr(target, "port", 0)])
+
+    return merged
 
 
-def test_merging(server: Collector, other: Collector) -> None:
+def test_merging(server: Collector, other: Collector, merge) -> None:
     campaign = CAMPAIGNS["merging"]
     ids, rows = reports(campaign, 900, 5)
     server.send("merging", report.to_json(campaign, ids[:300], rows[:300]))
     other.send("merging", report.to_json(campaign, ids[300:500], rows[300:500]))
     early = other.get(TALLY).body
-    assert merge(server, early).json == {"merged": 1, "collectors": 1}
-    assert merge(server, early).json == {"merged": 0, "collectors": 1}
+    assert merge(server, early).json == {"merged": 1, "collectors": 1, "left_out": 0}
+    assert merge(server, early).json == {"merged": 0, "collectors": 1, "left_out": 0}
     other.send("merging", report.to_json(campaign, ids[500:], rows[500:]))
     late = other.get(TALLY).body
-    assert merge(server, late).json == {"merged": 1, "collectors": 1}
+    assert merge(server, late).json == {"merged": 1, "collectors": 1, "left_out": 0}
     older = merge(server, early)
     assert (older.status, older.problem) == (409, "mismatched-tally")
     own = server.get(TALLY).body
-    assert merge(server, own).json == {"merged": 0, "collectors": 2}
+    assert merge(server, own).json == {"merged": 0, "collectors": 2, "left_out": 0}
     status = server.status("merging")
     assert (status["people"], status["merged_collectors"], status["received"]) == (900, 1, 300)
     expected = [asdict(figure) for figure in figures_of(campaign, campaign.tally(rows))]
     assert server.get("/v1/campaigns/merging/estimates").json["estimates"] == expected
-    assert merge(other, own).json == {"merged": 1, "collectors": 2}
+    assert merge(other, own).json == {"merged": 1, "collectors": 2, "left_out": 0}
     assert other.get("/v1/campaigns/merging/estimates").json["estimates"] == expected
-    assert merge(server, other.get(TALLY).body).json == {"merged": 0, "collectors": 2}
+    again = merge(server, other.get(TALLY).body).json
+    assert again == {"merged": 0, "collectors": 2, "left_out": 0}
 
 
-def test_another_campaigns_tally(server: Collector) -> None:
+def test_another_campaigns_tally(server: Collector, merge) -> None:
     answer = merge(server, server.get("/v1/campaigns/pets/tally").body)
     assert (answer.status, answer.problem) == (409, "mismatched-tally")
     assert merge(server, b"").problem == "unreadable-body"
 
 
 @pytest.mark.slow
-def test_damaged_tallies_change_nothing(server: Collector, other: Collector) -> None:
+def test_damaged_tallies_change_nothing(server: Collector, other: Collector, merge) -> None:
     other.send("merging", uploads(CAMPAIGNS["merging"], 50, 6))  # so that it would be news
     fine, before = other.get(TALLY).body, server.get(TALLY).body
     with closing(server.client()) as client:
@@ -772,14 +789,14 @@ def _damaged(fine: bytes) -> Iterator[bytes]:
 @pytest.mark.parametrize(
     "sources", ["{}x", "[]", '{"0123456789abcdef": [Infinity]}', '{"0123456789abcdef": [1e999]}']
 )
-def test_heads_that_make_no_sense(server: Collector, sources: str) -> None:
+def test_heads_that_make_no_sense(server: Collector, merge, sources: str) -> None:
     digest = CAMPAIGNS["merging"].digest
     head = f'{{"digest": "{digest}", "sources": {sources}}}'.encode()
     answer = merge(server, HEAD.pack(MAGIC, 1, len(head), zlib.crc32(head)) + head)
     assert (answer.status, answer.problem) == (400, "unreadable-body")
 
 
-def test_a_tally_of_too_many_people_is_refused(server: Collector) -> None:
+def test_a_tally_of_too_many_people_is_refused(server: Collector, merge) -> None:
     """It would be read, but what is here and it would not add up any more."""
     from murmuration.mechanisms.tally import MAX_PEOPLE, Tally
 
@@ -787,9 +804,12 @@ def test_a_tally_of_too_many_people_is_refused(server: Collector) -> None:
     server.send("merging", uploads(campaign, 100, 8))
     mechanism = campaign.frame.cells[0]
     counts = np.array([MAX_PEOPLE, 0, 0])
-    forged = CollectorTallies(campaign, {"0" * 16: (Tally(mechanism, counts, MAX_PEOPLE),)})
+    part = Part((Tally(mechanism, counts, MAX_PEOPLE),), Sketch(1))
+    forged = CollectorTallies(campaign, {ANYBODY: part}, ANYBODY, name_of(KEY))
     before = server.get(TALLY).body
-    assert merge(server, forged.to_bytes()).status in (400, 409)
+    answer = merge(server, forged.to_bytes())
+    assert (answer.status, answer.problem) == (409, "mismatched-tally")
+    assert "more people than can be" in answer.json["detail"]
     assert server.get(TALLY).body == before
     assert server.get("/v1/campaigns/merging/estimates").status == 200
 

@@ -15,10 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from accounts import COMMUTE, as_rows, audited, campaign_of, commute, made
 from murmuration.campaign.model import Campaign
 from murmuration.collector.commit import OUTCOMES, Batch, commit
-from murmuration.collector.merge import merge_tallies
+from murmuration.collector.merge import merge_tallies, take_key
 from murmuration.collector.publish import serve
+from murmuration.collector.sketch import name_of, sketched
 from murmuration.collector.store import StoreError, open_store
-from murmuration.collector.tallies import CollectorTallies, total
+from murmuration.collector.tallies import CollectorTallies, Part, exported, total
 from murmuration.errors import MismatchError
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire import report
@@ -33,7 +34,9 @@ CAMPAIGNS = (
 )
 VERSIONS = tuple({campaign.digest: campaign for campaign in CAMPAIGNS}.values())
 POOL = {campaign.digest: made(campaign, 400, seed) for seed, campaign in enumerate(VERSIONS)}
-SOURCES = ("0" * 16, "1" * 16)
+KEY = bytes(32)
+SOURCES = {name: made(commute(), 50, seed)[0] for seed, name in ((8, "0" * 16), (9, "1" * 16))}
+"""Other collectors, by name: the ids of their reports."""
 
 SPOILED = {
     "malformed": {"entries": "no list"},
@@ -76,6 +79,7 @@ class Ingest(RuleBasedStateMachine):
         self.folder = tempfile.mkdtemp()
         self.model, self.fresh = Model(), 100
         self.store = open_store(f"{self.folder}/store.db")
+        take_key(self.store, KEY)
         self.publish(0)
 
     def teardown(self) -> None:
@@ -113,21 +117,23 @@ class Ingest(RuleBasedStateMachine):
         commit(self.store, batches)
         self._account(made)
 
-    @rule(source=st.sampled_from(SOURCES), people=st.integers(0, 50), again=st.booleans())
+    @rule(source=st.sampled_from(sorted(SOURCES)), people=st.integers(0, 50), again=st.booleans())
     def merge(self, source: str, people: int, again: bool) -> None:
         campaign, known = self.campaign, self.model.merged.get((self.campaign.digest, source))
         tallies = campaign.tally(POOL[campaign.digest][1][:people])
         mine = self.store.collector_name()
-        parts = {source: tallies, mine: campaign.tally(POOL[campaign.digest][1])}
+        parts = {
+            source: Part(tallies, sketched([SOURCES[source][:people]], KEY)),
+            mine: exported(self.store, campaign).parts[mine],
+        }
+        told = CollectorTallies(campaign, parts, source, name_of(KEY))
         if known is not None and people < known:
             with pytest.raises(MismatchError, match="a later tally"):
-                merge_tallies(self.store, self.served, CollectorTallies(campaign, parts))
+                merge_tallies(self.store, self.served, told)
             return
         for news in (people != known, False) if again else (people != known,):
-            sent = CollectorTallies.from_bytes(
-                CollectorTallies(campaign, parts).to_bytes(), campaign
-            )
-            assert merge_tallies(self.store, self.served, sent) == news
+            sent = CollectorTallies.from_bytes(told.to_bytes(), campaign)
+            assert merge_tallies(self.store, self.served, sent).news == news
         self.model.merged[campaign.digest, source] = people
 
     # --- uploads ---------------------------------------------------------------------------------

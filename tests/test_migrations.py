@@ -13,11 +13,12 @@ from murmuration.analysis import read
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.model import Campaign
 from murmuration.collector.commit import Batch, commit
-from murmuration.collector.merge import merge_tallies
+from murmuration.collector.merge import merge_tallies, take_key
 from murmuration.collector.publish import serve
+from murmuration.collector.sketch import name_of, sketched
 from murmuration.collector.store import Store, StoreError, base, open_store
 from murmuration.collector.store.migrations import MIGRATIONS, NEWEST
-from murmuration.collector.tallies import CollectorTallies, total
+from murmuration.collector.tallies import CollectorTallies, Part, total
 from murmuration.collector.tokens import hashed
 from murmuration.device import Ledger
 from murmuration.errors import FormatError, MurmurationError, ParameterError
@@ -92,14 +93,17 @@ def test_an_old_store_goes_on(old: str) -> None:
     campaign = commute()
     ids, rows = made(campaign, PEOPLE)
     others, their_rows = made(campaign, 100, seed=1)
-    theirs = CollectorTallies(campaign, {"0123456789abcdef": campaign.tally(their_rows)})
+    name, key = "0123456789abcdef", bytes(32)
+    part = Part(campaign.tally(their_rows), sketched([made(campaign, 100, seed=2)[0]], key))
+    theirs = CollectorTallies(campaign, {name: part}, name, name_of(key))
     with closing(open_store(old)) as store:
         served = serve(store, campaign)
         for these, reports in ((ids, rows), (others, their_rows)):
             body = report.to_binary(campaign, these, reports)
             batch = Batch(served, report.decode(campaign, body, report.BINARY))
             commit(store, [batch])
-        assert merge_tallies(store, served, theirs) == 1
+        take_key(store, key)
+        assert merge_tallies(store, served, theirs).news == 1
         assert audited(store, campaign).counts["duplicate"] == PEOPLE
         assert campaign.people(total(store, campaign)) == PEOPLE + 200
     with closing(open_store(old)) as store:  # once more: there is nothing left to do

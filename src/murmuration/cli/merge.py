@@ -2,40 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from murmuration.cli.options import Json
 from murmuration.cli.output import emit_json, progress_bar, say
-from murmuration.collector.merge import Joined
+from murmuration.collector import key_file
+from murmuration.collector.merge import Joined, remove, shared_key, take_key
 from murmuration.collector.merge import merge as merge_one
 from murmuration.collector.store import Store, open_store
-from murmuration.errors import MismatchError
+from murmuration.errors import MismatchError, ParameterError
 
 
 def merge(
     into: Annotated[str, typer.Argument(help="The store that receives the reports.")],
-    others: Annotated[list[str], typer.Argument(help="Stores to merge into it; left as they are.")],
+    others: Annotated[
+        list[str] | None, typer.Argument(help="Stores to merge into it; left as they are.")
+    ] = None,
     campaign: Annotated[str, typer.Option(help="Only this one; else all of them.")] = "",
+    key: Annotated[
+        Path | None,
+        typer.Option(help="Share the key in this file; one that is not there is written."),
+    ] = None,
+    without: Annotated[
+        str, typer.Option("--remove", help="Forget the tallies of a collector, by its name.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Merge the reports of other stores into the first, by id: merging again changes nothing."""
-    rows = []
+    if not others and key is None and not without:
+        raise ParameterError("say which stores to merge, or --key, or --remove")
+    rows: list[dict[str, object]] = []
     with closing(open_store(into, create=False)) as target:
-        for where in others:
-            with closing(open_store(where, readonly=True)) as other:
-                try:
-                    joined = _merged(target, other, campaign)
-                except MismatchError as problem:
-                    raise MismatchError(f"{where}: {problem}") from None
-            rows += [{"store": where, **asdict(one)} for one in joined]
+        for row in _done(target, into, others or [], campaign, key, without):
+            rows.append(row)
             if not as_json:
-                _print(where, joined)
+                _print(row)
     if as_json:
         emit_json(rows)
+
+
+def _done(
+    target: Store, into: str, others: list[str], campaign: str, key: Path | None, without: str
+) -> Iterator[dict[str, object]]:
+    """Do one thing after the other, and say what came of each."""
+    if key is not None:
+        yield {"store": into, "key": _share(target, key)}
+    if without:
+        yield from _remove(target, into, campaign, without)
+    for where in others:
+        yield from _merge_store(target, where, campaign)
+
+
+def _share(target: Store, path: Path) -> str:
+    """Take the key of a file, or write this store's into a new one."""
+    if path.exists():
+        take_key(target, key_file.read(path))
+        return f"taken from {path}"
+    key_file.write(path, shared_key(target))
+    return f"written to {path}: hand it to the other collectors, and to nobody else"
+
+
+def _remove(target: Store, into: str, campaign: str, source: str) -> list[dict[str, object]]:
+    names = [campaign] if campaign else target.campaigns()
+    found = {name: remove(target, name, source) for name in names}
+    if None in found.values() and not any(gone is not None for gone in found.values()):
+        raise ParameterError(f"this store has no tallies of a collector {source!r}")
+    return [
+        {"store": into, "campaign": name, "removed": gone}
+        for name, gone in found.items()
+        if gone is not None
+    ]
+
+
+def _merge_store(target: Store, where: str, campaign: str) -> list[dict[str, object]]:
+    with closing(open_store(where, readonly=True)) as other:
+        try:
+            joined = _merged(target, other, campaign)
+        except MismatchError as problem:
+            raise MismatchError(f"{where}: {problem}") from None
+    return [{"store": where, **asdict(one)} for one in joined]
 
 
 def _merged(target: Store, other: Store, campaign: str) -> list[Joined]:
@@ -52,8 +103,13 @@ def _merged(target: Store, other: Store, campaign: str) -> list[Joined]:
         return [merge_one(target, other, name, lambda n: bar.advance(task, n)) for name in names]
 
 
-def _print(where: str, joined: list[Joined]) -> None:
-    for one in joined:
-        known = f", {one.known:,} were here already" if one.known else ""
-        tallies = f", tallies of {one.collectors:,} more collectors" if one.collectors else ""
-        say(f"{where}, {one.campaign}: {one.new:,} new reports{known}{tallies}", markup=False)
+def _print(row: dict[str, object]) -> None:
+    if "key" in row:
+        say(f"{row['store']}: key {row['key']}", markup=False)
+    elif "removed" in row:
+        say(f"{row['store']}, {row['campaign']}: {row['removed']:,} reports less", markup=False)
+    else:
+        known = f", {row['known']:,} were here already" if row["known"] else ""
+        more = f", tallies of {row['collectors']:,} more collectors" if row["collectors"] else ""
+        text = f"{row['store']}, {row['campaign']}: {row['new']:,} new reports{known}{more}"
+        say(text, markup=False)

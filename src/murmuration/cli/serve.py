@@ -9,10 +9,13 @@ from typing import Annotated
 import typer
 
 from murmuration.campaign.file import load as campaign_file
+from murmuration.campaign.file.load import CampaignFile
 from murmuration.campaign.model import Campaign
 from murmuration.cli.extras import require
 from murmuration.cli.options import STORE_HELP
 from murmuration.cli.output import console, say
+from murmuration.collector.publish import published
+from murmuration.collector.publish import serve as publish
 from murmuration.collector.store import Store, open_store
 from murmuration.errors import ParameterError
 
@@ -40,6 +43,10 @@ def serve(
             help="Only a proxy gets here: a client is the last address in its X-Forwarded-For.",
         ),
     ] = False,
+    new_laws: Annotated[
+        bool,
+        typer.Option("--new-laws", help="Choose laws anew, though the file asks the same."),
+    ] = False,
 ) -> None:
     """Collect reports over HTTP: answered when they are on the disk, counted once.
 
@@ -49,22 +56,35 @@ def serve(
     from murmuration.server import workers as processes
     from murmuration.server.run import Endpoint
 
-    campaigns = [campaign_file.load(path) for path in files]
-    names = [campaign.name for campaign in campaigns]
+    read = [campaign_file.opened(path) for path in files]
+    names = [file.name for file in read]
     if len(set(names)) != len(names):
         raise ParameterError("two of these campaigns have the same name")
     where = store or str(files[0].with_name(f"{names[0]}.db"))
     address = Endpoint(host, port, certificate, key, plain_http, forwarded)
     processes.check(where, address, workers)
     processes.listening(address).close()  # before a store is made and a token is shown
+    if not where.startswith("postgres") and not Path(where.removeprefix("sqlite:///")).exists():
+        for file in read:
+            _ = file.campaign  # a mistake is found before a store is made
     with closing(open_store(where)) as opened:
-        for campaign in campaigns:
-            _introduce(campaign, address.url)
-            _compare(opened, campaign)
+        campaigns = [_published(opened, file, address.url, new_laws) for file in read]
         _hand_out(opened, where)
     if not where.startswith("postgres"):  # such an address may hold a password
         say(f"  store {where}; Ctrl-C ends the collector")
     processes.run(campaigns, where, address, workers)
+
+
+def _published(store: Store, file: CampaignFile, url: str, new_laws: bool) -> Campaign:
+    """Publish a campaign, with the laws that it has if its file asks what it asked before."""
+    known = None if new_laws else published(store, file)
+    campaign = file.campaign if known is None else known
+    _introduce(campaign, url)
+    if known is not None:
+        say("  laws as they are published in the store; `--new-laws` chooses them anew")
+    _compare(store, campaign)
+    publish(store, campaign, file.asked)
+    return campaign
 
 
 def _introduce(campaign: Campaign, url: str) -> None:

@@ -75,4 +75,5 @@ def shown(now: Status) -> Table:
     if now.merged_collectors:
         table.add_row("collectors whose tallies were merged", f"{now.merged_collectors:,}")
     table.add_row("digest", now.digest[:16])
+    table.add_row("name of this collector", now.collector)
     return table

@@ -30,9 +30,13 @@ def token(context: typer.Context) -> None:
 
 def add(
     store: StoreArgument,
-    role: Annotated[str, typer.Argument(help="device, analyst or admin.")],
+    role: Annotated[str, typer.Argument(help="device, analyst, admin or merge.")],
     name: Annotated[str, typer.Option(help="Whose it is; default: the role.")] = "",
     campaign: Annotated[str, typer.Option(help="For this campaign only.")] = "",
+    source: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a merge token: a collector whose tallies it may bring, by name."),
+    ] = None,
     days: Days = 90,
     as_json: Json = False,
 ) -> None:
@@ -40,7 +44,7 @@ def add(
     with closing(open_store(store, create=False)) as opened:
         if campaign and campaign not in opened.campaigns():
             raise ParameterError(f"this store has no campaign {campaign!r}")
-        text = new_token(opened, role, name, campaign, days)
+        text = new_token(opened, role, name, campaign, days, source or ())
     _hand_over(text, name or role, as_json)
 
 
@@ -55,13 +59,13 @@ def rotate(
     with closing(open_store(store, create=False)) as opened, opened.transaction():
         now = time.time()
         valid = [one for one in opened.tokens() if one.name == name and one.expires > now]
-        kinds = {(one.role, one.campaign) for one in valid}
+        kinds = {(one.role, one.campaign, one.sources) for one in valid}
         if len(kinds) != 1:
             problem = "is no valid token" if not kinds else "are tokens of several roles"
             raise ParameterError(f"there {problem} called {name!r}: use add and end")
         opened.expire_tokens(name, int(now + overlap * HOUR))
-        ((role, campaign),) = kinds
-        text = new_token(opened, role, name, campaign, days)
+        ((role, campaign, sources),) = kinds
+        text = new_token(opened, role, name, campaign, days, sources.split())
     _hand_over(text, name, as_json)
 
 
@@ -88,7 +92,8 @@ def list_tokens(store: StoreArgument, as_json: Json = False) -> None:
     for one in tokens:
         state = "valid" if one.expires > time.time() else "ended"
         times = (_moment(when)[:16].replace("T", " ") for when in (one.created, one.expires))
-        table.add_row(escape(one.name), one.role, escape(one.campaign) or "all", *times, state)
+        role = f"{one.role} {one.sources}".strip()
+        table.add_row(escape(one.name), role, escape(one.campaign) or "all", *times, state)
     console.print(table)
 
 
@@ -105,6 +110,7 @@ def _data(one: Token) -> dict[str, object]:
         "name": one.name,
         "role": one.role,
         "campaign": one.campaign or None,
+        "sources": one.sources.split(),
         "created": _moment(one.created),
         "expires": _moment(one.expires),
         "valid": one.expires > time.time(),

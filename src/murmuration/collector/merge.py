@@ -1,12 +1,18 @@
 """Other collectors' counts into a store: each report counts exactly once, whatever way it takes.
 
-By tallies (`merge_tallies`): a collector's tally is all it has ever counted, so a later one
-replaces an earlier one, and sending one again changes nothing.
+By tallies (`merge_tallies`): a collector's tally is all it has ever counted, so of two of one
+collector the later one, which contains the earlier, counts. The latest of each collector is kept
+under its name; so the order in which tallies come, and whether they come again, changes nothing.
+Sums cannot be told apart, so nothing is added that may count a report twice: sketches of ids
+(`collector.sketch`) show when tallies of two collectors overlap, and when two of one collector
+do not contain one another (its store was copied and both went on, or an old copy came back).
 
 By reports (`merge`): one campaign of another store, in one transaction. A report whose id is here
-already is left alone, so merging again changes nothing. Where the other store has scrubbed its
-reports, only its tallies tell what they said; those can be added if none of the scrubbed ids is
-known here, and not if some are: nobody can take single reports out of a sum.
+already is left alone, so merging again changes nothing. What is new counts under the name of the
+store that it came from, so that this store's tallies, and those of the other, still fit together
+everywhere else. Where the other store has scrubbed its reports, only its tallies tell what they
+said; those can be added if none of the scrubbed ids is known here, and not if some are: nobody can
+take single reports out of a sum.
 
 Reports that are new here count as received and stored. What the other collector refused, or
 received twice, stays in its own books.
@@ -15,96 +21,246 @@ received twice, stays in its own books.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from secrets import token_bytes
 
 import numpy as np
 
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.model import Campaign
 from murmuration.collector.publish import Served, served
+from murmuration.collector.sketch import EMPTY, Sketch, Sketching, name_of
 from murmuration.collector.store import Merged, Store
-from murmuration.collector.tallies import ABSORBED, CollectorTallies, absorbed, by_collector, total
-from murmuration.errors import FormatError, MismatchError
-from murmuration.mechanisms.tally import Tally
+from murmuration.collector.tallies import (
+    CollectorTallies,
+    Known,
+    Part,
+    Tallies,
+    known,
+    minus,
+    own_sketch,
+    plus,
+)
+from murmuration.errors import FormatError, MismatchError, ParameterError
+from murmuration.mechanisms.tally import MAX_PEOPLE
 
 Advance = Callable[[int], None]
+MOST_MERGED = MAX_PEOPLE >> 1
+"""More people than that are not taken over: there must be room for this collector's own."""
+SECRET_BYTES = 32
+NO_KEY = (
+    "tallies without reports are merged by collectors that share a key, by which they see whether "
+    "both count the same reports: `murmur merge STORE --key FILE`, with the same file for each"
+)
+
+
+# --- the key -------------------------------------------------------------------------------------
+
+
+def shared_key(store: Store, others: bytes | None = None) -> bytes:
+    """Return the key of a store; if it has none it takes the others', or makes one."""
+    with store.transaction():
+        secret = store.merge_secret()
+        if secret is None:
+            secret = others or token_bytes(SECRET_BYTES)
+            store.set_merge_secret(secret)
+        return secret
+
+
+def take_key(store: Store, secret: bytes) -> None:
+    """Give a store the key that others have. Sketches under another key say nothing any more."""
+    if len(secret) != SECRET_BYTES:
+        raise ParameterError(f"a key is {SECRET_BYTES} bytes; this one has {len(secret)}")
+    store.set_merge_secret(secret)
 
 
 # --- by tallies ----------------------------------------------------------------------------------
 
 
-def merge_tallies(store: Store, served: Served, other: CollectorTallies) -> int:
-    """Take over other collectors' tallies; return how many of them were news.
+@dataclass(frozen=True)
+class Taken:
+    """What came of merging tallies: how many were news, known, and not for this sender to bring."""
 
-    What comes back to the collector that counted it is left out.
+    news: int
+    known: int
+    left_out: int
+
+
+def merge_tallies(
+    store: Store,
+    served: Served,
+    other: CollectorTallies,
+    sources: Collection[str] | None = None,
+    sketch: Sketch | None = None,
+) -> Taken:
+    """Take over other collectors' tallies, those of `sources` if they are named.
+
+    `sketch` is that of this store's own ids; taking it beforehand keeps nobody waiting.
+    What comes back to the collector that counted it is compared, and not taken.
     """
-    mine, campaign, news = store.collector_name(), served.campaign, 0
-    if mine in other.absorbed:
-        raise MismatchError(
-            "that collector has merged the reports of this one: they would count twice"
-        )
+    secret = store.merge_secret()
+    if secret is None or other.key != name_of(secret):
+        raise MismatchError(NO_KEY)
     with store.transaction():
-        merged_here = store.merged(served.key)
-        known = {merged.collector: merged.n for merged in merged_here}
-        require_one_holder(absorbed(merged_here, campaign), other.absorbed)
-        for collector, tallies in other.parts.items():
-            n = campaign.frame.reports(tallies)
-            if collector != mine and n != known.get(collector):
-                _require_later(collector, n, known.get(collector, 0))
-                _keep(store, served.key, collector, tallies, campaign)
-                news += 1
-        for collector, holder in other.absorbed.items():
-            absorb(store, served.key, collector, holder, campaign)
-        _check_sum(store, campaign)
+        ours = known(store, served.campaign)
+        wanted = {*(other.parts if sources is None else sources), ours.mine}
+        brought = {name: part for name, part in other.parts.items() if name in wanted}
+        for part in brought.values():
+            require_possible(served.campaign, part)
+        own = Part(
+            ours.own.tallies, own_sketch(store, served.campaign) if sketch is None else sketch
+        )
+        news = _later_ones(ours, own, brought, other.collector)
+        _check_sum(ours, {**ours.counted, **news})
+        for name, part in news.items():
+            _keep(store, served.key, name, part, ours)
+    left = len(other.parts) - len(brought)
+    return Taken(len(news), len(brought) - len(news), left)
+
+
+def require_possible(campaign: Campaign, part: Part) -> None:
+    """Refuse what no collector can have counted: entries without reports, a sketch of others."""
+    frame = campaign.frame
+    n = frame.reports(part.tallies)
+    groups = [sum(tally.n for tally in group) for group in frame.by_group(part.tallies)]
+    if sum(groups) != n * len(frame.slots) or max(groups) > n:
+        raise MismatchError("no reports have so many entries of each kind")
+    if n and not part.sketch.below:
+        raise MismatchError(
+            "a tally comes with a sketch of its ids, and this one has none: let its collector send "
+            "it again with the key that both share, after merging again what it had merged before"
+        )
+    if not part.sketch.fits(n):
+        raise MismatchError(f"a sketch of {part.sketch.people:,} reports is not that of {n:,}")
+
+
+def _later_ones(
+    ours: Known, own: Part, brought: Mapping[str, Part], sender: str
+) -> dict[str, Part]:
+    """Return the parts that are later than what is known; refuse what does not fit together."""
+    before = {**ours.counted, ours.mine: own}
+    news = {}
+    for name, part in brought.items():
+        if name in ours.absorbed:
+            raise MismatchError(
+                "the reports of that collector were merged one by one: merge its store again, and "
+                "not its tallies"
+            )
+        if _is_news(ours, before, name, part, sender):
+            news[name] = part
+    after = {**before, **news}
+    for name in news:
+        for other in after.keys() - {name}:
+            if other not in news or name < other:
+                _require_apart(ours, after[name], after[other])
     return news
 
 
-def _require_later(collector: str, n: int, known: int) -> None:
-    """Refuse a tally that is older than what is known, or whose reports count elsewhere."""
-    if known == ABSORBED:
-        raise MismatchError(
-            f"the reports of collector {collector} were merged one by one: merge its store "
-            "again, and not its tallies"
-        )
-    if n < known:
-        raise MismatchError(f"collector {collector} has sent a later tally than this one")
-
-
-def _keep(
-    store: Store, key: int, collector: str, tallies: Sequence[Tally], campaign: Campaign
-) -> None:
-    """Keep a collector's tallies, instead of those it sent before."""
-    only = CollectorTallies(campaign, {collector: tuple(tallies)})
-    store.set_merged(key, Merged(collector, campaign.frame.reports(tallies), only.to_bytes()))
-
-
-def absorb(store: Store, key: int, collector: str, holder: str, campaign: Campaign) -> None:
-    """Note in whose tally a collector's reports are counted: its own tallies no longer count."""
-    nobody = CollectorTallies(campaign, {holder: campaign.frame.empty()})
-    store.set_merged(key, Merged(collector, ABSORBED, nobody.to_bytes()))
-
-
-def require_one_holder(ours: Mapping[str, str], theirs: Mapping[str, str]) -> None:
-    """Refuse reports that are counted already, in the tally of another collector.
-
-    Unless that collector was merged one by one itself, by the same one.
-    """
-    for collector, holder in theirs.items():
-        known = ours.get(collector, holder)
-        if known != holder and theirs.get(known) != holder:
+def _is_news(ours: Known, before: Mapping[str, Part], name: str, part: Part, sender: str) -> bool:
+    """Whether a part counts more than what is known of its collector."""
+    if name not in before:
+        return True
+    old, n = before[name], ours.n(part)
+    if n > ours.n(old) and ours.is_reduced(name):
+        if name == sender:
             raise MismatchError(
-                f"the reports of collector {collector} are counted already, in the tally of "
-                f"{known}: they would count twice"
+                "some reports of that collector are counted here under another name: merge its "
+                "store, and not its tallies"
             )
+        return False
+    _require_contained(ours, old, part)
+    if name == ours.mine:
+        _require_current(ours, part)
+    if name == sender and n < ours.n(old):
+        raise MismatchError(
+            f"that collector has sent a later tally than this one: {ours.n(old):,} reports are "
+            f"known and this has {n:,}; an old copy of its store came back, or an old tally"
+        )
+    return n > ours.n(old)
 
 
-def _check_sum(store: Store, campaign: Campaign) -> None:
-    """Refuse tallies that could be stored but never be read again."""
+def _require_current(ours: Known, part: Part) -> None:
+    """Refuse to go on as a store that has counted less than others know of it."""
+    if ours.n(part) > ours.n(ours.own):
+        raise MismatchError(
+            f"others have counted {ours.n(part):,} reports of this collector, and it has "
+            f"{ours.n(ours.own):,}: its store is an old copy. Make a new store, and merge this one "
+            "into it"
+        )
+
+
+def _require_contained(ours: Known, one: Part, other: Part) -> None:
+    """Refuse two tallies of one collector of which neither contains the other."""
+    small, large = sorted((one, other), key=ours.n)
+    missing = small.sketch.without(large.sketch)
     try:
-        total(store, campaign)
+        grown = minus(large.tallies, small.tallies)
     except FormatError:
-        raise MismatchError("with these tallies there are more people than can be") from None
+        grown = None
+    if (
+        grown is None
+        or len(missing.values)
+        or (ours.n(small) == ours.n(large) and _is_anything(grown))
+    ):
+        both = small.sketch.shared(large.sketch).people
+        raise MismatchError(
+            f"two stores go by the name of one collector and have parted: {ours.n(one):,} reports "
+            f"are known here and {ours.n(other):,} came, about {both:,} are in both. Merge the "
+            "stores, by their reports"
+        )
+
+
+def _is_anything(tallies: Tallies) -> bool:
+    """Whether tallies count anything."""
+    return any(tally.n or tally.counts.any() for tally in tallies)
+
+
+def _require_apart(ours: Known, one: Part, other: Part) -> None:
+    """Refuse tallies of two collectors that count the same reports."""
+    both = one.sketch.shared(other.sketch)
+    if len(both.values):
+        raise MismatchError(
+            f"about {both.people:,} reports would count twice: they are among the {ours.n(one):,} "
+            f"of one collector and the {ours.n(other):,} of another. Merge the stores, by their "
+            "reports"
+        )
+
+
+def _keep(store: Store, key: int, name: str, part: Part, ours: Known, held: bool = False) -> None:
+    """Keep a collector's part, instead of the one before."""
+    only = CollectorTallies(ours.campaign, {name: part}, name, ours.key)
+    store.set_merged(key, Merged(name, ours.n(part), only.to_bytes()), held=held)
+
+
+def _check_sum(ours: Known, counted: Mapping[str, Part]) -> None:
+    """Refuse more people than leave room for this collector's own."""
+    if sum(map(ours.n, counted.values())) > MOST_MERGED:
+        raise MismatchError("with these tallies there are more people than can be")
+
+
+def remove(store: Store, name: str, source: str) -> int | None:
+    """Forget the tallies of a source; its reports that were merged one by one stay.
+
+    Return how many reports count no more, or None if nothing was known of that source. This
+    collector's own are not touched.
+    """
+    gone = found = 0
+    with store.transaction():
+        for digest in store.digests(name):
+            key, document = store.key_of(digest), store.document_of(name, digest)
+            if key is None or document is None:
+                continue
+            ours = known(store, campaign_document.read(document))
+            counted, held = ours.counted.get(source), ours.held.get(source)
+            found += counted is not None or source in ours.absorbed
+            if held is None and counted is not None:
+                store.drop_merged(key, source)
+                gone += ours.n(counted)
+            elif held is not None and not ours.is_whole(source):
+                _keep(store, key, source, held, ours)
+                gone += ours.n(counted) - ours.n(held)
+    return gone if found else None
 
 
 # --- by reports ----------------------------------------------------------------------------------
@@ -120,6 +276,15 @@ class Joined:
     """Reports that were here already."""
     collectors: int = 0
     """Other collectors whose tallies the other store had, and that were news here."""
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """The reports of another store that were not here, and a sketch of all that it has."""
+
+    tallies: Tallies
+    sketch: Sketch
+    all: Sketch
 
 
 def merge(into: Store, other: Store, name: str, advance: Advance | None = None) -> Joined:
@@ -156,33 +321,77 @@ def _merge_digest(
     document = into.document_of(name, digest)
     if document is None:  # pragma: no cover - `_digests` has looked
         raise MismatchError(f"{name}: digest {digest[:16]} is unknown here")
-    campaign = campaign_document.read(document)
-    ours, theirs = into.open_collection(digest), other.key_of(digest) or 0
-    _merge_reports(into, other, campaign, (ours, theirs), joined, advance)
-    joined.collectors += _take_over(into, other, campaign, ours)
+    campaign, key, secret = (
+        campaign_document.read(document),
+        into.open_collection(digest),
+        shared_key(into, other.merge_secret()),
+    )
+    ours, theirs = known(into, campaign), known(other, campaign)
+    ours = replace(ours, own=Part(ours.own.tallies, own_sketch(into, campaign)))
+    theirs = theirs if theirs.key == ours.key else _without_sketches(theirs)
+    _require_not_absorbed(ours, theirs)
+    fresh = _add_reports(into, other, theirs, secret, joined, advance)
+    after, changed = _attributed(ours, theirs, fresh)
+    told = [name for name in theirs.counted if _is_told(after, theirs, name)]
+    for collector in told:
+        require_possible(campaign, theirs.counted[collector])
+    after = replace(after, counted={**after.counted, **{c: theirs.counted[c] for c in told}})
+    _require_fitting(after, changed | set(told))
+    _check_sum(after, after.counted)
+    into.add_tallies(key, minus(after.own.tallies, ours.own.tallies))
+    for collector in changed - {after.mine}:
+        _keep(into, key, collector, after.held[collector], after, held=True)
+    for collector in (changed | set(told)) - {after.mine}:
+        _keep(into, key, collector, after.counted[collector], after)
+    joined.collectors += len(told)
 
 
-def _merge_reports(
+def _without_sketches(theirs: Known) -> Known:
+    """Return what a store with another key knows: its sketches say nothing here."""
+    counted, held = (
+        {name: Part(part.tallies) for name, part in parts.items()}
+        for parts in (theirs.counted, theirs.held)
+    )
+    return replace(theirs, counted=counted, held=held)
+
+
+def _require_not_absorbed(ours: Known, theirs: Known) -> None:
+    """Refuse what an earlier release has counted in another collector's tally."""
+    holder = ours.absorbed.get(theirs.mine, ours.mine)
+    inside = [name for name, by in theirs.absorbed.items() if by == theirs.mine]
+    if holder in ours.counted or any(name in ours.counted for name in inside):
+        raise MismatchError(
+            "reports of that store are counted already, in the tally of another collector: they "
+            "would count twice. `murmur merge --remove` forgets such a tally"
+        )
+
+
+def _add_reports(
     into: Store,
     other: Store,
-    campaign: Campaign,
-    keys: tuple[int, int],
+    theirs: Known,
+    secret: bytes,
     joined: Joined,
     advance: Advance | None,
-) -> None:
-    ours, theirs = keys
-    mechanisms = campaign.frame.cells
-    left = other.tallies(campaign.digest, mechanisms)
+) -> Fresh:
+    """Add the reports that are not here yet, but to no tally; return what they count."""
+    campaign = theirs.campaign
+    ours, number = into.open_collection(campaign.digest), other.key_of(campaign.digest) or 0
+    left, counted = theirs.physical(), campaign.frame.empty()
+    new, everything = Sketching(secret), Sketching(secret)
     scrubbed_new = scrubbed_known = 0
-    for ids, rows, kept in other.kept_reports(theirs, campaign.row_bytes):
+    for ids, rows, kept in other.kept_reports(number, campaign.row_bytes):
         if not campaign.valid(rows).all():
             raise FormatError(f"{campaign.name}: the other store has reports that nobody can send")
         left = _minus(left, campaign.frame.tally_valid(rows))
         stored = rows if campaign.terms.keep_reports else rows[:, :0]
         fresh = into.add_reports(ours, ids[kept], stored)
-        into.add_tallies(ours, campaign.frame.tally_valid(rows[fresh]))
-        empty = np.zeros((len(ids) - len(kept), 0), dtype=np.uint8)
-        unread = into.add_reports(ours, np.delete(ids, kept, axis=0), empty)
+        counted = plus(counted, campaign.frame.tally_valid(rows[fresh]))
+        scrubbed = np.delete(ids, kept, axis=0)
+        unread = into.add_reports(ours, scrubbed, np.zeros((len(scrubbed), 0), dtype=np.uint8))
+        for added in (ids[kept][fresh], scrubbed[unread]):
+            new.add(added)
+        everything.add(ids)
         scrubbed_new += int(unread.sum())
         scrubbed_known += int((~unread).sum())
         joined.new += int(fresh.sum()) + int(unread.sum())
@@ -197,36 +406,138 @@ def _merge_reports(
             f"{scrubbed_known:,} are counted here already and {scrubbed_new:,} are not: they "
             "cannot be told apart in a sum. Nothing was merged."
         )
-    if scrubbed_new:
-        into.add_tallies(ours, left)
+    return Fresh(plus(counted, left) if scrubbed_new else counted, new.sketch, everything.sketch)
 
 
-def _minus(tallies: tuple[Tally, ...], counted: tuple[Tally, ...]) -> tuple[Tally, ...]:
+def _minus(tallies: Tallies, counted: Tallies) -> Tallies:
     """Take tallies out of larger ones; refuse what does not fit."""
     try:
-        return tuple(
-            Tally(whole.mechanism, whole.counts - part.counts, whole.n - part.n)
-            for whole, part in zip(tallies, counted, strict=True)
-        )
-    except (FormatError, ValueError):
+        return minus(tallies, counted)
+    except FormatError:
         raise FormatError("the other store's reports and tallies do not agree") from None
 
 
-def _take_over(into: Store, other: Store, campaign: Campaign, key: int) -> int:
-    """Take over what other collectors had sent there; forget sums of what is counted here now."""
-    mine, theirs, news = into.collector_name(), other.collector_name(), 0
-    merged_here, there = into.merged(key), by_collector(other, campaign)
-    known = {merged.collector: merged.n for merged in merged_here}
-    # What was counted in the other store's tally is counted in this one's from now on.
-    taken = {c: mine if holder == theirs else holder for c, holder in there.absorbed.items()}
-    taken |= {theirs: mine}
-    require_one_holder({**absorbed(merged_here, campaign), mine: mine}, taken)
-    taken.pop(mine, None)
-    for collector, tallies in there.parts.items():
-        n = campaign.frame.reports(tallies)
-        if collector not in (mine, theirs) and n > known.get(collector, 0):
-            _keep(into, key, collector, tallies, campaign)
-            news += 1
-    for collector, holder in taken.items():
-        absorb(into, key, collector, holder, campaign)
-    return news
+# --- under whose name ----------------------------------------------------------------------------
+
+
+def _attributed(ours: Known, theirs: Known, fresh: Fresh) -> tuple[Known, set[str]]:
+    """Count fresh reports under the names of the collectors that counted them.
+
+    The other store says how much of each further collector it holds. What is fresh and not
+    explained by that was counted by the other store itself. If less is fresh than it has counted,
+    the rest is here already, under another name, and stays there.
+    """
+    after, rest, changed = ours, fresh.tallies, {theirs.mine}
+    for name, part in theirs.held.items():
+        more = _more_of(after, name, part)
+        left = None if more is None else _taken(rest, more)
+        if more is not None and left is not None:
+            after, rest = _grown(after, name, part, more), left
+            changed.add(name)
+        elif ours.n(part) > ours.n(ours.held.get(name)) and not ours.is_whole(name):
+            raise MismatchError(
+                "a tally that is counted here and reports of that store are of one collector, and "
+                "do not fit together: merge that collector's store first"
+            )
+    new, pure = _only(theirs, fresh.sketch), _only(theirs, fresh.all)
+    return _with_own(after, theirs.mine, Part(theirs.own.tallies, pure), Part(rest, new)), changed
+
+
+def _only(theirs: Known, sketch: Sketch) -> Sketch:
+    """Return the sketch of what a store has counted itself, from one of all that it has."""
+    for part in theirs.elsewhere():
+        sketch = sketch.without(part.sketch)
+    return sketch
+
+
+def _taken(whole: Tallies, part: Tallies) -> Tallies | None:
+    """Take a part out of tallies; None if it is not in them."""
+    try:
+        return minus(whole, part)
+    except FormatError:
+        return None
+
+
+def _here(after: Known, name: str) -> Part:
+    """Return what is here of a collector, report by report."""
+    nobody = Part(after.campaign.frame.empty(), EMPTY)
+    return after.own if name == after.mine else after.held.get(name, nobody)
+
+
+def _more_of(after: Known, name: str, part: Part) -> Tallies | None:
+    """Return by how much a part is more than what is here; None if it is not, or does not fit."""
+    here = _here(after, name)
+    if after.n(part) <= after.n(here) or len(here.sketch.without(part.sketch).values):
+        return None
+    return _taken(part.tallies, here.tallies)
+
+
+def _grown(after: Known, name: str, part: Part, more: Tallies) -> Known:
+    """Return what is known when the reports of a later part are here."""
+    here = _here(after, name)
+    if name == after.mine:
+        return replace(after, own=part)
+    counted = after.counted.get(name, here)
+    if after.is_reduced(name):
+        new = part.sketch.without(here.sketch)
+        counted = Part(plus(counted.tallies, more), counted.sketch.joined(new))
+    else:
+        counted = max(part, counted, key=after.n)
+    return _updated(after, name, counted, part)
+
+
+def _with_own(after: Known, name: str, part: Part, new: Part) -> Known:
+    """Return what is known with what the other store has counted itself, of which `new` is new."""
+    here = _here(after, name)
+    union = Part(plus(here.tallies, new.tallies), here.sketch.joined(new.sketch))
+    if name == after.mine:  # a copy of this store
+        return replace(after, own=union)
+    counted = after.counted.get(name, Part(after.campaign.frame.empty(), EMPTY))
+    if after.n(counted) <= after.n(here):
+        held = max(part, here, union, key=after.n)
+        counted = Part(plus(counted.tallies, new.tallies), counted.sketch.joined(new.sketch))
+        counted = held if counted.tallies == held.tallies else counted
+        return _updated(after, name, counted, held)
+    _require_contained(after, counted, part)
+    held = max(part, here, key=after.n)
+    if union.tallies == held.tallies:
+        return _updated(after, name, max(held, counted, key=after.n), held)
+    if after.n(part) < after.n(counted):
+        raise MismatchError(
+            f"a tally of {after.n(counted):,} reports of that store is known, and it has "
+            f"{after.n(part):,}: merge the store as it is now"
+        )
+    return _updated(after, name, union, held)
+
+
+def _updated(after: Known, name: str, counted: Part, held: Part) -> Known:
+    return replace(
+        after,
+        counted={**after.counted, name: counted},
+        held={**after.held, name: held},
+        absorbed={other: by for other, by in after.absorbed.items() if other != name},
+    )
+
+
+def _is_told(after: Known, theirs: Known, name: str) -> bool:
+    """Whether the other store has a later tally of a further collector."""
+    part = theirs.counted[name]
+    if theirs.is_whole(name) or name in after.absorbed or after.is_reduced(name):
+        return False
+    known_part = after.own if name == after.mine else after.counted.get(name)
+    if known_part is None:
+        return True
+    _require_contained(after, known_part, part)
+    if name == after.mine:
+        _require_current(after, part)
+    return after.n(part) > after.n(known_part)
+
+
+def _require_fitting(after: Known, changed: Iterable[str]) -> None:
+    """Refuse tallies that overlap; where the reports are here, none of them counts twice."""
+    parts = {**after.counted, after.mine: after.own}
+    whole = {name for name in parts if name == after.mine or after.is_whole(name)}
+    for name in changed:
+        for other in parts.keys() - {name}:
+            if name not in whole or other not in whole:
+                _require_apart(after, parts[name], parts[other])

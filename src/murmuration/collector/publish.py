@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 
 from murmuration.campaign import document as campaign_document
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.file.load import CampaignFile
+from murmuration.campaign.model import Campaign, Terms
 from murmuration.collector.store import Store
 from murmuration.errors import ParameterError
 
@@ -22,15 +24,51 @@ class Served:
     """Digests of its earlier versions."""
 
 
-def serve(store: Store, campaign: Campaign) -> Served:
-    """Publish a campaign in a store, as a new version if anything has changed."""
+def published(store: Store, file: CampaignFile) -> Campaign | None:
+    """Return the campaign of a file with the laws that were published for the same questions.
+
+    Laws that are chosen or solved once more may come out different: on another machine, by a newer
+    release. That would be another collection, whose people are asked again; so what is published
+    stays. Only the terms are the file's. None if other questions were published, or none.
+    """
+    document = store.document_asking(file.name, file.asked)
+    if document is not None:
+        return _with_terms(campaign_document.read(document), file.terms)
+    for digest in store.digests(file.name):  # of a release that did not note what was asked
+        document = store.document_of(file.name, digest)
+        found = None if document is None else campaign_document.read(document)
+        if found is not None and _but_for_laws(found) == _but_for_laws(file.campaign):
+            return _with_terms(found, file.terms)
+    return None
+
+
+def _with_terms(campaign: Campaign, terms: Terms) -> Campaign:
+    """Return a published campaign with other terms: what affects a report is the same text."""
+    changed = replace(campaign, terms=terms)
+    changed.__dict__["text"] = campaign.text
+    return changed
+
+
+def _but_for_laws(campaign: Campaign) -> str:
+    """Return all that affects a report but the integers of its laws."""
+    collection = json.loads(campaign.text)
+    for cell in collection["cells"]:
+        del cell["law"]
+    return json.dumps(collection)
+
+
+def serve(store: Store, campaign: Campaign, asked: str = "") -> Served:
+    """Publish a campaign in a store, as a new version if anything has changed.
+
+    `asked` is the digest of what its file asks.
+    """
     with store.transaction():
         latest = store.latest(campaign.name)
         version = 1 if latest is None else latest[0]
         document = campaign_document.publish(campaign, version)
         if latest is not None and latest[2] != document:
             document = campaign_document.publish(campaign, version + 1)
-        version = store.publish(campaign.name, campaign.digest, document)
+        version = store.publish(campaign.name, campaign.digest, document, asked)
         older = frozenset(store.digests(campaign.name) - {campaign.digest})
         return Served(campaign, version, document, store.open_collection(campaign.digest), older)
 

@@ -7,7 +7,7 @@ import msgspec
 from murmuration.campaign.model import utc_now
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
-from murmuration.collector.tallies import by_collector
+from murmuration.collector.tallies import known
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -24,14 +24,17 @@ class Status(msgspec.Struct, frozen=True):
     balanced: bool
     """Whether received is the sum of the outcomes."""
     merged_collectors: int
+    """Of how many others tallies count whose reports are not all here."""
     people: int
+    collector: str = ""
+    """This collector's name, by which others may be told to take its tallies."""
 
 
 def status(store: Store, served: Served) -> Status:
     """Return what has arrived, what became of it, and whether the books balance."""
     campaign = served.campaign
     with store.snapshot():
-        counts, tallies = store.counts(campaign.name), by_collector(store, campaign)
+        counts, books = store.counts(campaign.name), known(store, campaign)
     received = counts.pop("received", 0)
     return Status(
         campaign=campaign.name,
@@ -43,6 +46,7 @@ def status(store: Store, served: Served) -> Status:
         received=received,
         outcomes=counts,
         balanced=received == sum(counts.values()),
-        merged_collectors=len(tallies.parts) - 1,
-        people=campaign.people(tallies.total()),
+        merged_collectors=sum(not books.is_whole(name) for name in books.counted),
+        people=campaign.people(books.total()),
+        collector=books.mine,
     )

@@ -1,8 +1,13 @@
 """Tallies by the collector that counted them: of a store, and as bytes for another collector.
 
-Bytes: magic, version, length and checksum of a JSON head (campaign, digest, the collectors and the
-lengths of their tallies), that head, then the tallies, each with its own head and checksum. Without
-the first checksum a damaged collector's name would be another collector, and count twice.
+A *part* is one collector's tallies and the sketch of the ids that they count. A later part of a
+collector counts all that an earlier one counted, so the larger replaces the smaller.
+
+Bytes: magic, version, length and checksum of a JSON head (campaign, digest, who wrote it, which key
+the sketches are under, and for each collector the lengths of its tallies, and limit, length and
+checksum of its sketch), that head, then tallies and sketches, each tally with its own head and
+checksum. Without the first checksum a damaged collector's name would be another collector, and
+count twice.
 """
 
 from __future__ import annotations
@@ -12,22 +17,36 @@ import re
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from murmuration.campaign.model import Campaign
+from murmuration.collector.sketch import EMPTY, NOTHING, Sketch, name_of, sketched
 from murmuration.collector.store import Merged, Store
 from murmuration.errors import FormatError, MismatchError, MurmurationError
 from murmuration.mechanisms.tally import Tally
 
 MAGIC = b"MURMTLYS"
-VERSION = 1
+VERSION = 2
+"""1 had no sketches; stores may have such parts."""
 HEAD = struct.Struct("<8sHII")
 MOST_HEAD = 1 << 24
 NAME = re.compile(r"[0-9a-f]{16}")
 """A collector's: random, given when its store is made."""
 ABSORBED = 1 << 62
-"""In place of a collector's number of people: its reports were merged, so no tally of it counts."""
+"""In version 1, in place of a collector's number of people: its reports are in another's tally."""
+
+Tallies = tuple[Tally, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one collector has counted."""
+
+    tallies: Tallies
+    sketch: Sketch = NOTHING
 
 
 @dataclass(frozen=True)
@@ -35,29 +54,36 @@ class CollectorTallies:
     """The tallies of one campaign, by the collector that counted them."""
 
     campaign: Campaign
-    parts: Mapping[str, tuple[Tally, ...]]
-    absorbed: Mapping[str, str] = field(default_factory=dict)
-    """Collectors whose reports were merged one by one, and by whom: in whose tally they count."""
+    parts: Mapping[str, Part]
+    collector: str = ""
+    """Who wrote them down."""
+    key: str = ""
+    """The name of the key that sketches are under; "" if there is none."""
 
-    def total(self) -> tuple[Tally, ...]:
+    def total(self) -> Tallies:
         """Add up all collectors' tallies, cell by cell."""
-        columns = zip(*self.parts.values(), strict=True)
+        columns = zip(*(part.tallies for part in self.parts.values()), strict=True)
         return tuple(Tally.merge(column) for column in columns)
 
     def to_bytes(self) -> bytes:
         """Serialise; the same tallies are the same bytes."""
-        packed = {
-            name: [tally.to_bytes() for tally in tallies]
-            for name, tallies in sorted(self.parts.items())
-        }
+        parts = dict(sorted(self.parts.items()))
+        packed = {name: [t.to_bytes() for t in part.tallies] for name, part in parts.items()}
+        sketches = {name: part.sketch for name, part in parts.items()}
+        samples = {name: s.values.astype("<u8").tobytes() for name, s in sketches.items()}
         head = {
             "campaign": self.campaign.name,
             "digest": self.campaign.digest,
-            "absorbed": dict(sorted(self.absorbed.items())),
-            "sources": {name: [len(data) for data in parts] for name, parts in packed.items()},
+            "collector": self.collector,
+            "key": self.key,
+            "sources": {name: [len(data) for data in found] for name, found in packed.items()},
+            "sketches": {
+                name: [f"{sketches[name].below:x}", len(data) // 8, zlib.crc32(data)]
+                for name, data in samples.items()
+            },
         }
         text = json.dumps(head, sort_keys=True).encode()
-        body = b"".join(data for parts in packed.values() for data in parts)
+        body = b"".join(b"".join(packed[name]) + samples[name] for name in parts)
         return HEAD.pack(MAGIC, VERSION, len(text), zlib.crc32(text)) + text + body
 
     @classmethod
@@ -68,27 +94,31 @@ class CollectorTallies:
             raise MismatchError("these are tallies of another campaign, or of another version")
         try:
             lengths = {str(c): [int(n) for n in sizes] for c, sizes in head["sources"].items()}
-            absorbed = {str(c): str(holder) for c, holder in dict(head["absorbed"]).items()}
+            limits = {
+                str(c): (int(b, 16), int(n), int(crc))
+                for c, (b, n, crc) in head["sketches"].items()
+            }
+            collector, key = str(head["collector"]), str(head["key"])
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             raise FormatError("the head of these tallies cannot be read") from None
-        named = all(map(NAME.fullmatch, [*absorbed, *absorbed.values()]))
-        if not named or absorbed.keys() & lengths.keys():
+        names = [*lengths, *filter(None, (collector, key))]
+        if limits.keys() != lengths.keys() or not all(map(NAME.fullmatch, names)):
             raise FormatError("the head of these tallies cannot be read")
         parts = {}
-        for collector, sizes in lengths.items():
-            if not NAME.fullmatch(collector) or len(sizes) != len(campaign.frame.cells):
-                raise FormatError("these tallies do not have one for each cell of the campaign")
-            parts[collector], at = _tallies(data, at, sizes, campaign)
+        for name, sizes in lengths.items():
+            tallies, at = _tallies(data, at, sizes, campaign)
+            sketch, at = _sketch(data, at, *limits[name])
+            parts[name] = Part(tallies, sketch)
         if at != len(data):
             raise FormatError("there are bytes after the last tally")
-        return cls(campaign, parts, absorbed)
+        return cls(campaign, parts, collector, key)
 
 
 def _head(data: bytes) -> tuple[dict[str, Any], int]:
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise FormatError("these bytes are no tallies")
     _, version, length, checksum = HEAD.unpack_from(data)
-    if version != VERSION or length > min(MOST_HEAD, len(data)):
+    if version not in (1, VERSION) or length > min(MOST_HEAD, len(data)):
         raise FormatError(f"tallies of version {version} cannot be read")
     text = data[HEAD.size : HEAD.size + length]
     if zlib.crc32(text) != checksum:
@@ -99,12 +129,18 @@ def _head(data: bytes) -> tuple[dict[str, Any], int]:
         raise FormatError("the head of these tallies cannot be read") from None
     if not isinstance(head, dict):
         raise FormatError("the head of these tallies cannot be read")
+    if version == 1 and isinstance(head.get("sources"), dict):
+        head |= {
+            "collector": "",
+            "key": "",
+            "sketches": dict.fromkeys(head["sources"], ("0", 0, 0)),
+        }
     return head, HEAD.size + length
 
 
-def _tallies(
-    data: bytes, at: int, sizes: list[int], campaign: Campaign
-) -> tuple[tuple[Tally, ...], int]:
+def _tallies(data: bytes, at: int, sizes: list[int], campaign: Campaign) -> tuple[Tallies, int]:
+    if len(sizes) != len(campaign.frame.cells):
+        raise FormatError("these tallies do not have one for each cell of the campaign")
     found = []
     for size, law in zip(sizes, campaign.frame.cells, strict=True):
         if size < 0 or at + size > len(data):
@@ -117,32 +153,148 @@ def _tallies(
     return tuple(found), at
 
 
+def _sketch(data: bytes, at: int, below: int, size: int, checksum: int) -> tuple[Sketch, int]:
+    end = at + 8 * size
+    if size < 0 or end > len(data):
+        raise FormatError("these tallies are cut off")
+    if zlib.crc32(data[at:end]) != checksum:
+        raise FormatError("a sketch is damaged (its checksum does not match)")
+    return Sketch(below, np.frombuffer(data[at:end], dtype="<u8").astype(np.uint64)), end
+
+
+def plus(some: Sequence[Tally], more: Sequence[Tally]) -> Tallies:
+    """Add tallies, cell by cell."""
+    return tuple(one + other for one, other in zip(some, more, strict=True))
+
+
+def minus(whole: Sequence[Tally], part: Sequence[Tally]) -> Tallies:
+    """Take tallies out of larger ones; refuse what is not in them."""
+    try:
+        return tuple(
+            Tally(one.mechanism, one.counts - other.counts, one.n - other.n)
+            for one, other in zip(whole, part, strict=True)
+        )
+    except ValueError:
+        raise FormatError("these tallies are no part of those") from None
+
+
 # --- of a store ----------------------------------------------------------------------------------
 
 
-def by_collector(store: Store, campaign: Campaign) -> CollectorTallies:
-    """Return the tallies of this collector and of those that were merged into it."""
-    mechanisms = campaign.frame.cells
+@dataclass(frozen=True)
+class Known:
+    """All that a store has counted of one campaign, or was told.
+
+    mine: this collector's name
+    key: the name of its key
+    own: what it has counted itself, without a sketch: that takes a look at every id
+    counted: what counts of other collectors
+    held: of which other collectors it has the reports themselves, and up to which part. Less may
+        be counted (the rest is counted under another name, too), or more (a later tally came).
+    absorbed: from an earlier release: whose reports are in somebody's tally, and in whose
+    """
+
+    campaign: Campaign
+    mine: str
+    key: str
+    own: Part
+    counted: Mapping[str, Part]
+    held: Mapping[str, Part]
+    absorbed: Mapping[str, str]
+
+    def total(self) -> Tallies:
+        """Return the tallies of everybody."""
+        return self.named().total()
+
+    def named(self) -> CollectorTallies:
+        """Return all that counts, by the collector that counted it."""
+        parts = {self.mine: self.own, **self.counted}
+        return CollectorTallies(self.campaign, parts, self.mine, self.key)
+
+    def n(self, part: Part | None) -> int:
+        """Return how many reports a part counts."""
+        return 0 if part is None else self.campaign.frame.reports(part.tallies)
+
+    def is_reduced(self, collector: str) -> bool:
+        """Whether some of a collector's reports count under another name here."""
+        return self.n(self.counted.get(collector)) < self.n(self.held.get(collector))
+
+    def is_whole(self, collector: str) -> bool:
+        """Whether all that is counted of a collector is here, report by report."""
+        return self.n(self.counted.get(collector)) <= self.n(self.held.get(collector))
+
+    def physical(self) -> Tallies:
+        """Return the tallies of the reports that are in the store."""
+        found = self.own.tallies
+        for part in self.elsewhere():
+            found = plus(found, part.tallies)
+        return found
+
+    def elsewhere(self) -> list[Part]:
+        """Return what is in the store and counts under the names of others."""
+        return [
+            self.counted[name] if self.is_reduced(name) else part
+            for name, part in self.held.items()
+        ]
+
+
+def known(store: Store, campaign: Campaign) -> Known:
+    """Return what a store knows of a campaign, as of one moment."""
     with store.snapshot():  # a merge in between would count reports twice, or not at all
-        parts = {store.collector_name(): store.tallies(campaign.digest, mechanisms)}
-        key = store.key_of(campaign.digest)
-        known = store.merged(key) if key is not None else []
-    for merged in known:
-        if merged.n != ABSORBED:
-            parts.update(CollectorTallies.from_bytes(merged.tallies, campaign).parts)
-    return CollectorTallies(campaign, parts, absorbed(known, campaign))
+        own = store.tallies(campaign.digest, campaign.frame.cells)
+        number = store.key_of(campaign.digest)
+        told, here = (
+            ([], []) if number is None else (store.merged(number), store.merged(number, held=True))
+        )
+        mine, key = store.collector_name(), name_of(store.merge_secret())
+    counted = {one.collector: _part(one, campaign, key) for one in told if one.n != ABSORBED}
+    held = {one.collector: _part(one, campaign, key) for one in here}
+    return Known(campaign, mine, key, Part(own), counted, held, _absorbed(told, campaign))
 
 
-def total(store: Store, campaign: Campaign) -> tuple[Tally, ...]:
-    """Return the tallies of everybody, one per cell."""
-    return by_collector(store, campaign).total()
+def _part(merged: Merged, campaign: Campaign, key: str) -> Part:
+    """Read a stored part; a sketch under another key says nothing."""
+    found = CollectorTallies.from_bytes(merged.tallies, campaign)
+    (part,) = found.parts.values()
+    return part if key and found.key == key else Part(part.tallies)
 
 
-def absorbed(known: Sequence[Merged], campaign: Campaign) -> dict[str, str]:
-    """Return the collectors whose reports were merged one by one, and in whose tally they count."""
+def _absorbed(told: Sequence[Merged], campaign: Campaign) -> dict[str, str]:
     holders = {}
-    for merged in known:
+    for merged in told:
         if merged.n == ABSORBED:
             (holder,) = CollectorTallies.from_bytes(merged.tallies, campaign).parts
             holders[merged.collector] = holder
     return holders
+
+
+def total(store: Store, campaign: Campaign) -> Tallies:
+    """Return the tallies of everybody, one per cell."""
+    return known(store, campaign).total()
+
+
+def exported(store: Store, campaign: Campaign) -> CollectorTallies:
+    """Return all tallies for another collector, this one's with a sketch of its ids."""
+    with store.snapshot():
+        found = known(store, campaign)
+        own = Part(found.own.tallies, own_sketch(store, campaign))
+    return replace(found, own=own).named()
+
+
+def own_sketch(store: Store, campaign: Campaign) -> Sketch:
+    """Return the sketch of the ids that a store has counted itself: all it has, but those held.
+
+    Which ids are held is known as far as their sketch goes.
+    """
+    secret, number = store.merge_secret(), store.key_of(campaign.digest)
+    if secret is None:
+        return NOTHING
+    if number is None:
+        return EMPTY
+    with store.snapshot():
+        others = known(store, campaign).elsewhere()
+        chunks = (ids for ids, _, _ in store.kept_reports(number, campaign.row_bytes))
+        found = sketched(chunks, secret)
+    for part in others:
+        found = found.without(part.sketch)
+    return found

@@ -3,9 +3,10 @@
     public    anyone
     device    anyone with a device's token, or anyone at all if the campaign's uploads are open
     analyst   reads estimates and status
-    admin     merges tallies, reads raw state
+    admin     reads raw state
+    merge     brings the tallies of the collectors that its token names
 
-A higher role may do what a lower one may (`collector.tokens`).
+A higher role may do what a lower one may (`collector.tokens`); merging is a role apart.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Awaitable, Callable
 
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Token
-from murmuration.collector.tokens import DEVICE, PREFIX, RANKS, hashed
+from murmuration.collector.tokens import DEVICE, MERGE, PREFIX, RANKS, hashed
 from murmuration.server.problems import Problem
 
 PUBLIC = "public"
@@ -49,18 +50,19 @@ class Gate:
         self._loaded = 0.0
         self._first = asyncio.Lock()
 
-    async def check(self, policy: str, header: str | None, served: Served | None) -> None:
-        """Let the request pass, or raise the problem."""
+    async def check(self, policy: str, header: str | None, served: Served | None) -> Token | None:
+        """Let the request pass, and return the token that it needed; or raise the problem."""
         if policy == PUBLIC:
-            return
+            return None
         if policy == DEVICE and served is not None and served.campaign.terms.upload == "open":
-            return
+            return None
         token = await self._find(header)
         if token is None or token.expires <= self._clock.now():
             raise Problem("unauthorized")
         name = "" if served is None else served.campaign.name
-        if RANKS.get(token.role, 0) < RANKS[policy] or token.campaign not in ("", name):
+        if not _allows(token.role, policy) or token.campaign not in ("", name):
             raise Problem("forbidden")
+        return token
 
     async def _find(self, header: str | None) -> Token | None:
         scheme, _, text = (header or "").partition(" ")
@@ -84,3 +86,10 @@ class Gate:
         self._tokens = {token.hash: token for token in await self._load()}
         self._loaded = time.monotonic()
         return self._tokens
+
+
+def _allows(role: str, policy: str) -> bool:
+    """Whether a role may do what a policy is for."""
+    if MERGE in (role, policy):
+        return role == policy
+    return RANKS.get(role, 0) >= RANKS[policy]

@@ -44,10 +44,11 @@ class Receipt(Answer, frozen=True):
 
 
 class Merging(Answer, frozen=True):
-    """How many collectors' tallies were news, of how many."""
+    """How many collectors' tallies were news, of how many; others are not this token's to bring."""
 
     merged: int
     collectors: int
+    left_out: int
 
 
 class Alive(Answer, frozen=True):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -12,13 +14,13 @@ from starlette.responses import Response
 
 from murmuration.analysis import figures
 from murmuration.analysis.estimates import estimates as estimates_of
-from murmuration.campaign.model import utc_now
+from murmuration.campaign.model import Campaign, utc_now
 from murmuration.collector.commit import Batch
 from murmuration.collector.merge import merge_tallies
 from murmuration.collector.publish import Served
 from murmuration.collector.status import status as status_of
-from murmuration.collector.store import Store
-from murmuration.collector.tallies import CollectorTallies, by_collector, total
+from murmuration.collector.store import Store, Token
+from murmuration.collector.tallies import CollectorTallies, exported, own_sketch, total
 from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
 from murmuration.mechanisms.tally import Tally
 from murmuration.server import body
@@ -52,6 +54,8 @@ class Call:
     named: Served | None
     turn: Part
     """Its place among the requests that are being answered."""
+    token: Token | None = None
+    """What the request showed, if it needed any."""
 
     @property
     def served(self) -> Served:
@@ -135,22 +139,40 @@ async def status(call: Call) -> Response:
 
 async def tally(call: Call) -> Response:
     """Return all tallies, by the collector that counted them."""
-    found = await call.collector.read(by_collector, call.served.campaign)
+    found = await _looked_through(call, exported)
     return Response(found.to_bytes(), media_type=OCTETS)
 
 
 async def merge(call: Call) -> Response:
     """Take over another collector's tallies; sending them again changes nothing."""
     served, collector = call.served, call.collector
+    sources = frozenset(call.token.sources.split()) if call.token else frozenset()
     with collector.room.hold() as held:
         data = await body.read(call.request, held, collector.limits)
         other = await collector.parse(_tallies, data, served)
+        sketch = await _looked_through(call, own_sketch)
         try:
-            news = await collector.ingest.write(merge_tallies, served, other)
-        except MismatchError:
-            detail = "it is older than what is known, or does not add up with it"
-            raise Problem("mismatched-tally", detail) from None
-    return _json(Merging(news, len(other.parts)))
+            taken = await collector.ingest.write(merge_tallies, served, other, sources, sketch)
+        except MismatchError as problem:  # whose words repeat numbers, and nothing that was sent
+            raise Problem("mismatched-tally", str(problem)) from None
+    return _json(Merging(taken.news, taken.news + taken.known, taken.left_out))
+
+
+_T = TypeVar("_T")
+
+
+async def _looked_through(call: Call, look: Callable[[Store, Campaign], _T]) -> _T:
+    """Look at every id of a campaign, in a thread and by a connection of its own: it may take long.
+
+    Other readers do not wait for it.
+    """
+    reader = await call.collector.read(lambda store: store.reader())
+
+    def looked() -> _T:
+        with closing(reader):
+            return look(reader, call.served.campaign)
+
+    return await asyncio.to_thread(looked)
 
 
 # --- what machines use ---------------------------------------------------------------------------

@@ -34,7 +34,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "not-acceptable": (406, "Estimates come as JSON, CSV or Parquet."),
     "bad-parameter": (422, "A parameter of the address is not one that is understood."),
     "cohort-too-small": (409, "Too few people have answered for anything to be shown."),
-    "mismatched-tally": (409, "This tally is of another campaign, or older than what is known."),
+    "mismatched-tally": (409, "This tally does not fit to what is counted here."),
     "too-many-requests": (429, "More requests are open than can be served. Try again."),
     "overloaded": (503, "The queue to the store is full. Try again."),
     "store-unavailable": (503, "The store cannot be reached. Try again."),

@@ -22,7 +22,7 @@ from murmuration.campaign.document import Document
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
 from murmuration.collector.store import StoreError, StoreFullError
-from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE
+from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE, MERGE
 from murmuration.server import handlers
 from murmuration.server.access import PUBLIC
 from murmuration.server.answers import Alive, Described, Listing, Merging, Ready, Receipt
@@ -97,7 +97,7 @@ ROUTES = (
         "POST",
         f"{_ONE}/tally",
         handlers.merge,
-        ADMIN,
+        MERGE,
         Merging,
         "Merge another collector's tallies",
     ),
@@ -178,8 +178,9 @@ def _responder(collector: Collector, route: Route) -> Responder:
             if route.handler is not handlers.health:  # too many is not dead
                 turn.take()
             served = _served(collector, request)
-            await collector.gate.check(route.policy, request.headers.get("authorization"), served)
-            response = await route.handler(Call(collector, request, served, turn))
+            header = request.headers.get("authorization")
+            token = await collector.gate.check(route.policy, header, served)
+            response = await route.handler(Call(collector, request, served, turn, token))
         except Problem as problem:
             response = problem.response()
         except StoreFullError:

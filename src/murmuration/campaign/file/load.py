@@ -9,45 +9,99 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from murmuration.campaign.file.asked import asked
 from murmuration.campaign.file.lines import Lines
-from murmuration.campaign.file.resolve import resolve
+from murmuration.campaign.file.resolve import resolve, terms_of
 from murmuration.campaign.file.schema import (
     UPLOADS,
     AttributeTable,
     CampaignTable,
     Mistake,
     RepeatTable,
+    check_table,
 )
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.model import Campaign, Terms
 from murmuration.campaign.question import KINDS
 from murmuration.errors import CampaignError, RefusedError
 
 
+@dataclass(frozen=True)
+class CampaignFile:
+    """A campaign file as it was read: its keys are known, its laws are not chosen yet."""
+
+    source: str
+    text: str
+    table: CampaignTable
+
+    @property
+    def name(self) -> str:
+        """What the campaign is called."""
+        return self.table.name
+
+    @cached_property
+    def terms(self) -> Terms:
+        """What people are told."""
+        return terms_of(self.table)
+
+    @cached_property
+    def asked(self) -> str:
+        """A digest of what is asked: see `campaign.file.asked`."""
+        return asked(self.table)
+
+    @cached_property
+    def campaign(self) -> Campaign:
+        """The campaign, with laws that are chosen and solved now, and audited."""
+        with _pointing(self.text, self.source):
+            return resolve(self.table)
+
+
 def load(path: Path | str) -> Campaign:
     """Read, check and audit a campaign file."""
+    return opened(path).campaign
+
+
+def opened(path: Path | str) -> CampaignFile:
+    """Read a campaign file, and check its keys one by one."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise CampaignError("this is not a text file (UTF-8)", str(path)) from None
     except (FileNotFoundError, IsADirectoryError):
         raise CampaignError("there is no such file; `murmur init` writes one", str(path)) from None
-    return parse(text, str(path))
+    return read(text, str(path))
 
 
 def parse(text: str, source: str = "campaign.toml") -> Campaign:
     """Return the campaign that a file's text describes, or point at the line that is wrong."""
+    return read(text, source).campaign
+
+
+def read(text: str, source: str = "campaign.toml") -> CampaignFile:
+    """Return what a file's text says, or point at the line that is wrong."""
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise CampaignError(*_unreadable(text, str(problem), source)) from None
+    with _pointing(text, source):
+        table = _converted(data)
+        check_table(table)
+        return CampaignFile(source, text, table)
+
+
+@contextmanager
+def _pointing(text: str, source: str) -> Iterator[None]:
+    """Say on which line a mistake stands."""
     try:
-        return resolve(_converted(data))
+        yield
     except Mistake as found:
         kind = RefusedError if found.refused else CampaignError
         raise kind(str(found), source, Lines(text).of(found.path)) from None

@@ -19,7 +19,6 @@ from murmuration.campaign.file.schema import (
     CampaignTable,
     Mistake,
     budget_of,
-    check_table,
     question_of,
 )
 from murmuration.campaign.levels import Levels
@@ -47,7 +46,6 @@ WAYS = ("sample", *SPLITS)
 
 def resolve(table: CampaignTable) -> Campaign:
     """Choose what the file leaves open, build the laws and audit them."""
-    check_table(table)
     questions = tuple(question_of(place, one) for place, one in enumerate(table.attributes))
     campaign = _collected(table, questions, _sharing(table))
     _check_limit(table, campaign)
@@ -226,7 +224,7 @@ def _collected(table: CampaignTable, questions: tuple[Question, ...], sharing: S
     try:
         return Campaign(
             name=table.name,
-            terms=_terms(table),
+            terms=terms_of(table),
             questions=questions,
             frame=Frame(tuple(groups), sharing.strategy(table.sample, shares)),
             epsilon=total,
@@ -239,7 +237,8 @@ def _collected(table: CampaignTable, questions: tuple[Question, ...], sharing: S
         raise Mistake(str(problem), "strategy") from None
 
 
-def _terms(table: CampaignTable) -> Terms:
+def terms_of(table: CampaignTable) -> Terms:
+    """Return what people are told."""
     return Terms(
         purpose=table.purpose.strip(),
         people=table.people,

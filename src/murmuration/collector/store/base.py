@@ -56,6 +56,8 @@ class Token:
     created: int
     expires: int
     """Below 0 it has ended for good, at that second."""
+    sources: str = ""
+    """Of a merge token: the collectors whose tallies it may bring, by name, with spaces."""
 
 
 @dataclass(frozen=True)
@@ -203,19 +205,40 @@ class Store(ABC):
 
     # --- campaigns -------------------------------------------------------------------------------
 
-    def publish(self, campaign: str, digest: str, document: bytes) -> int:
-        """Note a campaign as it is served now; a changed one is a new version."""
+    def publish(self, campaign: str, digest: str, document: bytes, asked: str = "") -> int:
+        """Note a campaign as it is served now; a changed one is a new version.
+
+        `asked` is the digest of what its file asks.
+        """
         with self.transaction():
             latest = self.latest(campaign)
             if latest is not None and latest[1] == digest and latest[2] == document:
+                self._note_asked(campaign, latest[0], asked)
                 return latest[0]
             version = 1 if latest is None else latest[0] + 1
             self.execute(
-                "INSERT INTO campaigns (campaign, version, digest, document, published) "
-                "VALUES (?, ?, ?, ?, ?)",
-                (campaign, version, digest, document, datetime.now(UTC).isoformat()),
+                "INSERT INTO campaigns (campaign, version, digest, document, published, asked) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (campaign, version, digest, document, datetime.now(UTC).isoformat(), asked),
             )
             return version
+
+    def _note_asked(self, campaign: str, version: int, asked: str) -> None:
+        """Note what the file of a version asks, if that is news."""
+        if asked:
+            self.execute(
+                "UPDATE campaigns SET asked = ? WHERE campaign = ? AND version = ? AND asked <> ?",
+                (asked, campaign, version, asked),
+            )
+
+    def document_asking(self, campaign: str, asked: str) -> bytes | None:
+        """Return the newest document of a campaign whose file asked the same."""
+        found = self.execute(
+            "SELECT document FROM campaigns WHERE campaign = ? AND asked = ? "
+            "ORDER BY version DESC LIMIT 1",
+            (campaign, asked),
+        )
+        return bytes(found[0][0]) if found else None
 
     def latest(self, campaign: str) -> tuple[int, str, bytes] | None:
         """Return the newest version of a campaign, its digest and its document."""
@@ -345,35 +368,55 @@ class Store(ABC):
 
     # --- other collectors ------------------------------------------------------------------------
 
-    def merged(self, key: int) -> list[Merged]:
-        """Return what other collectors have sent."""
-        sql = "SELECT source, n, tallies FROM merged WHERE key = ? ORDER BY source"
+    def merged(self, key: int, *, held: bool = False) -> list[Merged]:
+        """Return what counts of other collectors, or of which their reports are held here."""
+        table = "held" if held else "merged"
+        sql = f"SELECT source, n, tallies FROM {table} WHERE key = ? ORDER BY source"  # noqa: S608
         return [Merged(str(c), int(n), bytes(data)) for c, n, data in self.execute(sql, (key,))]
 
-    def set_merged(self, key: int, merged: Merged) -> None:
-        """Keep another collector's tallies, instead of what it sent before."""
+    def set_merged(self, key: int, merged: Merged, *, held: bool = False) -> None:
+        """Keep another collector's tallies, instead of what was kept of it before."""
+        table = "held" if held else "merged"
         self.execute(
-            "INSERT INTO merged (key, source, n, tallies) VALUES (?, ?, ?, ?) "
+            f"INSERT INTO {table} (key, source, n, tallies) VALUES (?, ?, ?, ?) "  # noqa: S608
             "ON CONFLICT (key, source) DO UPDATE SET n = excluded.n, tallies = excluded.tallies",
             (key, merged.collector, merged.n, merged.tallies),
         )
+
+    def drop_merged(self, key: int, collector: str) -> None:
+        """Forget another collector's tallies."""
+        self.execute("DELETE FROM merged WHERE key = ? AND source = ?", (key, collector))
+
+    def merge_secret(self) -> bytes | None:
+        """Return the secret that collectors share, if this one has it."""
+        found = self.execute("SELECT secret FROM merge_key")
+        return bytes(found[0][0]) if found else None
+
+    def set_merge_secret(self, secret: bytes) -> None:
+        """Keep the secret that collectors share."""
+        with self.transaction():
+            self.execute("DELETE FROM merge_key")
+            self.execute("INSERT INTO merge_key (secret) VALUES (?)", (secret,))
 
     # --- tokens ----------------------------------------------------------------------------------
 
     def tokens(self) -> list[Token]:
         """Return all tokens' hashes and what they allow."""
-        sql = "SELECT hash, name, role, campaign, created, expires FROM tokens ORDER BY created"
+        sql = (
+            "SELECT hash, name, role, campaign, created, expires, sources FROM tokens "
+            "ORDER BY created"
+        )
         return [Token(bytes(row[0]), *row[1:]) for row in self.execute(sql)]
 
     def add_token(self, token: Token) -> None:
         """Keep a token's hash."""
         with self.transaction():
             self.execute(
-                "INSERT INTO tokens (hash, name, role, campaign, created, expires) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO tokens (hash, name, role, campaign, created, expires, sources) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
                     *(token.hash, token.name, token.role, token.campaign),
-                    *(token.created, token.expires),
+                    *(token.created, token.expires, token.sources),
                 ),
             )
 

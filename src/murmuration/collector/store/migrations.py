@@ -5,7 +5,9 @@
     tallies     one row per cell: what the reports add up to
     counts      what became of every report that arrived, by campaign and outcome
     tokens      who may do what: hashes of tokens, never tokens
-    merged      tallies of other collectors, the latest of each
+    merged      what counts of other collectors, the latest of each
+    held        of which other collectors the reports are here too, and up to which tallies
+    merge_key   the secret under which collectors compare their ids, if they share one
 
 BLOB and INTEGER are what SQLite calls them; PostgreSQL says BYTEA and BIGINT.
 """
@@ -63,6 +65,18 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             tallies BLOB NOT NULL,
             PRIMARY KEY (key, source)
         )""",
+    ),
+    (
+        """CREATE TABLE held (
+            key INTEGER NOT NULL,
+            source TEXT NOT NULL,
+            n INTEGER NOT NULL,
+            tallies BLOB NOT NULL,
+            PRIMARY KEY (key, source)
+        )""",
+        "CREATE TABLE merge_key (secret BLOB NOT NULL)",
+        "ALTER TABLE tokens ADD COLUMN sources TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE campaigns ADD COLUMN asked TEXT NOT NULL DEFAULT ''",
     ),
 )
 

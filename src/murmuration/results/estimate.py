@@ -14,9 +14,6 @@ from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.results.score import Shape, normal_quantile
 
-ENOUGH = 1000
-"""From this many reports on, an error is read off them; below, it is the worst case."""
-
 
 class About(StrEnum):
     """Whose mean an interval is about."""

@@ -107,6 +107,39 @@ class QuadraticScore:
         return np.where(value - first < ends[0], first, np.where(fits, value - root, last))
 
 
+# --- sums --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SumScore:
+    """The interval of a weighted sum of estimates, from each one's own (Zou and Donner 2008).
+
+    To either side the squared distances of the parts add up, each with its weight squared; what
+    comes on top (`rest`) is normal.
+
+    >>> parts = (QuadraticScore(0.5, 0.05, 100, (0.0, 1.0, -1.0), 0.0, 1.0), None)
+    >>> [round(end, 2) for end in SumScore(parts, np.array([0.0, 0.1])).reach(0.95)]
+    [1.96, 1.96]
+    """
+
+    parts: tuple[Shape | None, ...]
+    squares: Floats
+    """What each part adds to the squared standard error; a row each, if there are many items."""
+    rest: Any = 0.0
+
+    def reach(self, level: float) -> tuple[Any, Any]:
+        """Return the root mean square of what the parts reach, by what they add."""
+        z = normal_quantile(level)
+        reaches = [(z, z) if part is None else part.reach(level) for part in self.parts]
+        below, above = (self._side([reach[side] for reach in reaches], z) for side in (0, 1))
+        return below, above
+
+    def _side(self, reaches: Sequence[Any], z: float) -> Any:
+        far = np.array([np.broadcast_to(reach, self.squares[0].shape) for reach in reaches])
+        square = (self.squares * far**2).sum(axis=0) + z**2 * self.rest
+        return np.sqrt(square / (self.squares.sum(axis=0) + self.rest))
+
+
 # --- means -------------------------------------------------------------------------------------
 
 

@@ -99,9 +99,7 @@ class FrequencyMechanism(Mechanism):
         squares = self.squared_errors(likely, n) + unseen * likely * (1 - likely) / n
         errors, noise = np.sqrt(squares), math.sqrt(self.quiet_error(n))
         shape = self._score(shares, errors, n, unseen)
-        return FrequencyEstimate(
-            shares, errors, n, self.epsilon, subject, noise=noise, shape=shape
-        )
+        return FrequencyEstimate(shares, errors, n, self.epsilon, subject, noise=noise, shape=shape)
 
     def _score(self, shares: Floats, errors: Floats, n: int, unseen: float) -> Shape:
         """How far the intervals reach: n Var = b + (a-b) f, and f - f^2 of who was asked.
@@ -109,7 +107,7 @@ class FrequencyMechanism(Mechanism):
         A report supports an item or does not: one more moves its share by 1/(n (p-q)). Where nobody
         is drawn by chance and hardly any report is not as it should be, there is no such report.
         """
-        own, other = self._own_and_other
+        own, other = self._noise_ends(n)
         moves = float(1 / (self.p - self.q))
         rare = math.inf if unseen else n * float(max(1 - self.p, self.q))
         variance = (other, own - other + unseen, -unseen)
@@ -141,6 +139,11 @@ class FrequencyMechanism(Mechanism):
         own, rest = self._own_and_other
         slope = -(own - rest) / (self.balanced - 2)
         return np.asarray(slope * shares - (rest + slope) / (self.balanced - 1))
+
+    def _noise_ends(self, n: int) -> tuple[float, float]:
+        """Return n Var of an item that everybody has, and of one that nobody has."""
+        del n
+        return self._own_and_other
 
     def quiet_error(self, n: int) -> float:
         """The noise of an item that nobody has."""

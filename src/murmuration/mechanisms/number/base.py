@@ -253,7 +253,9 @@ class NumericMechanism(SymbolReports):
         )
         return Estimate(mean, stderr, n, self.budget, subject, self.caveat, shape)
 
-    def _variances(self, counts: Ints, n: int, centre: float, unseen: float) -> tuple[Floats, Floats]:
+    def _variances(
+        self, counts: Ints, n: int, centre: float, unseen: float
+    ) -> tuple[Floats, Floats]:
         """Return n Var of the mean for each true mean, at some points: what can be known of it.
 
         No crowd with that mean has more than the hulls of `Design.most` allow. Often these reports

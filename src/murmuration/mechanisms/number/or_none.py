@@ -32,9 +32,11 @@ from murmuration.mechanisms.trial import ChanceTrial, Trial, WordTrial, boundari
 from murmuration.results import distribution
 from murmuration.results.answered import Moments
 from murmuration.results.distribution import Distribution
-from murmuration.results.estimate import ENOUGH, AnsweredEstimate
+from murmuration.results.estimate import AnsweredEstimate
 
 WORDS_PER_PERSON = 3
+ENOUGH = 1000
+"""From this many reports on, the errors of S and N are read off them; below, it is the worst case."""
 LAST_WORD = (1 << 64) - 1
 FINE = 1 << 256
 """What e^-B is counted in."""

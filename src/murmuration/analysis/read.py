@@ -184,7 +184,7 @@ def _bins(question: Question, tallies: Sequence[Tally]) -> list[Figure]:
         return []
     shape = tally.mechanism.distribution(tally, bins=question.bins).scaled(*question.range)
     among = f", {answered.AMONG}" if question.missing else ""
-    note = f"fitted (EMS){among}; read it as a shape"
+    note = f"fitted ({shape.method.upper()}){among}; read it as a shape"
     edges = zip(shape.edges[:-1].tolist(), shape.edges[1:].tolist(), strict=True)
     return [
         Figure(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -72,7 +72,7 @@ class Estimate:
     about: About
     note: str = ""
     """What the reader should know about how this was made; empty when there is nothing to say."""
-    shape: Shape | None = None
+    shape: Shape | None = field(default=None, repr=False, compare=False)
     """How far the interval reaches, in standard errors; as a normal one does where it is None."""
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -128,7 +128,7 @@ class FrequencyEstimate:
     """The standard error of an item that nobody has."""
     note: str = ""
     """What the reader should know about how this was made; empty when there is nothing to say."""
-    shape: Shape | None = None
+    shape: Shape | None = field(default=None, repr=False, compare=False)
     """How far the intervals reach, in standard errors; as normal ones do where it is None."""
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:

@@ -286,12 +286,13 @@ class NumericMechanism(SymbolReports):
         return float(counts @ apart**3) / square if square > 0 else 0.0
 
     def distribution(
-        self, tally: Tally, method: str = "ems", bins: int = 64, replicates: int = 0
+        self, tally: Tally, method: str = "auto", bins: int = 64, replicates: int = 0
     ) -> Distribution:
         """Read the whole distribution from the same counts, by EM on the known table.
 
-        `method` is "em" (maximum likelihood) or "ems" (smoothed at each step, the default). With
-        `replicates` (say 200) the result has bands that show how far noise and chance reach.
+        `method` is "em" (maximum likelihood), "ems" (smoothed at each step), or "auto": "ems"
+        unless "em" explains the reports clearly better; the result says which. With `replicates`
+        (say 200) it has bands that show how far noise and chance reach.
         """
         self.answered(tally)
         if not isinstance(self.design.grid, Grid):

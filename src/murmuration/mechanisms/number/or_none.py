@@ -321,7 +321,7 @@ class OrNone(SymbolReports):
         return self.moments(tally).estimate(unseen, self.budget, subject)
 
     def distribution(
-        self, tally: Tally, method: str = "ems", bins: int = 64, replicates: int = 0
+        self, tally: Tally, method: str = "auto", bins: int = 64, replicates: int = 0
     ) -> Distribution:
         """Read the distribution among those who answered, by EM with one more input: no answer."""
         self.answered(tally)

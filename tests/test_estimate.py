@@ -136,7 +136,7 @@ def test_a_fitted_quantile_has_no_interval() -> None:
     wave = mechanism("square-wave", epsilon=2.0)
     tally = wave.tally(wave.privatize(CROWD[:20_000], seeded_rng(1)))
     shape = wave.distribution(tally, replicates=3)
-    with pytest.raises(ParameterError, match="estimate.*category"):
+    with pytest.raises(ParameterError, match=r"estimate.*category"):
         shape.quantile_interval(0.5)
     low, high = shape.band(0.9)
     assert (low <= high).all()

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from murmuration.errors import InputError, ParameterError
 from murmuration.exact.arrays import Floats, Ints
+from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, seeded_rng, system_rng
 from murmuration.learn.gradients import courier_for
 from murmuration.learn.hiera import ByAttribute
@@ -44,6 +45,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     """What the three models share: features in, weights out, by rounds of reports."""
 
     _objective: str
+    loss_: Loss
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
 """How often intervals cover, and how wide they are, from 20 people on: a table, with fixed seeds.
 
-    python experiments/coverage.py [--runs 400] [--only duchi,grr] [--cases]
+    python experiments/coverage.py [--runs 200] [--only duchi,grr] [--cases]
 
 Every mechanism for a number or an item, epsilon .5 to 16, 20 to 900 people, about the participants
 and about a population they are drawn from, for crowds that are easy (spread out) and hard (nearly
 all alike). Coverage is at nominal 95%, width in that of an interval of 1.96 true standard errors:
-what one could have who knew the variance. Half an hour on one core with 400 runs.
+what one could have who knew the variance. A quarter of an hour on one core.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _line(row: Row) -> str:
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=400)
+    parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--only", default="")
     parser.add_argument("--cases", action="store_true", help="print every case")
     options = parser.parse_args()

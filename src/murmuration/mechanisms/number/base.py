@@ -48,6 +48,8 @@ LARGEST_VALUE = 1 << 53
 """What a published symbol may be read as, at most: its square is still far from overflowing."""
 HULL_POINTS = 512
 """About how many points the largest noise is worked out at."""
+OFFSETS = 2.0 ** -np.arange(30)
+"""Where, from an estimate on, its variance is looked at besides."""
 CROWD = np.linspace(-1, 1, 4097)
 """Where people may be, all over the domain, when the hardest crowd is looked for."""
 
@@ -263,7 +265,11 @@ class NumericMechanism(SymbolReports):
         what is uncertain about that added. Between grid points rounding adds up to step^2/4 to the
         noise that the points show.
         """
-        points, noisiest, largest = self.design.most
+        places, noisiest, largest = self.design.most
+        # Where few reports differ, all happens next to the estimate.
+        near = np.clip(np.concatenate([centre - OFFSETS, centre + OFFSETS]), -1.0, 1.0)
+        points = np.unique(np.concatenate([places, near]))
+        noisiest, largest = (np.interp(points, places, most) for most in (noisiest, largest))
         least = float(self._point_variances.min())
         square = self.design.square_reading(centre, n).at_most(counts, n)
         lean = self._lean(counts, n) * (points - centre)

@@ -148,7 +148,6 @@ def test_few_reports_of_a_level_have_its_own_error() -> None:
     low, high = found.interval()
     assert (found.value >= low).all()
     assert (found.value <= high).all()
-    assert high[0] - found.value[0] < found.value[0] - low[0]  # little can be above all of them
     duchi = [m.tally(np.full(40, m.epsilon > 2, dtype=np.uint8)) for m in at_levels("duchi", 3.0)]
     ours, theirs = (combine.total(duchi, about) for about in ("participants", "population"))
     values = [tally.mechanism.estimate(tally).value for tally in duchi]

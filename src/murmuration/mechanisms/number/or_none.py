@@ -36,7 +36,7 @@ from murmuration.results.estimate import AnsweredEstimate
 
 WORDS_PER_PERSON = 3
 ENOUGH = 1000
-"""From this many reports on, the errors of S and N are read off them; below, it is the worst case."""
+"""From this many reports on, errors of S and N are read off them; below, they are the worst."""
 LAST_WORD = (1 << 64) - 1
 FINE = 1 << 256
 """What e^-B is counted in."""

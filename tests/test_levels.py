@@ -15,6 +15,8 @@ import typer
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
+from collectors import encoded, running
+from command import murmur
 from murmuration import mechanism, seeded_rng, system_rng
 from murmuration.analysis import combine, read
 from murmuration.audit import admission
@@ -39,6 +41,8 @@ from murmuration.mechanisms.domain import Items
 from murmuration.mechanisms.registry import mechanisms_for
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import Estimate
+from murmuration.wire.ids import new_ids
+from murmuration.wire.report import BINARY
 
 LEVELS = Levels()
 STANDARD_ERRORS = 4.5
@@ -711,3 +715,29 @@ def test_chosen_is_in_the_digest_only_by_lot(tmp_path) -> None:
         Levels(chosen="by dice")
     with pytest.raises(ParameterError, match="total or generalised"):
         read.figures(freely, freely.frame.empty(), combine="best")
+
+
+@pytest.mark.slow
+def test_a_combination_can_be_named_on_the_command_line_and_over_http(tmp_path) -> None:
+    text, draw = SURVEY.format(chosen=""), np.random.default_rng(23)
+    campaign, n = asked(tmp_path), 3000
+    answers = {"disease": np.array(["yes", "no"] * (n // 2)), "age": draw.uniform(0, 10, n)}
+    columns = campaign.encode(answers, seeded_rng(1))
+    rows = campaign.privatize(columns, seeded_rng(2), draw.choice(["high", "low"], n))
+    with running(tmp_path / "store.db", text) as collector:
+        body = encoded(campaign, new_ids(n), rows, BINARY)
+        assert collector.send(campaign.name, body, BINARY).status == 200
+        there = collector.collection(campaign.name).url
+        environment = {"MURMUR_TOKEN": collector.admin}
+        for name, said in (("", combine.PLAIN), ("total", combine.PLAIN), ("generalised", "name")):
+            expected = read.figures(campaign, campaign.tally(rows), combine=name)
+            option = ("--combine", name) if name else ()
+            for source in (there, tmp_path / "store.db"):
+                done = murmur("estimate", source, *option, "--json", environment=environment)
+                found = json.loads(done.stdout)["estimates"]
+                assert [one["stderr"] for one in found] == [one.stderr for one in expected]
+                assert all(said in one["note"] for one in found)
+        shown = murmur("estimate", tmp_path / "store.db").stdout
+        assert "whatever made people choose theirs" in " ".join(shown.split())
+        refused = murmur("estimate", tmp_path / "store.db", "--combine", "best", code=2)
+        assert "total or generalised" in refused.problem

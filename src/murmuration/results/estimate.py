@@ -81,7 +81,8 @@ class Estimate:
         It need not be symmetric: see `results.score`.
         """
         below, above = _reach(self.shape, level)
-        return self.value - below * self.stderr, self.value + above * self.stderr
+        ends = self.value - below * self.stderr, self.value + above * self.stderr
+        return float(ends[0]), float(ends[1])
 
     def scaled(self, low: float, high: float) -> Estimate:
         """Return the estimate in the attribute's own units: [-1, 1] stands for [low, high]."""

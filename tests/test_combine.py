@@ -138,17 +138,20 @@ def test_levels_that_nobody_chose_have_no_weight() -> None:
         assert_allclose(found.estimate.stderr, levels[1].estimate(only).stderr)
 
 
-def test_few_reports_get_the_worst_case() -> None:
+def test_few_reports_of_a_level_have_its_own_error() -> None:
+    """The plain sum adds up squared errors of the levels; of a population, with who is where."""
     levels = at_levels("grr", 3.0, k=3)
     tallies = [m.tally(np.zeros(40, dtype=np.uint8)) for m in levels]
     found = combine.total(tallies).estimate
-    worst = np.sqrt(np.mean([m.worst_variance() for m in levels]) / 120)
-    assert_allclose(found.stderr, worst)
-    numbers = [m.tally(np.zeros(40, dtype=np.uint8)) for m in at_levels("duchi", 3.0)]
-    ours, theirs = (
-        combine.total(numbers, about).estimate.stderr for about in ("participants", "population")
-    )
-    assert theirs**2 == pytest.approx(ours**2 + 1 / 120)
+    alone = [m.estimate(tally).stderr for m, tally in zip(levels, tallies, strict=True)]
+    assert_allclose(found.stderr, np.sqrt(np.square(alone).sum(axis=0)) / 3)
+    low, high = found.interval()
+    assert (found.value >= low).all()
+    assert (found.value <= high).all()
+    duchi = [m.tally(np.full(40, m.epsilon > 2, dtype=np.uint8)) for m in at_levels("duchi", 3.0)]
+    ours, theirs = (combine.total(duchi, about) for about in ("participants", "population"))
+    values = [tally.mechanism.estimate(tally).value for tally in duchi]
+    assert theirs.stderr**2 == pytest.approx(ours.stderr**2 + np.var(values) / 120)
 
 
 # --- error -------------------------------------------------------------------------------------

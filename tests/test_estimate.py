@@ -31,13 +31,6 @@ def test_an_estimate_says_what_it_is_about() -> None:
         wave.estimate(tally, about="everybody")
 
 
-def test_one_report_has_no_sample_spread() -> None:
-    duchi = mechanism("duchi", epsilon=1.0)
-    one = duchi.tally(duchi.privatize(0.2, seeded_rng(1)))
-    assert duchi.estimate(one, about="population").stderr == math.inf
-    assert duchi.estimate(one).stderr == pytest.approx(math.sqrt(duchi.worst_variance()))
-
-
 def test_scaling_is_affine() -> None:
     estimate = Estimate(-0.5, 0.1, 10, 1.0, About.PARTICIPANTS).scaled(100, 200)
     assert (estimate.value, estimate.stderr) == (125.0, 5.0)
@@ -138,19 +131,47 @@ def test_too_few_symbols_show_no_distribution() -> None:
         duchi.distribution(duchi.tally([0, 1]))
 
 
-@pytest.mark.slow
-def test_the_median_is_in_its_interval_as_often_as_it_says() -> None:
-    wave, runs, hits = mechanism("square-wave", epsilon=2.0), 16, 0
-    crowd = CROWD[:20_000]
-    for seed in range(runs):
-        tally = wave.tally(wave.privatize(crowd, seeded_rng(seed)))
-        shape = wave.distribution(tally, method="em", replicates=15)
-        low, high = shape.quantile_interval(0.5, 0.9)
-        hits += low <= np.median(crowd) <= high
-    assert hits / runs > 0.9 - 4 * math.sqrt(0.9 * 0.1 / runs)
+def test_a_fitted_quantile_has_no_interval() -> None:
+    """It covered 0% of the time on real columns after EMS, where 95% was promised."""
+    wave = mechanism("square-wave", epsilon=2.0)
+    tally = wave.tally(wave.privatize(CROWD[:20_000], seeded_rng(1)))
+    shape = wave.distribution(tally, replicates=3)
+    with pytest.raises(ParameterError, match=r"estimate.*category"):
+        shape.quantile_interval(0.5)
     low, high = shape.band(0.9)
     assert (low <= high).all()
     with pytest.raises(ParameterError, match="replicates"):
         wave.distribution(tally).band()
-    with pytest.raises(ParameterError, match="replicates"):
-        wave.distribution(tally).quantile_interval(0.5)
+
+
+@pytest.mark.slow
+def test_em_where_it_is_clearly_more_likely_than_ems() -> None:
+    """A column with a peak, as real ones have, is not smoothed away; a smooth one is smoothed."""
+    draw = np.random.default_rng(8)
+    peaked = np.concatenate([np.full(60_000, -0.3), draw.uniform(-1, 1, 40_000)])
+    grid = np.linspace(-1, 1, 2001)
+    for crowd, epsilon, method in ((peaked, 2.0, "em"), (CROWD[:20_000], 0.5, "ems")):
+        wave = mechanism("square-wave", epsilon=epsilon)
+        tally = wave.tally(wave.privatize(crowd, seeded_rng(4)))
+        found = wave.distribution(tally, bins=512)
+        assert found.method == method
+        truth = np.searchsorted(np.sort(crowd), grid, side="right") / len(crowd)
+        em, ems = (
+            np.abs(wave.distribution(tally, name, bins=512).cdf(grid) - truth).mean()
+            for name in ("em", "ems")
+        )
+        if method == "em":
+            assert em < ems / 1.5
+        assert np.abs(found.cdf(grid) - truth).mean() == (em if method == "em" else ems)
+
+
+def test_one_report_knows_next_to_nothing() -> None:
+    """Whatever it says, both ends of the range are in the interval, or nearly."""
+    duchi = mechanism("duchi", epsilon=1.0)
+    one = duchi.tally(duchi.privatize(0.2, seeded_rng(1)))
+    for about in ("participants", "population"):
+        found = duchi.estimate(one, about)
+        assert found.stderr == pytest.approx(math.sqrt(duchi.worst_variance()), rel=0.01)
+        low, high = found.interval()
+        assert low < -0.8
+        assert high > 1

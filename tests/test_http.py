@@ -665,6 +665,7 @@ def _typed(row: dict[str, str]) -> dict[str, Any]:
             "format=JSON",
         ),
         *("about=%00", "level=0.9%00", "format=json%0d%0a"),
+        *("combine=optimal", "combine=total%00"),
     ],
 )
 def test_parameters_that_make_no_sense(server: Collector, exact: Any, query: str) -> None:

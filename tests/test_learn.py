@@ -332,7 +332,7 @@ def test_default_settings_reach_the_promised_error_in_ten_dimensions() -> None:
         x, y, test_x, test_y = split(*linear(10, 120_000, seed), 100_000)
         model = LinearRegression(epsilon=0.5, random_state=seed).fit(x, y)
         errors.append(np.mean((model.predict(test_x) - test_y) ** 2))
-        assert model.loss_.holds
+        assert model.mechanism_.loss().holds
         assert model.loss_.epsilon <= 0.5
     assert np.mean(errors) <= 0.0120
 
@@ -379,7 +379,7 @@ def test_every_mechanism_learns(name) -> None:
     x, y, test_x, test_y = split(*linear(4, 60_000), 50_000)
     model = LinearRegression(2.0, name, random_state=1).fit(x, y)
     assert np.mean((model.predict(test_x) - test_y) ** 2) < 0.02
-    assert model.loss_.holds == (name in MECHANISMS)
+    assert model.mechanism_.loss().holds == (name in MECHANISMS)
 
 
 @pytest.mark.slow
@@ -392,6 +392,23 @@ def test_bounds_and_units() -> None:
     scaled = LinearRegression(4.0, random_state=1, bounds=bounds, target_bounds=(0, 2000))
     scaled.fit(own, 1000 * (y.clip(-1, 1) + 1))
     assert np.allclose(scaled.predict(own), 1000 * (plain.predict(x) + 1), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [LinearRegression, LogisticRegression, LinearSVC])
+def test_a_seed_makes_it_a_simulation(kind) -> None:
+    """Whoever knows the seed can undo the noise: nothing is kept, and it says so."""
+    x, y = linear(3, 2000)
+    y = y if kind is LinearRegression else np.where(y > 0, 1, 0)
+    for seed in (0, np.random.RandomState(1)):
+        seeded = kind(random_state=seed).fit(x, y)
+        assert seeded.loss_.simulated
+        assert not seeded.loss_.holds
+        assert "simulated" in str(seeded.loss_)
+        assert "kept" not in str(seeded.loss_)
+    private = kind().fit(x, y)
+    assert private.loss_.holds
+    assert private.loss_.verdict == "kept"
+    assert private.loss_.epsilon == seeded.loss_.epsilon
 
 
 def test_projection_and_no_intercept() -> None:
@@ -439,7 +456,7 @@ def test_grades_by_attribute_are_of_a_feature_and_are_not_centred() -> None:
     with pytest.raises(ParameterError, match="projected"):
         LinearRegression(1.0, graded, random_state=1, projection=2).fit(x, y)
     model = LinearRegression(4.0, graded, random_state=1).fit(x, y)
-    assert not model.loss_.holds
+    assert not model.mechanism_.loss().holds
     assert sum(model.plan_.batches) == 2000  # nobody was asked for features
     for grades in (2.0, ("a",), ()):
         with pytest.raises(ParameterError, match="grade"):

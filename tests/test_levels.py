@@ -15,10 +15,13 @@ import typer
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
+from collectors import encoded, running
+from command import murmur
 from murmuration import mechanism, seeded_rng, system_rng
 from murmuration.analysis import combine, read
 from murmuration.audit import admission
 from murmuration.audit.empirical import attack
+from murmuration.campaign import document
 from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.levels import Levels, Survey
 from murmuration.cli.compare_levels import levels as command
@@ -26,6 +29,7 @@ from murmuration.errors import (
     EmptyError,
     InputError,
     MismatchError,
+    MurmurationError,
     ParameterError,
     PromiseError,
     ReportError,
@@ -37,6 +41,8 @@ from murmuration.mechanisms.domain import Items
 from murmuration.mechanisms.registry import mechanisms_for
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import Estimate
+from murmuration.wire.ids import new_ids
+from murmuration.wire.report import BINARY
 
 LEVELS = Levels()
 STANDARD_ERRORS = 4.5
@@ -597,3 +603,141 @@ def test_a_distribution_is_not_read_from_a_level_below_the_cohort() -> None:
         assert figures[0].n == 2000
         assert len(figures) == 65
         assert min(figure.n for figure in figures) >= 1000
+
+
+# --- who chose the levels ------------------------------------------------------------------------
+
+SURVEY = """
+name = "survey"
+purpose = "to see"
+epsilon = 3
+cohort = 100
+[levels]
+high = "1/3"
+low = 1
+{chosen}
+[[attributes]]
+name = "disease"
+kind = "category"
+labels = ["yes", "no", "unsure", "never asked"]
+mechanism = "subset"
+[[attributes]]
+name = "age"
+kind = "number"
+low = 0
+high = 10
+mechanism = "piecewise"
+"""
+
+
+def asked(tmp_path, chosen=""):
+    path = tmp_path / "survey.toml"
+    path.write_text(SURVEY.format(chosen=chosen))
+    return document.read(document.publish(campaign_file.load(path)))
+
+
+def collected(campaign, disease, age, high, rng):
+    """Return the tallies of people of whom some choose the high level, the others the low one."""
+    answers = {"disease": np.array(["yes", "no", "unsure", "never asked"])[disease], "age": age}
+    columns = campaign.encode(answers, rng)
+    return campaign.tally(campaign.privatize(columns, rng, np.where(high, "high", "low")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chosen", ["", "chosen = 'by lot'"])
+def test_figures_cover_whoever_chose_the_levels(tmp_path, chosen) -> None:
+    """Those with one answer choose one level: 56% were covered while levels were weighed freely.
+
+    By lot the levels are read together, and that is narrower than the plain sum and than the
+    lowest level alone.
+    """
+    campaign, n, runs, draw = asked(tmp_path, chosen), 3000, 80, np.random.default_rng(21)
+    disease = draw.choice(4, n, p=[0.15, 0.5, 0.3, 0.05])
+    age = np.where(disease == 0, 8.0, draw.uniform(0, 10, n))
+    truth = np.array([*np.bincount(disease, minlength=4) / n, age.mean()])
+    hits, named, widths = np.zeros(5), np.zeros(5), np.zeros((2, 5))
+    for run in range(runs):
+        by_value = (disease == 0) | (draw.random(n) < 0.3)
+        high = draw.random(n) < 0.45 if chosen else by_value
+        tallies = collected(campaign, disease, age, high, seeded_rng(run))
+        own, other = (
+            read.figures(campaign, tallies, combine=name)
+            for name in ("", "total" if chosen else "generalised")
+        )
+        for found, count in ((own, hits), (other, named)):
+            count += [f.low <= t <= f.high for f, t in zip(found, truth, strict=True)]
+        widths += [[f.high - f.low for f in found] for found in (own, other)]
+    bound = 0.95 - 4 * math.sqrt(0.95 * 0.05 / runs)
+    assert (hits / runs).min() > bound
+    if chosen:
+        assert (widths[0] < 0.9 * widths[1]).all()
+        assert "drawn by lot" in own[0].note
+        lowest = campaign.frame.by_group(tallies)[1][1]
+        everybody = campaign.frame.reports(tallies)
+        alone = lowest.mechanism.estimate(lowest, "participants", everybody)
+        assert own[4].stderr <= 5 * alone.stderr
+    else:
+        assert (named / runs).min() < bound  # the assumption matters, and the figure says so
+        assert "whatever made people choose" in own[0].note
+        assert "if nobody's level depends on the answer" in other[0].note
+
+
+def test_a_number_by_name_is_never_wider_than_the_lowest_level_alone() -> None:
+    draw, rng = np.random.default_rng(22), seeded_rng(22)
+    for name in ("duchi", "piecewise", "optimal"):
+        for n in (300, 6000):
+            laws = [mechanism(name, epsilon=epsilon) for epsilon in (0.5, 1.0, 4.0)]
+            values = draw.uniform(-0.5, 1, n)
+            level = draw.integers(0, 3, n)
+            tallies = [m.tally(m.privatize(values[level == t], rng)) for t, m in enumerate(laws)]
+            for about in ("participants", "population"):
+                found = combine.generalised(tallies, about)
+                alone = laws[2].estimate(tallies[2], about, n)
+                assert not found.fell_back
+                assert found.stderr <= alone.stderr * (1 + 1e-12)
+                assert found.stderr < combine.total(tallies, about).stderr
+
+
+def test_chosen_is_in_the_digest_only_by_lot(tmp_path) -> None:
+    freely, said, by_lot = (
+        asked(tmp_path, chosen) for chosen in ("", "chosen = 'freely'", "chosen = 'by lot'")
+    )
+    assert freely.digest == said.digest != by_lot.digest
+    assert not freely.levels.by_lot
+    assert by_lot.levels.by_lot
+    assert "chosen" not in freely.text
+    assert by_lot.levels.names == ("high", "low")
+    named = asked(tmp_path, "chosen = 0.5")  # a level may be called so
+    assert named.levels.names == ("high", "low", "chosen")
+    with pytest.raises(MurmurationError, match="'freely' or 'by lot'"):
+        asked(tmp_path, "chosen = 'by dice'")
+    with pytest.raises(ParameterError, match="'freely' or 'by lot'"):
+        Levels(chosen="by dice")
+    with pytest.raises(ParameterError, match="total or generalised"):
+        read.figures(freely, freely.frame.empty(), combine="best")
+
+
+@pytest.mark.slow
+def test_a_combination_can_be_named_on_the_command_line_and_over_http(tmp_path) -> None:
+    text, draw = SURVEY.format(chosen=""), np.random.default_rng(23)
+    campaign, n = asked(tmp_path), 3000
+    answers = {"disease": np.array(["yes", "no"] * (n // 2)), "age": draw.uniform(0, 10, n)}
+    columns = campaign.encode(answers, seeded_rng(1))
+    rows = campaign.privatize(columns, seeded_rng(2), draw.choice(["high", "low"], n))
+    with running(tmp_path / "store.db", text) as collector:
+        body = encoded(campaign, new_ids(n), rows, BINARY)
+        assert collector.send(campaign.name, body, BINARY).status == 200
+        there = collector.collection(campaign.name).url
+        environment = {"MURMUR_TOKEN": collector.admin}
+        for name, said in (("", combine.PLAIN), ("total", combine.PLAIN), ("generalised", "name")):
+            expected = read.figures(campaign, campaign.tally(rows), combine=name)
+            option = ("--combine", name) if name else ()
+            for source in (there, tmp_path / "store.db"):
+                done = murmur("estimate", source, *option, "--json", environment=environment)
+                found = json.loads(done.stdout)["estimates"]
+                assert [one["stderr"] for one in found] == [one.stderr for one in expected]
+                assert all(said in one["note"] for one in found)
+        shown = murmur("estimate", tmp_path / "store.db").stdout
+        assert "whatever made people choose theirs" in " ".join(shown.split())
+        refused = murmur("estimate", tmp_path / "store.db", "--combine", "best", code=2)
+        assert "total or generalised" in refused.problem

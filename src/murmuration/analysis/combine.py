@@ -12,13 +12,15 @@ average of the f_t with weights that add up to 1:
 
 All but the plain sum rest on one assumption: that the choice of a level does not depend on the
 value. If people with a certain disease pick "high" more often, f_high is about other people than
-f_low, and weights other than n_t/n favour one group. More reports do not cure that.
+f_low, and weights other than n_t/n favour one group. More reports do not cure that. So the plain
+sum is what a campaign's figures are (`of_campaign`), unless the levels were drawn by lot, or the
+analyst asks for another by its name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,11 +31,48 @@ from murmuration.errors import EmptyError, MismatchError, ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.domain import Items, Number
 from murmuration.mechanisms.tally import Tally
-from murmuration.results.estimate import ENOUGH, About, Estimate, FrequencyEstimate
+from murmuration.results.estimate import About, Estimate, FrequencyEstimate
+from murmuration.results.score import SumScore
 
+PLAIN = "plain sum of the levels: right whatever made people choose theirs"
+NAMED = "levels combined by name (generalised): right if nobody's level depends on the answer"
+BY_LOT = "levels combined (generalised): rests on the campaign's word that they are drawn by lot"
+NAMES = ("total", "generalised")
+"""What a combination may be asked for by; without a name, it is what the campaign allows."""
 FELL_BACK = "the choice of level depends on the data: back to the plain sum of the levels"
 """How the note begins; how far back, and how sure it is, follows."""
+UNLIKELY = 0.01
+"""How often levels that agree are taken for levels that do not."""
 Part = Estimate | FrequencyEstimate
+
+
+def of_campaign(
+    tallies: Sequence[Tally], about: str, everybody: int | None, name: str, *, by_lot: bool
+) -> Part:
+    """Return the estimate from all levels; its note says what it rests on.
+
+    The plain sum, which assumes nothing, unless the campaign has levels drawn `by_lot`, or the
+    combination is asked for by `name`.
+    """
+    if checked_name(name) == "total" or not (name or by_lot):
+        return _noted(total(tallies, about, everybody), PLAIN)
+    if not by_lot:
+        return _noted(generalised(tallies, about, everybody), NAMED)
+    found = generalised(tallies, about, everybody, guard=False)
+    unlike = f"; yet they differ (p = {found.p_value:.1g})" if found.p_value < UNLIKELY else ""
+    return _noted(found, f"{BY_LOT}{unlike}")
+
+
+def checked_name(name: str) -> str:
+    """Return a combination's name, or say which there are; none is the campaign's own."""
+    if name not in ("", *NAMES):
+        raise ParameterError(f"levels are combined by {' or '.join(NAMES)}; got {name!r}")
+    return name
+
+
+def _noted(found: Combination, note: str) -> Part:
+    """Return the estimate; a note that it fell back comes first."""
+    return replace(found.estimate, note="; ".join(filter(None, [found.note, note])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +120,7 @@ def total(
     >>> total([careful.tally([0, 1, 1]), open_.tally([1])]).weights
     (0.75, 0.25)
     """
-    levels = LevelReadings.of(tallies)
-    return levels.combination(levels.plain, about, everybody)
+    return LevelReadings.of(tallies).sum(about, everybody)
 
 
 def optimal(
@@ -109,7 +147,7 @@ def generalised(
     about: str = "participants",
     everybody: int | None = None,
     *,
-    alpha: float = 0.01,
+    alpha: float = UNLIKELY,
     guard: bool = True,
 ) -> Combination:
     """Return the combination of least error, w_t ~ n_t/(V_t + S), as far as the levels agree.
@@ -137,19 +175,18 @@ def generalised(
     Of what GLS gains over the sum, levels that agree keep nearly two thirds at k = 5 and 95% at
     k = 25.
 
-    With 2 or 3 items, and for a number, nothing can promise that: the plain sum is admissible.
-    There p-2 is replaced by 1: levels that agree keep two thirds of the gain; where levels differ
-    by about what noise alone would make them, the squared error is up to 1.5 times the plain sum's.
+    With 2 or 3 items nothing can promise that: the plain sum is admissible. There p-2 is replaced
+    by 1: levels that agree keep two thirds of the gain; where levels differ by about what noise
+    alone would make them, the squared error is up to 1.5 times the plain sum's. A number is GLS as
+    a whole, or the plain sum where the test below rejects.
 
     `fell_back` is set, and the note says so, when Cochran's test rejects at `alpha`: then the
     choice of level depends on the data, and the standard errors are those of the plain sum. Else
     they are between those of GLS and of the sum, by Stein's estimate of the risk, and more for
-    items that differ most. They still rest on the assumption: a dependence that is too weak for
-    the test can leave a bias that they do not cover. Measured at 90%, in the worst cases found: 80%
-    for a number or two items; for the item among 25 that alone decides who picks which level 83%
-    with levels 1/3, 1/2, 1, and 57% with epsilons as far apart as 0.3 and 4. `total` assumes
-    nothing: take its intervals where the choice of level may well depend on the value.
-    `guard=False` is the pure GLS, for levels that are drawn by lot.
+    items that differ most (for a number: those of GLS, never above those of one level alone). They
+    still rest on the assumption: a dependence that is too weak for the test can leave a bias that
+    they do not cover: 56% instead of 95% was measured where people with one answer choose one
+    level. `total` assumes nothing. `guard=False` is the pure GLS, for levels that are drawn by lot.
 
     >>> from murmuration import mechanism, seeded_rng
     >>> levels = [mechanism("subset", epsilon=epsilon, k=8) for epsilon in (0.5, 2.0)]
@@ -167,14 +204,20 @@ way (p = 6e-20)'
     if not 0 < alpha < 1:
         raise ParameterError(f"alpha, of the test, is between 0 and 1, such as 0.01; got {alpha!r}")
     levels = LevelReadings.of(tallies)
-    if not guard:
-        return levels.combination(levels.least_error, about, everybody)
+    unlike = levels.p_value < alpha
+    unseen = levels.unseen(about, everybody)
+    if not guard or not (levels.items or unlike):
+        squares = levels.least_squares(unseen)
+        return levels.combination(levels.least_error, about, everybody, squares)
+    if not levels.items:
+        note = f"{FELL_BACK}, 100% of the way (p = {levels.p_value:.1g})"
+        return levels.sum(about, everybody, note)
     kept, gained = levels.lean(alpha)
     weights = levels.plain + kept * (levels.least_error - levels.plain)
     note = ""
-    if levels.p_value < alpha:
+    if unlike:
         note = f"{FELL_BACK}, {1 - kept:.0%} of the way (p = {levels.p_value:.1g})"
-    squares = levels.guarded(kept, 0 if note else gained)
+    squares = levels.guarded(kept, 0 if note else gained, unseen)
     return levels.combination(weights, about, everybody, squares, note)
 
 
@@ -243,27 +286,39 @@ class LevelReadings:
         return np.array([self._spread_of_numbers()])
 
     def _spread_of_numbers(self) -> float:
-        """Spread beyond the noise, most trusted where the noise is small; 1 is the largest."""
-        many = self.people >= ENOUGH
-        if not many.any():
-            return 1.0
-        beyond = _parts(self.tallies, "population")
-        squares = np.array([np.square(part.stderr) for part in beyond]) - self.noise[:, 0]
+        """Spread beyond the noise, most trusted where the noise is small; 1 is the largest.
+
+        Where a table cannot tell noise from spread, all counts as noise: then it is too low.
+        """
+        squares = self.drawn[:, 0] - self.noise[:, 0]
         trust = 1 / (self.people * self.noise[:, 0] ** 2)  # n over V^2, as V = n noise
-        return float(np.clip(np.average((self.people * squares)[many], weights=trust[many]), 0, 1))
+        return float(np.clip(np.average(self.people * squares, weights=trust), 0, 1))
+
+    @cached_property
+    def drawn(self) -> Floats:
+        """Squared standard errors of each level about a population that its people are drawn from.
+
+        For levels that agree they are (V_t + S)/n_t, whatever part of it is noise.
+        """
+        parts = _parts(self.tallies, "population")
+        return np.array([np.square(np.atleast_1d(part.stderr)) for part in parts])
 
     @cached_property
     def noise_if_alike(self) -> Floats:
         """Squared errors of the noise when all levels have the shares of the first look."""
-        if not self.items:
-            return self.noise
         rows = [tally.mechanism.squared_errors(self.likely, tally.n) for tally in self.tallies]
         return np.array(rows)
 
     @cached_property
     def errors_if_alike(self) -> Floats:
         """sigma_t^2 = (V_t + S)/n_t: how far levels that agree are from the population."""
+        if not self.items:
+            return self.drawn
         return np.asarray(self.noise_if_alike + self.spread / self.people[:, None])
+
+    def unseen(self, about: str, everybody: int | None) -> float:
+        """How much of the people's own spread is in the error of an estimate about them."""
+        return About.parse(about).unseen(int(self.people.sum()), everybody)
 
     # --- weights ---
 
@@ -343,35 +398,86 @@ class LevelReadings:
 
         `everybody` is how many took part, where those of these levels were drawn from them.
         """
-        subject = About.parse(about)
+        if squares is None:
+            squares = self.squared_errors(weights, self.unseen(about, everybody))
+        own = (weights**2)[:, None] * self.noise
+        rest = np.maximum(squares - own.sum(axis=0), 0.0)
+        shape = SumScore(tuple(part.shape for part in self.parts), own, rest)
+        return self._result(weights, about, squares, shape, note)
+
+    def sum(self, about: str, everybody: int | None = None, note: str = "") -> Combination:
+        """Return the plain sum: each level's own error, and that of who is in which level.
+
+        About a population the people of all levels are one sample: what its levels differ by is a
+        part of its spread.
+        """
+        weights, unseen = self.plain, self.unseen(about, everybody)
+        parts = self.parts if unseen == 0 else self._parts_of_sample(about, everybody)
+        own = np.array([np.square(np.atleast_1d(part.stderr)) for part in parts])
+        own = (weights**2)[:, None] * own
+        between = weights @ (self.values - weights @ self.values) ** 2
+        rest = np.asarray(unseen * between / self.people.sum())
+        shape = SumScore(tuple(part.shape for part in parts), own, rest)
+        return self._result(weights, about, own.sum(axis=0) + rest, shape, note)
+
+    def _parts_of_sample(self, about: str, everybody: int | None) -> tuple[Part, ...]:
+        """Estimate each level where its people stand for all who would choose it."""
+        if everybody is None or About.parse(about) is About.POPULATION:
+            return _parts(self.tallies, about)
+        share = everybody / self.people.sum()
+        found = [
+            tally.mechanism.estimate(tally, about, max(tally.n, round(tally.n * share)))
+            for tally in self.tallies
+        ]
+        return tuple(part for part in found if isinstance(part, Estimate | FrequencyEstimate))
+
+    def _result(
+        self, weights: Floats, about: str, squares: Floats, shape: SumScore, note: str
+    ) -> Combination:
+        """Return the estimate with these weights, squared errors and shape of its interval."""
+        value, stderr, subject = weights @ self.values, np.sqrt(squares), About.parse(about)
         n = int(self.people.sum())
-        squares = self.squared_errors(weights) if squares is None else squares
-        squares = squares + subject.unseen(n, everybody) * self.spread / n
-        value, stderr = weights @ self.values, np.sqrt(squares)
         estimate: Part
         if self.items:
             noise = float(np.sqrt(weights**2 @ self._quiet_errors()))
             estimate = FrequencyEstimate(
-                value, stderr, n, self.epsilon, subject, noise=noise, note=note
+                *(value, stderr, n, self.epsilon, subject), noise=noise, note=note, shape=shape
             )
         else:
-            estimate = Estimate(
-                float(value[0]), float(stderr[0]), n, self.epsilon, subject, note=note
-            )
+            head = (float(value[0]), float(stderr[0]), n, self.epsilon, subject)
+            one = SumScore(shape.parts, shape.squares[:, 0], float(shape.rest[0]))
+            estimate = Estimate(*head, note=note, shape=one)
         return Combination(estimate, self.for_all(weights), self.p_value, bool(note), note)
 
-    def squared_errors(self, weights: Floats) -> Floats:
-        """About the participants: noise, and sampling as far as the weights are not n_t/n."""
-        apart = (weights - self.plain) ** 2 / self.people
-        return np.asarray(weights**2 @ self.noise + self.spread * apart.sum())
+    def squared_errors(self, weights: Floats, unseen: float = 0.0) -> Floats:
+        """Noise, sampling as far as the weights are not n_t/n, and how far people stand for all.
 
-    def guarded(self, kept: float, gained: float) -> Floats:
+        For a number the same, put so that no part is needed which a table cannot show: about the
+        population it is the sum of w_t^2 (V_t + S)/n_t, about the participants less S/n.
+        """
+        apart = (weights - self.plain) ** 2 / self.people
+        if self.items:
+            sampling = apart.sum() + unseen / self.people.sum()
+            return np.asarray(weights**2 @ self.noise + self.spread * sampling)
+        less = (1 - unseen) * self.spread / self.people.sum()
+        return np.asarray(np.maximum(weights**2 @ self.drawn - less, weights**2 @ self.noise))
+
+    def least_squares(self, unseen: float) -> Floats:
+        """Squared errors of GLS; for a number at most what one level has that stands for all."""
+        found = self.squared_errors(self.least_error, unseen)
+        if self.items:
+            return found
+        shares = unseen + (1 - unseen) * (1 - self.plain[:, None])
+        alone = self.noise + shares * np.maximum(self.drawn - self.noise, 0.0)
+        return np.asarray(np.minimum(found, alone.min(axis=0)))
+
+    def guarded(self, kept: float, gained: float, unseen: float) -> Floats:
         """Squared errors of sum + kept D: between those of the sum and of GLS, by what is gained.
 
         That is right for all items together. One item may have much of the bias: D^2 less its
         variance estimates the square of it, and that comes on top where it is above 0.
         """
-        best, plain = (self.squared_errors(w) for w in (self.least_error, self.plain))
+        best, plain = (self.squared_errors(w, unseen) for w in (self.least_error, self.plain))
         apart = self.least_error - self.plain
         bias = np.maximum((apart @ self.values) ** 2 - apart**2 @ self.errors_if_alike, 0.0)
         return np.asarray(gained * best + (1 - gained) * plain + kept**2 * bias)

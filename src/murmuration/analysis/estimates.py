@@ -12,11 +12,15 @@ from murmuration.mechanisms.tally import Tally
 
 
 def estimates(
-    served: Served, tallies: Sequence[Tally], about: str = "participants", level: float = 0.95
+    served: Served,
+    tallies: Sequence[Tally],
+    about: str = "participants",
+    level: float = 0.95,
+    combine: str = "",
 ) -> Estimates:
     """Return what is known about the crowd, and about whom; nothing below the cohort."""
     campaign = served.campaign
-    found = read.figures(campaign, tallies, about, level)
+    found = read.figures(campaign, tallies, about, level, combine=combine)
     if not found:
         since = " since the questions or their laws were changed" if served.older else ""
         raise CohortError(

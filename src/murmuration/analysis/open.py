@@ -31,7 +31,7 @@ class Source(ABC):
     """One campaign that can be read."""
 
     @abstractmethod
-    def estimates(self, about: str, level: float) -> Estimates:
+    def estimates(self, about: str, level: float, combine: str = "") -> Estimates:
         """Return about whom, and all figures."""
 
     @abstractmethod
@@ -64,12 +64,12 @@ class StoreSource(Source):
         self.store = store
         self.name = named_or_only(store, campaign)
 
-    def estimates(self, about: str, level: float) -> Estimates:
+    def estimates(self, about: str, level: float, combine: str = "") -> Estimates:
         """Read the tallies."""
         with self.store.snapshot():
             campaign = served(self.store, self.name)
             tallies = total(self.store, campaign.campaign)
-        return estimates_of(campaign, tallies, about, level)
+        return estimates_of(campaign, tallies, about, level, combine)
 
     def status(self) -> Status:
         """Read the counts."""
@@ -108,10 +108,12 @@ class CollectorSource(Source):
             raise ParameterError(f"say which campaign: {self.base} has {', '.join(names)}")
         return names[0]
 
-    def estimates(self, about: str, level: float) -> Estimates:
+    def estimates(self, about: str, level: float, combine: str = "") -> Estimates:
         """Ask for the estimates."""
-        asked = urlencode({"about": about, "level": repr(level), "format": "json"})
-        found = self._get(f"{PLACE}/{quote(self.name, safe='')}/estimates?{asked}")
+        named = {"combine": combine} if combine else {}
+        asked = {"about": about, "level": repr(level), "format": "json", **named}
+        place = f"{PLACE}/{quote(self.name, safe='')}/estimates"
+        found = self._get(f"{place}?{urlencode(asked)}")
         return self._as(found, Estimates)
 
     def status(self) -> Status:

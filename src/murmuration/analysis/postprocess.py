@@ -27,7 +27,8 @@ from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.domain import Items
 from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.tally import Tally
-from murmuration.results.estimate import FrequencyEstimate, normal_quantile
+from murmuration.results.estimate import FrequencyEstimate
+from murmuration.results.score import normal_quantile
 
 MOST_STEPS = 20_000
 LEAST_GAIN = 0.01

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from murmuration.analysis import answered, combine
+from murmuration.analysis import answered
+from murmuration.analysis.combine import PLAIN, checked_name, of_campaign
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import Question
 from murmuration.errors import EmptyError, MismatchError
@@ -36,14 +37,18 @@ def figures(
     about: str = "participants",
     level: float = 0.95,
     cohort: int | None = None,
+    combine: str = "",
 ) -> list[Figure]:
     """ANALYST. Return all figures, each attribute's in its own units.
 
-    Attributes that fewer people than the cohort have answered are left out.
+    Attributes that fewer people than the cohort have answered are left out. `combine` says how
+    levels become one estimate: "total", the plain sum, is right whatever made people choose theirs;
+    "generalised" is sharper, and right if nobody's level depends on the answer. Without a name it
+    is the plain sum, unless the campaign says that levels are drawn by lot.
     """
     least = (campaign.terms.cohort if cohort is None else cohort) * campaign.rounds
     found = []
-    for place, (part, own) in enumerate(_parts(campaign, tallies, about)):
+    for place, (part, own) in enumerate(_parts(campaign, tallies, about, combine)):
         if part is not None and part.n >= least:
             # A fitted distribution is read from one level, whose people must be enough.
             enough = [tally for tally in own if tally.n >= least]
@@ -52,23 +57,29 @@ def figures(
 
 
 def parts(
-    campaign: Campaign, tallies: Sequence[Tally], about: str = "participants"
+    campaign: Campaign,
+    tallies: Sequence[Tally],
+    about: str = "participants",
+    combine: str = "",
 ) -> list[Part | None]:
     """ANALYST. Return each attribute's estimate in its mechanism's domain; None for nobody."""
-    return [part for part, _ in _parts(campaign, tallies, about)]
+    return [part for part, _ in _parts(campaign, tallies, about, combine)]
 
 
 def _parts(
-    campaign: Campaign, tallies: Sequence[Tally], about: str
+    campaign: Campaign, tallies: Sequence[Tally], about: str, combine: str
 ) -> list[tuple[Part | None, list[Tally]]]:
     """Return each attribute's estimate and the tallies that it was read from."""
     About.parse(about)
+    checked_name(combine)
     groups = campaign.frame.by_group(tallies)
     if campaign.strategy.gathers:
         return [(part, groups[0]) for part in _together(campaign, groups[0][0], about)]
     everybody = campaign.frame.reports(tallies)
     asked = zip(campaign.questions, groups, strict=True)
-    return [(_part(campaign, one.missing, own, everybody, about), own) for one, own in asked]
+    return [
+        (_part(campaign, one.missing, own, everybody, about, combine), own) for one, own in asked
+    ]
 
 
 def _together(campaign: Campaign, tally: Tally, about: str) -> list[Part | None]:
@@ -80,15 +91,22 @@ def _together(campaign: Campaign, tally: Tally, about: str) -> list[Part | None]
 
 
 def _part(
-    campaign: Campaign, missing: bool, own: Sequence[Tally], everybody: int, about: str
+    campaign: Campaign,
+    missing: bool,
+    own: Sequence[Tally],
+    everybody: int,
+    about: str,
+    combine: str,
 ) -> Part | None:
     """Estimate one attribute from its tallies, one per level."""
     part: Part
     try:
         if missing:
             part = answered.estimated(own, about, everybody)
+            part = part if campaign.levels is None else replace(part, note=PLAIN)
         elif campaign.levels is not None:
-            part = combine.generalised(own, about, everybody).estimate
+            by_lot = campaign.levels.by_lot
+            part = of_campaign(own, about, everybody, combine, by_lot=by_lot)
         else:
             (tally,) = own
             found = tally.mechanism.estimate(tally, about, everybody)
@@ -166,7 +184,7 @@ def _bins(question: Question, tallies: Sequence[Tally]) -> list[Figure]:
         return []
     shape = tally.mechanism.distribution(tally, bins=question.bins).scaled(*question.range)
     among = f", {answered.AMONG}" if question.missing else ""
-    note = f"fitted (EMS){among}; read it as a shape"
+    note = f"fitted ({shape.method.upper()}){among}; read it as a shape"
     edges = zip(shape.edges[:-1].tolist(), shape.edges[1:].tolist(), strict=True)
     return [
         Figure(

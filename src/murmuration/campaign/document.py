@@ -14,13 +14,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from murmuration.campaign.levels import Levels
+from murmuration.campaign.levels import FREELY, Levels
 from murmuration.campaign.model import WIRE, Campaign, Terms
 from murmuration.campaign.question import Question
 from murmuration.errors import FormatError, MurmurationError, ParameterError
@@ -72,6 +72,7 @@ class _Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sample: int = 1
     ends: tuple[int, ...] | None = None
     levels: dict[str, float] | None = None
+    chosen: str = FREELY
     limit: float | None = None
     accept_loss: str | None = None
     rounds: int = 1
@@ -154,6 +155,9 @@ def decoded(data: bytes) -> Document:
 
 def _campaign(document: Document, found: _Collection) -> Campaign:
     levels = None if found.levels is None else Levels.checked(found.levels)
+    if levels is None and found.chosen != FREELY:
+        raise FormatError("levels are chosen, and there are none")
+    levels = levels and replace(levels, chosen=found.chosen)
     terms = Terms(**{field.name: getattr(document, field.name) for field in fields(Terms)})
     questions = tuple(_question(table) for table in found.attributes)
     strategy = strategy_of(found.strategy, found.sample, found.ends)

@@ -4,7 +4,8 @@ A level is a factor: anyone who picks it answers with that part of epsilon. The 
 level that the person picked, and nothing else. The level travels in the open, in the number of the
 cell that a report names: it is NOT protected, so it must not depend on the value. Offer it before
 the question, or let it be a setting of the device. (If it depends on the value strongly,
-`analysis.combine` sees it.)
+`analysis.combine` sees it.) Where a lot decides, and nobody picks, `chosen` says so: then levels
+can be read together more sharply.
 
 A `Survey` is a frame whose groups have one law per level.
 """
@@ -45,11 +46,15 @@ SPLITS = {
 }
 
 
+FREELY, BY_LOT = "freely", "by lot"
+
+
 @dataclass(frozen=True)
 class Levels:
     """The levels on offer, and the part of epsilon that each may spend.
 
-    A high level of privacy is a small part of epsilon.
+    A high level of privacy is a small part of epsilon. `chosen` is "freely", by the people, or
+    "by lot": then nobody's level can depend on the answer.
 
     >>> Levels().factors[2]
     1.0
@@ -57,6 +62,7 @@ class Levels:
 
     names: tuple[str, ...] = ("high", "medium", "low")
     factors: tuple[float, ...] = (1 / 3, 1 / 2, 1.0)
+    chosen: str = FREELY
 
     def __post_init__(self) -> None:
         try:
@@ -70,11 +76,18 @@ class Levels:
             raise ParameterError(
                 f"each of {len(names)} levels has a factor above 0 and at most 1; got {factors!r}"
             )
+        if self.chosen not in (FREELY, BY_LOT):
+            raise ParameterError(f"levels are chosen {FREELY!r} or {BY_LOT!r}; got {self.chosen!r}")
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "factors", tuple(map(float, factors)))
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @property
+    def by_lot(self) -> bool:
+        """Whether a lot decides who has which level."""
+        return self.chosen == BY_LOT
 
     @classmethod
     def checked(cls, levels: object) -> Levels:
@@ -92,7 +105,7 @@ class Levels:
         """Read levels as they are written on the command line.
 
         >>> Levels.parse("shy=1/4, open=1")
-        Levels(names=('shy', 'open'), factors=(0.25, 1.0))
+        Levels(names=('shy', 'open'), factors=(0.25, 1.0), chosen='freely')
         """
         pairs = [part.partition("=") for part in text.split(",")]
         try:

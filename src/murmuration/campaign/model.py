@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from murmuration.audit import admission
-from murmuration.campaign.levels import Levels
+from murmuration.campaign.levels import FREELY, Levels
 from murmuration.campaign.question import Question
 from murmuration.errors import InputError, ParameterError, PromiseError
 from murmuration.exact.arrays import Bits, Rows
@@ -37,7 +37,10 @@ from murmuration.mechanisms.tally import Tally
 
 WIRE = 1
 """The version of the report format, on every report."""
-USUAL = {"sample": 1, "ends": None, "levels": None, "limit": None, "accept_loss": None, "rounds": 1}
+USUAL = {
+    **{"sample": 1, "ends": None, "levels": None, "chosen": FREELY},
+    **{"limit": None, "accept_loss": None, "rounds": 1},
+}
 """What settings are that are left out."""
 MOST_ATTRIBUTES = 1000
 LEAST_COHORT, COHORT = 100, 1000
@@ -165,6 +168,7 @@ class Campaign:
         settings = {
             **self.strategy.settings(),
             "levels": levels,
+            "chosen": self.levels.chosen if self.levels else FREELY,
             "limit": self.limit,
             "accept_loss": self.accept_loss,
             "rounds": self.rounds,

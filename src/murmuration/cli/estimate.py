@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from murmuration.analysis import figures
+from murmuration.analysis.combine import checked_name
 from murmuration.analysis.figures import Estimates
 from murmuration.analysis.open import open_source
 from murmuration.cli.extras import require
@@ -42,6 +43,13 @@ def estimate(
     about: Annotated[
         str, typer.Option(help="participants, or population: those they were drawn from.")
     ] = "participants",
+    combine: Annotated[
+        str,
+        typer.Option(
+            help="How levels become one estimate: total (the plain sum: assumes nothing), or "
+            "generalised (sharper, if nobody's level depends on the answer)."
+        ),
+    ] = "",
     csv: Annotated[
         str, typer.Option("--csv", help="Write CSV there; - prints it.", metavar="FILE")
     ] = "",
@@ -54,6 +62,7 @@ def estimate(
     """Print means and shares with their intervals, once enough people have answered."""
     if not 0 < level < 1:
         raise ParameterError(f"--level is between 0 and 1, such as 0.95; got {level:g}")
+    checked_name(combine)
     checked_plot(plot)
     if parquet is not None:
         require("arrow")
@@ -61,7 +70,7 @@ def estimate(
         errors.status("reading"),
         closing(open_source(source, campaign, token, plain_http=plain_http)) as opened,
     ):
-        results = opened.estimates(about, level)
+        results = opened.estimates(about, level, combine)
     if csv == "-":
         sys.stdout.write(figures.rendered(results, "csv").decode())
     elif as_json:

@@ -178,6 +178,7 @@ def _compared(
         "promised": loss.claimed,
         "loss": loss.epsilon,
         "kept": loss.holds,
+        "verdict": loss.verdict,
     }
 
 
@@ -194,8 +195,9 @@ def _print(compared: dict[str, Any], names: list[str], chosen: Any) -> None:
     table.add_row("without a model", f"{compared['without_model']:.5f}")
     rounds = f"{compared['rounds']} rounds, {compared['people']:,} people, each asked once at most"
     table.add_row("asked", f"{compared['mechanism']}, {rounds}")
-    verdict = "kept" if compared["kept"] else "BROKEN"
-    table.add_row("exact loss", f"{compared['loss']!r} of {compared['promised']!r}: {verdict}")
+    loss = f"{compared['loss']!r} of {compared['promised']!r}: {compared['verdict']}"
+    seeded = ", as its noise is seeded" if chosen.loss_.simulated else ""
+    table.add_row("exact loss", f"{loss}{seeded}")
     console.print(table)
     weights = chosen.coef_.ravel()
     largest = np.argsort(-np.abs(weights))[:8]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -25,6 +25,11 @@ class Loss:
     `epsilon` is ln(ratio), rounded up to a float, or infinity; `claimed` is what the mechanism
     was asked to keep; `inputs` are the two values that are easiest to tell apart (nan: no
     answer), by `output`.
+    `simulated` says that reports were drawn with a generator that can be repeated: then nothing is
+    kept, as whoever knows the seed can undo the noise.
+
+    >>> Loss(0.5, 0.5, Fraction(3, 2), (0, 1), 0, simulated=True).verdict
+    'simulated'
     """
 
     epsilon: float
@@ -32,11 +37,17 @@ class Loss:
     ratio: Fraction | None
     inputs: tuple[float, float]
     output: int | str
+    simulated: bool = field(default=False, kw_only=True)
 
     @property
     def holds(self) -> bool:
-        """Whether ratio <= e^claimed, decided in rational arithmetic."""
-        return self.ratio is not None and within(self.ratio, self.claimed)
+        """Whether ratio <= e^claimed, decided in rational arithmetic; not in a simulation."""
+        return not self.simulated and self.ratio is not None and within(self.ratio, self.claimed)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the promise is kept or BROKEN; or that nothing was promised: simulated."""
+        return "simulated" if self.simulated else "kept" if self.holds else "BROKEN"
 
     @property
     def pairwise(self) -> Floats:
@@ -44,10 +55,9 @@ class Loss:
         return np.array([[self.epsilon]])
 
     def __str__(self) -> str:
-        verdict = "kept" if self.holds else "BROKEN"
         high, low = map(_input, self.inputs)
         return (
-            f"exact loss {self.epsilon!r}, promised {self.claimed!r}: {verdict} "
+            f"exact loss {self.epsilon!r}, promised {self.claimed!r}: {self.verdict} "
             f"({high} against {low}, report {self.output})"
         )
 
@@ -66,9 +76,11 @@ class PairwiseLoss(Loss):
 
     @property
     def holds(self) -> bool:
-        """Whether every ratio <= e^budget, decided in rational arithmetic."""
+        """Whether every ratio <= e^budget, decided in rational arithmetic; not in a simulation."""
         cells = zip(itertools.chain(*self.ratios), itertools.chain(*self.budgets), strict=True)
-        return all(ratio is not None and within(ratio, budget) for ratio, budget in cells)
+        return not self.simulated and all(
+            ratio is not None and within(ratio, budget) for ratio, budget in cells
+        )
 
     @property
     def pairwise(self) -> Floats:

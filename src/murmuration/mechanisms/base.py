@@ -245,7 +245,7 @@ class Mechanism(ABC):
         """
 
     def distribution(
-        self, tally: Tally, method: str = "ems", bins: int = 64, replicates: int = 0
+        self, tally: Tally, method: str = "auto", bins: int = 64, replicates: int = 0
     ) -> Distribution:
         """ANALYST. Read the whole distribution of a number, where the reports can show it."""
         del tally, method, bins, replicates

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
-
-ENOUGH = 1000
-"""From this many reports on, an error is read off them; below, it is the worst case."""
+from murmuration.results.score import Shape, normal_quantile
 
 
 class About(StrEnum):
@@ -49,15 +46,12 @@ class About(StrEnum):
         return 0.0 if everybody is None else 1 - n / everybody
 
 
-def normal_quantile(level: float) -> float:
-    """Return z such that a normal deviate is within +-z with probability `level`.
-
-    >>> round(normal_quantile(0.95), 3)
-    1.96
-    """
-    if not 0 < level < 1:
-        raise ParameterError(f"a confidence level is between 0 and 1, such as 0.95; got {level!r}")
-    return float(ndtri((1 + level) / 2))
+def _reach(shape: Shape | None, level: float) -> tuple[Any, Any]:
+    """Return how many standard errors an interval reaches to either side."""
+    if shape is not None:
+        return shape.reach(level)
+    z = normal_quantile(level)
+    return z, z
 
 
 @dataclass(frozen=True)
@@ -78,11 +72,17 @@ class Estimate:
     about: About
     note: str = ""
     """What the reader should know about how this was made; empty when there is nothing to say."""
+    shape: Shape | None = field(default=None, repr=False, compare=False)
+    """How far the interval reaches, in standard errors; as a normal one does where it is None."""
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the normal interval that covers the true mean with probability `level`."""
-        half = normal_quantile(level) * self.stderr
-        return self.value - half, self.value + half
+        """Return the interval that covers the true mean with probability `level`.
+
+        It need not be symmetric: see `results.score`.
+        """
+        below, above = _reach(self.shape, level)
+        ends = self.value - below * self.stderr, self.value + above * self.stderr
+        return float(ends[0]), float(ends[1])
 
     def scaled(self, low: float, high: float) -> Estimate:
         """Return the estimate in the attribute's own units: [-1, 1] stands for [low, high]."""
@@ -129,6 +129,8 @@ class FrequencyEstimate:
     """The standard error of an item that nobody has."""
     note: str = ""
     """What the reader should know about how this was made; empty when there is nothing to say."""
+    shape: Shape | None = field(default=None, repr=False, compare=False)
+    """How far the intervals reach, in standard errors; as normal ones do where it is None."""
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends of an interval for each item, each right with probability `level`.
@@ -140,8 +142,8 @@ class FrequencyEstimate:
         if self.raw is not None:
             low, high = self.raw.interval(level)
             return np.clip(low, 0, 1), np.clip(high, 0, 1)
-        half = normal_quantile(level) * self.stderr
-        return self.value - half, self.value + half
+        below, above = _reach(self.shape, level)
+        return self.value - below * self.stderr, self.value + above * self.stderr
 
     def simultaneous(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends of intervals that are all right at once with probability `level`.

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from murmuration.analysis import figures
+from murmuration.analysis.combine import NAMES
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.campaign.model import Campaign, utc_now
 from murmuration.collector.commit import Batch
@@ -124,8 +125,10 @@ async def _incoming(call: Call, held: Part, kind: str) -> Incoming:
 async def estimates(call: Call) -> Response:
     """Read the crowd's answer as it is now."""
     form, level, about = _form(call.request), _level(call.request), _about(call.request)
+    combine = _combine(call.request)
     tallies = await call.collector.read(total, call.served.campaign)
-    data = await call.collector.compute(_estimates, call.served, tallies, about, level, form)
+    asked = (about, level, combine, form)
+    data = await call.collector.compute(_estimates, call.served, tallies, *asked)
     return Response(data, media_type=figures.FORMATS[form])
 
 
@@ -251,6 +254,13 @@ def _about(request: Request) -> str:
     return about
 
 
+def _combine(request: Request) -> str:
+    combine = request.query_params.get("combine", "")
+    if combine not in ("", *NAMES):
+        raise Problem("bad-parameter", f"combine is {' or '.join(NAMES)}")
+    return combine
+
+
 def _tallies(data: bytes, served: Served) -> CollectorTallies:
     """Read tallies; what is wrong with them is not said in the sender's words."""
     try:
@@ -262,10 +272,10 @@ def _tallies(data: bytes, served: Served) -> CollectorTallies:
 
 
 def _estimates(
-    served: Served, tallies: Sequence[Tally], about: str, level: float, form: str
+    served: Served, tallies: Sequence[Tally], about: str, level: float, combine: str, form: str
 ) -> bytes:
     try:
-        return figures.rendered(estimates_of(served, tallies, about, level), form)
+        return figures.rendered(estimates_of(served, tallies, about, level, combine), form)
     except CohortError:
         least = served.campaign.terms.cohort
         raise Problem("cohort-too-small", f"at least {least:,} people are needed") from None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from murmuration.analysis import figures
+from murmuration.analysis.combine import NAMES
 from murmuration.campaign.file.schema import NAME
 from murmuration.campaign.model import WIRE
 from murmuration.server.answers import Described
@@ -117,7 +118,8 @@ def _estimate_parameters() -> list[dict[str, Any]]:
     level = {"type": "number", "exclusiveMinimum": 0, "maximum": figures.MOST_LEVEL}
     about = {"type": "string", "enum": list(figures.ABOUT)}
     form = {"type": "string", "enum": list(figures.FORMATS)}
-    schemas = {"level": level, "about": about, "format": form}
+    combine = {"type": "string", "enum": list(NAMES)}
+    schemas = {"level": level, "about": about, "combine": combine, "format": form}
     return [{"name": name, "in": "query", "schema": schema} for name, schema in schemas.items()]
 
 

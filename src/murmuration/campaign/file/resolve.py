@@ -21,7 +21,7 @@ from murmuration.campaign.file.schema import (
     budget_of,
     question_of,
 )
-from murmuration.campaign.levels import Levels
+from murmuration.campaign.levels import BY_LOT, FREELY, Levels
 from murmuration.campaign.model import Campaign, Terms
 from murmuration.campaign.question import Question
 from murmuration.errors import MurmurationError, ParameterError, PromiseError
@@ -105,9 +105,13 @@ def _check_names(table: CampaignTable) -> None:
 def _levels(table: CampaignTable) -> Levels | None:
     if table.levels is None:
         return None
-    factors = [_factor(name, factor) for name, factor in table.levels.items()]
+    # A level may be called so, too: then it is a part of epsilon.
+    said = table.levels.get("chosen") in (FREELY, BY_LOT)
+    parts = {name: part for name, part in table.levels.items() if not (said and name == "chosen")}
+    factors = [_factor(name, part) for name, part in parts.items()]
     try:
-        return Levels(tuple(table.levels), tuple(factors))
+        chosen = str(table.levels["chosen"]) if said else FREELY
+        return Levels(tuple(parts), tuple(factors), chosen)
     except MurmurationError as problem:
         raise Mistake(str(problem), "levels") from None
 
@@ -118,6 +122,8 @@ def _factor(name: str, factor: float | str) -> float:
         return Levels.parse(f"level={factor}").factors[0]
     except MurmurationError:
         message = f"a level is a part of epsilon, above 0 and at most 1, as 0.5 or '1/2'; {name} is"
+        if name == "chosen":
+            message = f"levels are chosen {FREELY!r} or {BY_LOT!r}; chosen is"
         raise Mistake(f"{message} {factor!r}", "levels", name) from None
 
 

@@ -30,7 +30,8 @@ from murmuration.mechanisms.domain import MAX_ITEMS, Domain, Items
 from murmuration.mechanisms.packing import BitReports
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for, spread_over
-from murmuration.results.estimate import ENOUGH, FrequencyEstimate
+from murmuration.results.estimate import FrequencyEstimate
+from murmuration.results.score import QuadraticScore, Shape
 
 MOST_ENUMERATED = 1 << 16
 """Entries of a channel up to which the auditor tries every report."""
@@ -94,14 +95,23 @@ class FrequencyMechanism(Mechanism):
         shares = (self.support(tally) / n - float(self.q)) / float(self.p - self.q)
         # Two people more with the item and two without: reports that agree are not certainty.
         likely = (n * np.clip(shares, 0, 1) + 2) / (n + 4)
-        spread = self.squared_errors(likely, n)
-        if n < ENOUGH:  # few reports cannot tell: the worst case over all frequencies
-            spread = np.maximum(
-                *(self.squared_errors(np.full(self.k, end), n) for end in (0.0, 1.0))
-            )
-        spread = spread + subject.unseen(n, everybody) * likely * (1 - likely) / n
-        noise = math.sqrt(self.quiet_error(n))
-        return FrequencyEstimate(shares, np.sqrt(spread), n, self.epsilon, subject, noise=noise)
+        unseen = subject.unseen(n, everybody)
+        squares = self.squared_errors(likely, n) + unseen * likely * (1 - likely) / n
+        errors, noise = np.sqrt(squares), math.sqrt(self.quiet_error(n))
+        shape = self._score(shares, errors, n, unseen)
+        return FrequencyEstimate(shares, errors, n, self.epsilon, subject, noise=noise, shape=shape)
+
+    def _score(self, shares: Floats, errors: Floats, n: int, unseen: float) -> Shape:
+        """How far the intervals reach: n Var = b + (a-b) f, and f - f^2 of who was asked.
+
+        A report supports an item or does not: one more moves its share by 1/(n (p-q)). Where nobody
+        is drawn by chance and hardly any report is not as it should be, there is no such report.
+        """
+        own, other = self._noise_ends(n)
+        moves = float(1 / (self.p - self.q))
+        rare = math.inf if unseen else n * float(max(1 - self.p, self.q))
+        variance = (other, own - other + unseen, -unseen)
+        return QuadraticScore(shares, errors, n, variance, 0.0, 1.0, moves, rare)
 
     @property
     def balanced(self) -> int | None:
@@ -129,6 +139,11 @@ class FrequencyMechanism(Mechanism):
         own, rest = self._own_and_other
         slope = -(own - rest) / (self.balanced - 2)
         return np.asarray(slope * shares - (rest + slope) / (self.balanced - 1))
+
+    def _noise_ends(self, n: int) -> tuple[float, float]:
+        """Return n Var of an item that everybody has, and of one that nobody has."""
+        del n
+        return self._own_and_other
 
     def quiet_error(self, n: int) -> float:
         """The noise of an item that nobody has."""

@@ -88,6 +88,11 @@ class BassilySmith(OneBit):
             FrequencyMechanism.variance(self, shares) / n + (1 - shares) ** 2 / self.rows
         )
 
+    def _noise_ends(self, n: int) -> tuple[float, float]:
+        """The leak comes on top; (1-x)^2 is below the line 1-x."""
+        own, other = self._own_and_other
+        return own, other + n / self.rows
+
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Draw a row, in public, and the coin of the response."""
         row = uniform(rng.public(), len(items), self.rows)

@@ -38,13 +38,18 @@ from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
 from murmuration.results import distribution
 from murmuration.results.distribution import Distribution
-from murmuration.results.estimate import ENOUGH, Estimate
+from murmuration.results.estimate import Estimate
+from murmuration.results.score import LIKELY, Reading, Score, Tail, concave_hull, tail_of
 
 WORDS_PER_PERSON = 2
 FEWEST_SYMBOLS = 8
 """A table with fewer symbols than this cannot show a distribution."""
 LARGEST_VALUE = 1 << 53
 """What a published symbol may be read as, at most: its square is still far from overflowing."""
+HULL_POINTS = 512
+"""About how many points the largest noise is worked out at."""
+OFFSETS = 2.0 ** -np.arange(30)
+"""Where, from an estimate on, its variance is looked at besides."""
 CROWD = np.linspace(-1, 1, 4097)
 """Where people may be, all over the domain, when the hardest crowd is looked for."""
 
@@ -94,7 +99,7 @@ class Design:
         return bool((self.weights.max(axis=0) > 0).all())
 
     @cached_property
-    def noise_reading(self) -> Floats | None:
+    def noise_reading(self) -> Reading | None:
         """Numbers v with E[v(symbol)] = variance at every grid point: reads the noise off reports.
 
         The average of v over reports is the average noise variance of the very people who sent
@@ -107,7 +112,44 @@ class Design:
         scaled, *_ = np.linalg.lstsq(probabilities / scale, target, rcond=1e-10)
         reading = scaled / scale
         exact = np.allclose(probabilities @ reading, target, rtol=1e-6, atol=1e-9)
-        return reading if exact else None
+        return Reading.of(probabilities, reading) if exact else None
+
+    @cached_property
+    def _moments(self) -> Floats:
+        """E[value^j] at each grid point, a row for each j from 0 to 4."""
+        return np.array([self.table.probabilities @ self.values**power for power in range(5)])
+
+    def square_reading(self, centre: float, n: int) -> Reading:
+        """(value - centre)^2: noise and the people's own spread, and (mean - centre)^2."""
+        c = centre
+        means = np.array([c**2, -2 * c, 1.0]) @ self._moments[:3]
+        squares = np.array([c**4, -4 * c**3, 6 * c**2, -4 * c, 1.0]) @ self._moments
+        far = min(self.tail.jump(n, LIKELY) + 2.0, float(np.abs(self.values - c).max()))
+        once = Tail(np.array([far**2]), np.zeros(1))
+        return Reading.by_moments((self.values - c) ** 2, means, squares, once)
+
+    @cached_property
+    def tail(self) -> Tail:
+        """How far off a report is, and how often."""
+        return tail_of(self.table.probabilities, self.values, self.grid.points)
+
+    @cached_property
+    def most(self) -> tuple[Floats, Floats, Floats]:
+        """Points m, and of all crowds with mean m the largest noise and the largest E[value^2].
+
+        A crowd's noise is the average of its people's, so the largest is the concave hull of the
+        noise at x, over all x. E[value^2 | x] is a line between grid points, noise a parabola.
+        """
+        low = self.grid.low_rows
+        inside = np.linspace(0, 1, max(3, HULL_POINTS // len(low) + 1))[:, None]
+        start, end = self.grid.points[low], self.grid.points[low + 1]
+        moments = self.second_moments
+        x = (start + (end - start) * inside).ravel()
+        squares = (moments[low] + (moments[low + 1] - moments[low]) * inside).ravel()
+        points = np.unique(x)
+        noisiest = np.interp(points, *concave_hull(x, squares - x**2))
+        largest = np.interp(points, *concave_hull(self.grid.points, moments))
+        return points, noisiest, largest
 
 
 class NumericMechanism(SymbolReports):
@@ -201,45 +243,62 @@ class NumericMechanism(SymbolReports):
         """Return the mean: sum(counts * values) / n, unbiased, with its standard error."""
         n, subject = self.subject(tally, about)
         mean = float(tally.counts @ self.design.values) / n
-        spread = self._spread(tally.counts, n, mean)
-        noise = self._noise(tally.counts, n, spread, mean)
-        apart = max(spread - noise, 0.0)
-        if everybody is not None and n < ENOUGH:
-            apart = 1.0  # few people cannot tell how far apart all of them are
         unseen = subject.unseen(n, everybody)
-        variance = noise + (unseen * apart if unseen else 0.0)
-        return Estimate(mean, math.sqrt(variance / n), n, self.budget, subject, self.caveat)
+        inside = min(max(mean, -1.0), 1.0)
+        points, variance = self._variances(tally.counts, n, inside, unseen)
+        likely = n * inside / (n + 4)  # two people more at either end: agreement is not certainty
+        stderr = math.sqrt(float(np.interp(likely, points, variance)) / n)
+        apart = 2.0 if unseen else self.design.grid.step
+        shape = Score(
+            *(mean, stderr, n, points, variance, self.design.tail, apart),
+            self.influence() + 1,
+        )
+        return Estimate(mean, stderr, n, self.budget, subject, self.caveat, shape)
 
-    def _spread(self, counts: Ints, n: int, mean: float) -> float:
-        """Sample variance of the per-report values: noise plus the spread of the people."""
-        if n == 1:
-            return math.inf
-        return float(counts @ (self.design.values - mean) ** 2) / (n - 1)
+    def _variances(
+        self, counts: Ints, n: int, centre: float, unseen: float
+    ) -> tuple[Floats, Floats]:
+        """Return n Var of the mean for each true mean, at some points: what can be known of it.
 
-    def _noise(self, counts: Ints, n: int, spread: float, mean: float) -> float:
-        """Average noise variance of the people who took part: read off, kept within its bounds.
-
-        Few reports cannot tell how noisy they are: below ENOUGH the worst case is assumed. Between
-        grid points rounding adds up to step^2/4 to what the points show, and no one's noise is
-        below the least of the points'. People in [-1, 1] spread by at most 1 - mean^2: the rest of
-        the spread is noise.
+        No crowd with that mean has more than the hulls of `Design.most` allow. Often these reports
+        show that theirs has less: their mean square (and noise, where the table shows it), with
+        what is uncertain about that added. Between grid points rounding adds up to step^2/4 to the
+        noise that the points show.
         """
-        if n < ENOUGH:
-            return self.worst_variance()
-        reading = self.design.noise_reading
-        bounds = [spread, self.worst_variance()]
-        if reading is not None:
-            bounds.append(float(counts @ reading) / n + self.design.grid.step**2 / 4)
-        least = max(float(self._point_variances.min()), spread - max(0.0, 1 - mean**2))
-        return max(min(bounds), min(least, self.worst_variance()))
+        places, noisiest, largest = self.design.most
+        # Where few reports differ, all happens next to the estimate.
+        near = np.clip(np.concatenate([centre - OFFSETS, centre + OFFSETS]), -1.0, 1.0)
+        points = np.unique(np.concatenate([places, near]))
+        noisiest, largest = (np.interp(points, places, most) for most in (noisiest, largest))
+        least = float(self._point_variances.min())
+        square = self.design.square_reading(centre, n).at_most(counts, n)
+        lean = self._lean(counts, n) * (points - centre)
+        whole = np.minimum(largest - points**2, square + lean - (points - centre) ** 2)
+        whole = np.maximum(whole, least)
+        noise = np.minimum(noisiest, whole)
+        if self.design.noise_reading is not None:
+            shown = self.design.noise_reading.at_most(counts, n) + self.design.grid.step**2 / 4
+            noise = np.minimum(noise, max(shown, least))
+        return points, np.asarray((1 - unseen) * noise + unseen * whole)
+
+    def _lean(self, counts: Ints, n: int) -> float:
+        """Return by how much reports spread more for each unit that their mean is higher.
+
+        Where the spread is due to few people at one end (E[d^3]/E[d^2], d = value - mean), a crowd
+        whose true mean is nearer to that end has more of them.
+        """
+        apart = self.design.values - float(counts @ self.design.values) / n
+        square = float(counts @ apart**2)
+        return float(counts @ apart**3) / square if square > 0 else 0.0
 
     def distribution(
-        self, tally: Tally, method: str = "ems", bins: int = 64, replicates: int = 0
+        self, tally: Tally, method: str = "auto", bins: int = 64, replicates: int = 0
     ) -> Distribution:
         """Read the whole distribution from the same counts, by EM on the known table.
 
-        `method` is "em" (maximum likelihood) or "ems" (smoothed at each step, the default). With
-        `replicates` (say 200) the result has bands that show how far noise and chance reach.
+        `method` is "em" (maximum likelihood), "ems" (smoothed at each step), or "auto": "ems"
+        unless "em" explains the reports clearly better; the result says which. With `replicates`
+        (say 200) it has bands that show how far noise and chance reach.
         """
         self.answered(tally)
         if not isinstance(self.design.grid, Grid):

@@ -32,9 +32,11 @@ from murmuration.mechanisms.trial import ChanceTrial, Trial, WordTrial, boundari
 from murmuration.results import distribution
 from murmuration.results.answered import Moments
 from murmuration.results.distribution import Distribution
-from murmuration.results.estimate import ENOUGH, AnsweredEstimate
+from murmuration.results.estimate import AnsweredEstimate
 
 WORDS_PER_PERSON = 3
+ENOUGH = 1000
+"""From this many reports on, errors of S and N are read off them; below, they are the worst."""
 LAST_WORD = (1 << 64) - 1
 FINE = 1 << 256
 """What e^-B is counted in."""
@@ -327,7 +329,7 @@ class OrNone(SymbolReports):
         return self.moments(tally).estimate(unseen, self.budget, subject)
 
     def distribution(
-        self, tally: Tally, method: str = "ems", bins: int = 64, replicates: int = 0
+        self, tally: Tally, method: str = "auto", bins: int = 64, replicates: int = 0
     ) -> Distribution:
         """Read the distribution among those who answered, by EM with one more input: no answer."""
         self.answered(tally)

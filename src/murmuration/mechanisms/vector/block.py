@@ -23,7 +23,8 @@ from murmuration.mechanisms.packing import RowReports, integer_rows, row_integer
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for
 from murmuration.mechanisms.vector.base import TupleMechanism
-from murmuration.results.estimate import ENOUGH, About, Estimate, TupleEstimate
+from murmuration.results.estimate import About, Estimate, TupleEstimate
+from murmuration.results.score import CAUTION, QuadraticScore
 
 LARGEST_BLOCK = 12
 THRESHOLDS = 64
@@ -233,14 +234,20 @@ class Block(TupleMechanism, RowReports):
     def _mean(self, counts: Ints, subject: About) -> Estimate:
         """The spread of the answers is noise plus the people's own spread: an upper bound for both.
 
-        (For participants it is too large by at most the share of them who were asked.)
+        (For participants it is too large by at most the share of them who were asked.) The mean
+        square is h + kappa^2/3 at most; these answers may show that theirs is less.
         """
-        asked = int(counts.sum())
+        asked, squares = int(counts.sum()), self.values**2
         mean = float(counts @ self.values) / asked
-        total = float(counts @ (self.values - mean) ** 2) / max(1, asked - 1)
-        if asked < ENOUGH:
-            total = self.response_variance + self.dither**2 / 3
-        return Estimate(mean, math.sqrt(total / asked), asked, self.epsilon, subject)
+        shown = float(counts @ squares) / asked
+        unsure = math.sqrt(float(counts @ (squares - shown) ** 2)) / asked
+        largest = self.response_variance + self.dither**2 / 3
+        square = max(1.0, min(largest, shown + CAUTION * unsure) if asked > 1 else largest)
+        likely = asked * min(max(mean, -1.0), 1.0) / (asked + 4)
+        stderr = math.sqrt((square - likely**2) / asked)
+        jump = 2 * math.sqrt(self.response_variance) + 2 * self.dither
+        shape = QuadraticScore(mean, stderr, asked, (square, 0.0, -1.0), -1.0, 1.0, jump)
+        return Estimate(mean, stderr, asked, self.epsilon, subject, shape=shape)
 
     def exact_loss(self) -> Loss:
         """A likely answer against the same answer when it is not likely."""

@@ -22,7 +22,8 @@ from murmuration.mechanisms.packing import BitReports, pack_bits, unpack_bits
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for
 from murmuration.mechanisms.vector.base import TupleMechanism
-from murmuration.results.estimate import ENOUGH, About, Estimate, TupleEstimate
+from murmuration.results.estimate import About, Estimate, TupleEstimate
+from murmuration.results.score import QuadraticScore
 
 LARGEST = 1024
 SMALL_CUBE = 10
@@ -109,9 +110,11 @@ class DuchiMulti(TupleMechanism, BitReports):
         With two more of each sign: reports that nearly all agree are not certainty.
         """
         mean = self.bound * (2 * count / n - 1)
-        share = (count + 2) / (n + 4) if n >= ENOUGH else 0.5
+        share = (count + 2) / (n + 4)
         stderr = self.bound * math.sqrt(4 * share * (1 - share) / n)
-        return Estimate(mean, stderr, n, self.epsilon, subject)
+        variance = (self.bound**2, 0.0, -1.0)
+        shape = QuadraticScore(mean, stderr, n, variance, -1.0, 1.0, 2 * self.bound)
+        return Estimate(mean, stderr, n, self.epsilon, subject, shape=shape)
 
     def exact_loss(self) -> Loss:
         """A corner of one vector's T+ against the same corner in another's T-."""

@@ -36,7 +36,8 @@ from murmuration.mechanisms.vector.directions import (
     Directions,
     turned,
 )
-from murmuration.results.estimate import ENOUGH, Estimate, TupleEstimate
+from murmuration.results.estimate import Estimate, TupleEstimate
+from murmuration.results.score import CAUTION
 
 LARGEST = 1024
 CANDIDATES = 128
@@ -278,8 +279,10 @@ class PrivUnit(TupleMechanism, RowReports):
         del everybody  # the people's own spread is in every error already
         n, subject = self.subject(tally, about)
         means, seconds = tally.counts.reshape(2, -1) / (n * np.array([[self.pull], [self.pull**2]]))
-        spreads = np.maximum(seconds - means**2, 0.0) * n / max(1, n - 1)
-        if n < ENOUGH:
+        # Coordinates are nearly normal: what the squares show is known to sqrt(2/n) of itself.
+        spreads = np.maximum(seconds - means**2, 0.0) * (1 + CAUTION * math.sqrt(2 / n))
+        spreads = np.minimum(spreads, self.worst_variance())
+        if n == 1:
             spreads[:] = self.worst_variance()
         # The people's own spread is in there as well: a bound for participants. What m may be off
         # by matters from about a million people on.

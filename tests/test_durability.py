@@ -28,7 +28,7 @@ from murmuration.collector.tallies import CollectorTallies
 from murmuration.wire import report
 from power_loss import cut_points, power_cuts, read_log, write_files
 from tools import small_disk
-from torture import Load, Seen, compare
+from torture import SMALL, Load, Seen, compare
 
 CUTS = 250
 SQLITE = "murmuration.collector.store.sqlite"
@@ -56,7 +56,11 @@ class Recorded:
         collector = Collector(
             data / "store.db",
             [COMMUTE],
-            constants={f"{SQLITE}.CHECKPOINT_PAGES": 20, f"{SQLITE}.SYNCHRONOUS": synchronous},
+            constants={
+                f"{SQLITE}.CHECKPOINT_PAGES": 20,
+                f"{SQLITE}.SYNCHRONOUS": synchronous,
+                **SMALL,
+            },
             token=False,
             before=traced([], log),
         )
@@ -113,7 +117,6 @@ class Recorded:
 def quick_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody cuts the power of whoever looks at what is left, or sends reports there."""
     monkeypatch.setattr(f"{SQLITE}.SYNCHRONOUS", "OFF")
-    monkeypatch.setattr(f"{SQLITE}.MOST_ROWS", 1)
 
 
 @pytest.mark.slow

@@ -185,9 +185,9 @@ async def health(call: Call) -> Response:
 
 
 async def ready(call: Call) -> Response:
-    """Ready when the store answers and the queue has room."""
+    """Ready when the store can be written to and the queue has room."""
     collector = call.collector
-    await collector.read(Store.collector_name)
+    await collector.read(Store.probe)
     if collector.ingest.reports_waiting >= collector.limits.waiting:
         raise Problem("overloaded")
     return _json(Ready(collector.ingest.reports_waiting))

@@ -17,6 +17,7 @@ from murmuration.exact.arrays import Rows
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids
 
+
 def requests(
     campaign: Campaign, rows: Rows, batch: int, kind: str, token: str, path: str
 ) -> list[bytes]:

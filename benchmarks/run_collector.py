@@ -2,10 +2,10 @@
 
     python benchmarks/run_collector.py
 
-A store that already holds reports; uploads with a device's token and random ids; everything answered
-after its commit. Client and collector share this machine's cores; what else runs there changes the
-reports a second, and less so the processor time that a report takes. With --scrub the campaign keeps
-no reports.
+A store that already holds reports; uploads with a device's token and random ids; everything
+answered after its commit. Client and collector share this machine's cores. What else runs there
+changes the reports a second, and less so the processor time that a report takes. With --scrub the
+campaign keeps no reports.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def made(campaign: Campaign, token: str, batch: int, form: str, n: int) -> list[
 
 def text_of(args: argparse.Namespace) -> str:
     """Return the campaign file."""
-    return "keep_reports = false\n" * args.scrub + CAMPAIGN
+    return f"keep_reports = {'false' if args.scrub else 'true'}\n{CAMPAIGN}"
 
 
 def main() -> None:

@@ -26,11 +26,13 @@ def export(
 ) -> None:
     """Write a campaign's randomised reports to a Parquet file that only you can read.
 
-    One row per report: its id, and for each entry the number of its law and the bytes. The campaign is
-    in the file's metadata; `murmuration.collector.export.read` turns it back into rows.
+    One row per report: its id, and for each entry the number of its law and the bytes. The
+    campaign is in the file's metadata; `murmuration.collector.export.read` turns it back into rows.
     """
     if out.suffix.lower() != ".parquet":
-        raise ParameterError(f"an export is a Parquet file: name one that ends in .parquet; got {out}")
+        raise ParameterError(
+            f"an export is a Parquet file: name one that ends in .parquet; got {out}"
+        )
     if os.path.lexists(out) and not force:
         raise ParameterError(f"{out} exists already; --force overwrites it")
     reports_file.arrow()

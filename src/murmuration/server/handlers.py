@@ -187,7 +187,7 @@ async def health(call: Call) -> Response:
 async def ready(call: Call) -> Response:
     """Ready when the store can be written to and the queue has room."""
     collector = call.collector
-    await collector.read(Store.probe)
+    await collector.read(_probe)
     if collector.ingest.reports_waiting >= collector.limits.waiting:
         raise Problem("overloaded")
     return _json(Ready(collector.ingest.reports_waiting))
@@ -219,6 +219,10 @@ def who(request: Request) -> str:
 
 def _json(data: Any) -> Response:
     return Response(msgspec.json.encode(data), media_type="application/json")
+
+
+def _probe(store: Store) -> None:
+    store.probe()
 
 
 def _form(request: Request) -> str:

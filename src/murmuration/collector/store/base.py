@@ -114,6 +114,11 @@ class Store(ABC):
     def close(self) -> None:
         """Close the connection."""
 
+    @contextmanager
+    def overwriting(self) -> Iterator[None]:
+        """What is replaced inside is overwritten, where the database can."""
+        yield
+
     def forget(self) -> bool:
         """Take away what the database keeps of earlier states; return whether that is done."""
         return True
@@ -313,11 +318,12 @@ class Store(ABC):
             if tally.n == 0:
                 continue
             total = self._tally(key, cell, tally.mechanism) + tally
-            self.execute(
-                "INSERT INTO tallies (key, cell, n, counts) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (key, cell) DO UPDATE SET n = excluded.n, counts = excluded.counts",
-                (key, cell, total.n, total.counts.astype("<i8").tobytes()),
-            )
+            with self.overwriting():
+                self.execute(
+                    "INSERT INTO tallies (key, cell, n, counts) VALUES (?, ?, ?, ?) ON CONFLICT "
+                    "(key, cell) DO UPDATE SET n = excluded.n, counts = excluded.counts",
+                    (key, cell, total.n, total.counts.astype("<i8").tobytes()),
+                )
 
     def _tally(self, key: int, cell: int, mechanism: Mechanism) -> Tally:
         sql = "SELECT n, counts FROM tallies WHERE key = ? AND cell = ?"
@@ -390,16 +396,19 @@ class Store(ABC):
     def set_merged(self, key: int, merged: Merged, *, held: bool = False) -> None:
         """Keep another collector's tallies, instead of what was kept of it before."""
         table = "held" if held else "merged"
-        self.execute(
-            f"INSERT INTO {table} (key, source, n, tallies) VALUES (?, ?, ?, ?) "  # noqa: S608
-            "ON CONFLICT (key, source) DO UPDATE SET n = excluded.n, tallies = excluded.tallies",
-            (key, merged.collector, merged.n, merged.tallies),
-        )
+        with self.overwriting():
+            self.execute(
+                f"INSERT INTO {table} (key, source, n, tallies) VALUES (?, ?, ?, ?) ON CONFLICT "  # noqa: S608
+                "(key, source) DO UPDATE SET n = excluded.n, tallies = excluded.tallies",
+                (key, merged.collector, merged.n, merged.tallies),
+            )
         self._scrubbed = True
 
     def drop_merged(self, key: int, collector: str) -> None:
         """Forget another collector's tallies."""
-        self.execute("DELETE FROM merged WHERE key = ? AND source = ?", (key, collector))
+        with self.overwriting():
+            self.execute("DELETE FROM merged WHERE key = ? AND source = ?", (key, collector))
+        self._scrubbed = True
 
     def merge_secret(self) -> bytes | None:
         """Return the secret that collectors share, if this one has it."""

@@ -65,11 +65,12 @@ def hashed(ids: Octets, secret: bytes) -> Hashes:
     (2,)
     """
     numbers = np.frombuffer(secret, dtype="<u8").reshape(SECRET_SHAPE)
-    words = np.ascontiguousarray(ids).view("<u4").astype(np.uint64)
-    mixed = (words @ numbers[:4] + numbers[4]) >> np.uint64(32)
-    low, next_bits = mixed & np.uint64(63), mixed >> np.uint64(6) & np.uint64(63)
-    bits = (low[:, 0], next_bits[:, 0], low[:, 2]), (low[:, 1], next_bits[:, 1], next_bits[:, 2])
-    return Hashes((mixed[:, 0], mixed[:, 1]), bits)
+    words = np.ascontiguousarray(np.ascontiguousarray(ids).view("<u4").T).astype(np.uint64)
+    mixed = np.ascontiguousarray(numbers[:4].T) @ words
+    mixed += numbers[4][:, None]
+    mixed >>= np.uint64(32)
+    (a, b, c), (d, e, f) = mixed & np.uint64(63), mixed >> np.uint64(6) & np.uint64(63)
+    return Hashes((mixed[0], mixed[1]), ((a, d, c), (b, e, f)))
 
 
 def bits_for(n: int) -> int:

@@ -155,7 +155,7 @@ class Runs:
         if not _are_sorted(ids):
             order, _ = in_order(ids)
             new = np.zeros(len(ids), dtype=bool)
-            new[order] = self.add(key, ids[order], rows[order])
+            new[order] = self.add(key, picked(ids, order), picked(rows, order))
             return new
         hashes = filters.hashed(ids, self._read_secret())
         new = ~self._stored(known, ids, hashes)
@@ -261,8 +261,12 @@ class Runs:
         marks = ", ".join("?" * len(numbers))
         sql = f"SELECT ids, rows FROM blocks WHERE run IN ({marks}) ORDER BY run, first"  # noqa: S608
         ids, rows = _joined(self._db.execute(sql, numbers), merged[0].width)
-        order, _ = in_order(ids)
-        ids, rows = ids[order], rows[order]
+        high = np.ascontiguousarray(ids[:, :8]).view(">u8")[:, 0].astype(np.uint64)
+        order = np.argsort(high, kind="stable")  # quick where much is in order already
+        ids, rows = picked(ids, order), picked(rows, order)
+        if not _are_sorted(ids):
+            order, _ = in_order(ids)
+            ids, rows = ids[order], rows[order]
         self._append(key, ids, rows, filters.hashed(ids, self._read_secret()))
         for table in ("blocks", "runs"):
             self._db.execute(f"DELETE FROM {table} WHERE run IN ({marks})", numbers)  # noqa: S608
@@ -317,6 +321,18 @@ DAMAGED = "the store has reports of a wrong length: it is damaged"
 def as_texts(ids: Octets) -> Texts:
     """Return ids as numpy compares them: byte by byte, as both databases do."""
     return np.ascontiguousarray(ids).view(f"S{ID_BYTES}").reshape(len(ids))
+
+
+def picked(rows: Octets, places: NDArray[np.int64]) -> Octets:
+    """Return rows[places]: numpy is ten times as fast if a row is one thing.
+
+    >>> picked(np.array([[1, 2], [3, 4]], dtype=np.uint8), np.array([1, 0])).tolist()
+    [[3, 4], [1, 2]]
+    """
+    if not rows.shape[1]:
+        return rows[places]
+    whole = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}")[:, 0]
+    return np.take(whole, places).view(np.uint8).reshape(len(places), rows.shape[1])
 
 
 def _are_sorted(ids: Octets) -> bool:

@@ -7,8 +7,8 @@ store in which nothing was counted.
 Readers see what was committed when they began, and wait for no writer.
 
 Where reports are scrubbed, no earlier state may be read again: the difference of two tallies is a
-report. So whatever is deleted or replaced is overwritten (secure_delete), and after such a commit
-the log is written into the file and cut to nothing, as soon as nobody reads from it.
+report. So a tally that is replaced is overwritten (secure_delete), and after such a commit the log
+is written into the file and cut to nothing, as soon as nobody reads from it.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class SqliteStore(Store):
             f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
             f"cache_size = -{CACHE_KIB}",
             "temp_store = MEMORY",
-            "secure_delete = ON",
+            "secure_delete = FAST",
         ):
             self.execute(f"PRAGMA {setting}")
         self._clean_old()
@@ -175,6 +175,15 @@ class SqliteStore(Store):
             self._db.executemany(sql, values)
         except sqlite3.Error as problem:
             raise _translated(problem, self.path) from None
+
+    @contextmanager
+    def overwriting(self) -> Iterator[None]:
+        """Fill freed pages with zeros; for all that is deleted, it would double what is written."""
+        self.execute("PRAGMA secure_delete = ON")
+        try:
+            yield
+        finally:
+            self.execute("PRAGMA secure_delete = FAST")
 
     def forget(self) -> bool:
         """Write the log into the file and cut it to nothing; later, if somebody reads from it."""

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
 Octets = NDArray[np.uint8]
+Places = NDArray[np.int64]
 
 SECRET_SHAPE = (5, 3)
 """Four factors and a summand, for each of three hashes."""
@@ -44,7 +45,7 @@ class Hashes:
     places: tuple[Words, Words]
     bits: tuple[tuple[Words, Words, Words], tuple[Words, Words, Words]]
 
-    def of(self, chosen: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Hashes:
+    def of(self, chosen: NDArray[np.bool_] | Places | slice) -> Hashes:
         """Return those of some of the ids."""
         (p, q), ((a, b, c), (d, e, f)) = self.places, self.bits
         places = p[chosen], q[chosen]
@@ -95,6 +96,19 @@ def made(hashes: Hashes) -> Words:
     return words
 
 
+def set_bits(words: Words) -> Places:
+    """Return the numbers of the bits that a filter has."""
+    return np.flatnonzero(np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little"))
+
+
+def bits_of(hashes: Hashes) -> Places:
+    """Return the same from the ids, if some of them twice."""
+    bits = bits_for(len(hashes.places[0]))
+    lines = [_word(places, bits) << np.uint64(6) for places in hashes.places]
+    each = [line + bit for line, three in zip(lines, hashes.bits, strict=True) for bit in three]
+    return np.concatenate(each).astype(np.int64)
+
+
 def _word(places: Words, bits: int) -> Words:
     return places >> np.uint64(32 - bits)
 
@@ -108,13 +122,12 @@ class Shelf:
         self._turned = np.zeros(WORD << bits, dtype=kind)
         self._runs: list[int] = [NOBODY] * (8 * self._turned.itemsize)
 
-    def put(self, run: int, words: Words) -> bool:
-        """Take a filter; return whether there was room."""
+    def put(self, run: int, bits: Places) -> bool:
+        """Take a filter, as the numbers of its bits; return whether there was room."""
         if NOBODY not in self._runs:
             return False
         slot = self._runs.index(NOBODY)
-        each = np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little")
-        self._turned[np.flatnonzero(each)] |= self._mark(slot)
+        self._turned[bits] |= self._mark(slot)
         self._runs[slot] = run
         return True
 
@@ -130,7 +143,7 @@ class Shelf:
     def _mark(self, slot: int) -> Any:
         return self._turned.dtype.type(1 << slot)
 
-    def maybe(self, hashes: Hashes) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    def maybe(self, hashes: Hashes) -> Iterator[tuple[int, Places]]:
         """Yield the runs that may hold some of the ids, and the numbers of these ids."""
         found = self._all_three(hashes, 0)
         ids = np.flatnonzero(found)

@@ -7,6 +7,7 @@ ever: neither for the lock, nor for a statement, nor for a server that has falle
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ try:
     import psycopg
 except ImportError:  # pragma: no cover - the test environment has it
     raise ParameterError("PostgreSQL needs: pip install 'murmuration[postgres]'") from None
+
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # what failed is said by us, once
 
 LOCK = 0x6D75726D  # "murm": the number under which our programs know the lock
 CONNECT_SECONDS = 10

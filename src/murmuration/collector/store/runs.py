@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.collector.store import filters
-from murmuration.collector.store.filters import Hashes, Shelf, Words
+from murmuration.collector.store.filters import Hashes, Shelf
 from murmuration.errors import FormatError
 from murmuration.wire.ids import ID_BYTES, in_order
 
@@ -70,6 +70,11 @@ class Run:
     firsts: Texts
     """The first id of each block."""
 
+    def starts(self, ids: Texts) -> list[bytes]:
+        """Return the first ids of the blocks in which ids would be."""
+        blocks = np.unique(np.searchsorted(self.firsts, ids, side="right") - 1)
+        return [whole(first) for first in self.firsts[blocks[blocks >= 0]]]
+
 
 @dataclass
 class Known:
@@ -81,16 +86,16 @@ class Known:
     growing: dict[tuple[int, int], list[Run]] = field(default_factory=dict)
     """Runs that may still be merged, by the bytes of a row and by size."""
 
-    def put(self, run: Run, words: Words) -> None:
+    def put(self, run: Run, filter_bits: NDArray[np.int64]) -> None:
         """Take notice of a run."""
         self.runs[run.number] = run
         if 4 * run.n <= most(run.width):
             self.growing.setdefault((run.width, tier_of(run.n)), []).append(run)
         bits = filters.bits_for(run.n)
         alike = self.shelves.setdefault(bits, [])
-        if not any(shelf.put(run.number, words) for shelf in alike):
+        if not any(shelf.put(run.number, filter_bits) for shelf in alike):
             alike.append(Shelf(bits))
-            alike[-1].put(run.number, words)
+            alike[-1].put(run.number, filter_bits)
 
     def drop(self, numbers: Collection[int]) -> None:
         """Forget some runs."""
@@ -105,6 +110,11 @@ class Known:
         """Return the runs that may hold some of the ids, and which ids."""
         shelves = [shelf for alike in self.shelves.values() for shelf in alike]
         return dict(found for shelf in shelves for found in shelf.maybe(hashes))
+
+
+def whole(text: bytes) -> bytes:
+    """Return an id: a text of numpy ends before its zeros, an id does not."""
+    return bytes(text).ljust(ID_BYTES, b"\0")
 
 
 def tier_of(n: int) -> int:
@@ -191,7 +201,7 @@ class Runs:
             run = Run(number, *listed[number], self._firsts(number))
             if len(words) != 1 << filters.bits_for(run.n):
                 raise FormatError(DAMAGED)
-            known.put(run, words)
+            known.put(run, filters.set_bits(words))
         self._current.add(key)
         return known
 
@@ -202,38 +212,43 @@ class Runs:
 
     def _stored(self, known: Known, ids: Octets, hashes: Hashes) -> Mask:
         """Say which ids are there: the filters say where to look, the blocks decide."""
-        found, texts = np.zeros(len(ids), dtype=bool), as_texts(ids)
-        for number, places in known.maybe(hashes).items():
-            places = places[~found[places]]
-            if len(places):
-                asked = texts[places]
-                there = as_texts(self._blocks(known.runs[number], asked))
-                at = np.searchsorted(there, asked)
-                inside = at < len(there)
-                found[places[inside]] = there[at[inside]] == asked[inside]
+        maybe = known.maybe(hashes)
+        if not maybe:
+            return np.zeros(len(ids), dtype=bool)
+        found, places = np.zeros(len(ids), dtype=bool), np.unique(np.concatenate([*maybe.values()]))
+        texts = as_texts(ids)
+        asked = texts[places]
+        wanted = [
+            (number, first)
+            for number, some in maybe.items()
+            for first in known.runs[number].starts(texts[some])
+        ]
+        there = np.sort(as_texts(self._ids_in(wanted)))
+        at = np.searchsorted(there, asked)
+        inside = at < len(there)
+        found[places[inside]] = there[at[inside]] == asked[inside]
         return found
 
-    def _blocks(self, run: Run, asked: Texts) -> Octets:
-        """Return the ids of those blocks in which sorted ids would be."""
-        blocks = np.unique(np.searchsorted(run.firsts, asked, side="right") - 1)
-        firsts = run.firsts[blocks[blocks >= 0]]
+    def _ids_in(self, blocks: Sequence[tuple[int, bytes]]) -> Octets:
+        """Return the ids of some blocks."""
         data = []
-        for start in range(0, len(firsts), MOST_ASKED):
-            # A text of numpy ends before its zeros; an id does not.
-            some = [bytes(first).ljust(ID_BYTES, b"\0") for first in firsts[start:][:MOST_ASKED]]
-            marks = ", ".join("?" * len(some))
-            sql = f"SELECT ids FROM blocks WHERE run = ? AND first IN ({marks}) ORDER BY first"  # noqa: S608
-            data += [bytes(row[0]) for row in self._db.execute(sql, (run.number, *some))]
-        return _ids_of(b"".join(data))
+        for start in range(0, len(blocks), MOST_ASKED):
+            some = blocks[start : start + MOST_ASKED]
+            marks = ", ".join(["(?, ?)"] * len(some))
+            sql = (  # in this order: with IN, SQLite would look at every block
+                f"WITH asked (run, first) AS (VALUES {marks}) SELECT blocks.ids FROM asked "  # noqa: S608
+                "CROSS JOIN blocks WHERE blocks.run = asked.run AND blocks.first = asked.first"
+            )
+            data += self._db.execute(sql, [value for block in some for value in block])
+        return _ids_of(b"".join(bytes(row[0]) for row in data))
 
     def _append(self, key: int, ids: Octets, rows: Octets, hashes: Hashes) -> None:
         """Write a run: its filter, and its reports block by block."""
         number = int(self._db.execute("SELECT COALESCE(MAX(run), 0) + 1 FROM runs")[0][0])
         n, width = rows.shape
-        words = filters.made(hashes)
         self._db.execute(
             "INSERT INTO runs (run, key, n, width, filter) VALUES (?, ?, ?, ?, ?)",
-            (number, key, n, width, words.astype("<u8").tobytes()),
+            (number, key, n, width, filters.made(hashes).astype("<u8").tobytes()),
         )
         parts = [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
         self._db.execute_many(
@@ -243,7 +258,8 @@ class Runs:
                 for part in parts
             ],
         )
-        self._known[key].put(Run(number, n, width, as_texts(ids[::BLOCK])), words)
+        run = Run(number, n, width, as_texts(ids[::BLOCK]))
+        self._known[key].put(run, filters.bits_of(hashes))
         self._made.append((key, number))
 
     # --- merging ---------------------------------------------------------------------------------
@@ -303,7 +319,7 @@ class Runs:
             "SELECT ids, rows FROM blocks WHERE run = ? AND first >= ? AND first <= ? "
             "ORDER BY first"
         )
-        ends = [bytes(run.firsts[place]).ljust(ID_BYTES, b"\0") for place in (first, end - 1)]
+        ends = [whole(run.firsts[place]) for place in (first, end - 1)]
         ids, rows = _joined(self._db.execute(sql, (run.number, *ends)), run.width)
         texts = as_texts(ids)
         inside = texts >= low if high is None else (texts >= low) & (texts < high)

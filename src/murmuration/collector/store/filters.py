@@ -42,8 +42,8 @@ NOBODY = 0
 class Hashes:
     """For each id, twice: a place (32 bits; the high ones say which word), and three bits there."""
 
-    places: tuple[Words, Words]
-    bits: tuple[tuple[Words, Words, Words], tuple[Words, Words, Words]]
+    places: tuple[Places, Places]
+    bits: tuple[tuple[Places, Places, Places], tuple[Places, Places, Places]]
 
     def of(self, chosen: NDArray[np.bool_] | Places | slice) -> Hashes:
         """Return those of some of the ids."""
@@ -70,8 +70,9 @@ def hashed(ids: Octets, secret: bytes) -> Hashes:
     mixed = np.ascontiguousarray(numbers[:4].T) @ words
     mixed += numbers[4][:, None]
     mixed >>= np.uint64(32)
-    (a, b, c), (d, e, f) = mixed & np.uint64(63), mixed >> np.uint64(6) & np.uint64(63)
-    return Hashes((mixed[0], mixed[1]), ((a, d, c), (b, e, f)))
+    found = mixed.view(np.int64)  # numpy takes indices with a sign
+    (a, b, c), (d, e, f) = found & 63, found >> 6 & 63
+    return Hashes((found[0], found[1]), ((a, d, c), (b, e, f)))
 
 
 def bits_for(n: int) -> int:
@@ -91,8 +92,9 @@ def made(hashes: Hashes) -> Words:
     """Return the filter of a run."""
     bits, one = bits_for(len(hashes.places[0])), np.uint64(1)
     words = np.zeros(1 << bits, dtype=np.uint64)
-    for places, (a, b, c) in zip(hashes.places, hashes.bits, strict=True):
-        np.bitwise_or.at(words, _word(places, bits), one << a | one << b | one << c)
+    for places, three in zip(hashes.places, hashes.bits, strict=True):
+        a, b, c = (one << bit.view(np.uint64) for bit in three)
+        np.bitwise_or.at(words, _word(places, bits), a | b | c)
     return words
 
 
@@ -104,13 +106,13 @@ def set_bits(words: Words) -> Places:
 def bits_of(hashes: Hashes) -> Places:
     """Return the same from the ids, if some of them twice."""
     bits = bits_for(len(hashes.places[0]))
-    lines = [_word(places, bits) << np.uint64(6) for places in hashes.places]
+    lines = [_word(places, bits) << 6 for places in hashes.places]
     each = [line + bit for line, three in zip(lines, hashes.bits, strict=True) for bit in three]
-    return np.concatenate(each).astype(np.int64)
+    return np.concatenate(each)
 
 
-def _word(places: Words, bits: int) -> Words:
-    return places >> np.uint64(32 - bits)
+def _word(places: Places, bits: int) -> Places:
+    return places >> (32 - bits)
 
 
 class Shelf:
@@ -157,8 +159,9 @@ class Shelf:
 
     def _all_three(self, hashes: Hashes, which: int) -> NDArray[Any]:
         """Return for each id, as the bits of a number, which runs have all three of its bits."""
-        line = _word(hashes.places[which], self._bits) << np.uint64(6)
+        line = _word(hashes.places[which], self._bits) << 6
         a, b, c = hashes.bits[which]
-        turned: NDArray[Any] = self._turned
-        found: NDArray[Any] = turned[line + a] & turned[line + b] & turned[line + c]
+        found: NDArray[Any] = self._turned.take(line + a)
+        found &= self._turned.take(line + b)
+        found &= self._turned.take(line + c)
         return found

@@ -6,7 +6,7 @@ at which a merge takes a fraction of a second. All of it is part of the transact
 group, so a crash leaves the runs of before or of after.
 
     runs      one row per run: its campaign's key, how many reports, the bytes of a row, its filter
-    blocks    its reports, 256 to a row: first id, all ids, all rows
+    blocks    its reports, 128 to a row: first id, all ids, all rows
 
 To find which ids are known, a process keeps the runs' filters (`filters.py`) and the first id of
 each block in memory, 2 to 8 bytes per report. Within a transaction it first takes notice of
@@ -36,7 +36,7 @@ Octets = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 Texts = NDArray[np.bytes_]
 
-BLOCK = 256
+BLOCK = 128
 """Reports in a block: what is read to look up one id."""
 TIERS = (1 << 8, 1 << 13, 1 << 18)
 """Runs of up to so many reports count as of one size; none has more."""
@@ -46,7 +46,7 @@ MOST_BYTES = 6 << 20
 """Of a run that was merged: more would keep a commit waiting for seconds."""
 MOST_ASKED = 500
 """Blocks that are asked for in one statement."""
-CHUNK_BLOCKS = 200
+CHUNK_BLOCKS = 400
 """Blocks that are read together: about 50,000 reports."""
 
 
@@ -212,21 +212,16 @@ class Runs:
 
     def _stored(self, known: Known, ids: Octets, hashes: Hashes) -> Mask:
         """Say which ids are there: the filters say where to look, the blocks decide."""
-        maybe = known.maybe(hashes)
+        found, texts, maybe = np.zeros(len(ids), dtype=bool), as_texts(ids), known.maybe(hashes)
         if not maybe:
-            return np.zeros(len(ids), dtype=bool)
-        found, places = np.zeros(len(ids), dtype=bool), np.unique(np.concatenate([*maybe.values()]))
-        texts = as_texts(ids)
-        asked = texts[places]
+            return found
         wanted = [
             (number, first)
             for number, some in maybe.items()
             for first in known.runs[number].starts(texts[some])
         ]
-        there = np.sort(as_texts(self._ids_in(wanted)))
-        at = np.searchsorted(there, asked)
-        inside = at < len(there)
-        found[places[inside]] = there[at[inside]] == asked[inside]
+        places = np.unique(np.concatenate([*maybe.values()]))
+        found[places] = _are_among(ids[places], self._ids_in(wanted))
         return found
 
     def _ids_in(self, blocks: Sequence[tuple[int, bytes]]) -> Octets:
@@ -277,8 +272,7 @@ class Runs:
         marks = ", ".join("?" * len(numbers))
         sql = f"SELECT ids, rows FROM blocks WHERE run IN ({marks}) ORDER BY run, first"  # noqa: S608
         ids, rows = _joined(self._db.execute(sql, numbers), merged[0].width)
-        high = np.ascontiguousarray(ids[:, :8]).view(">u8")[:, 0].astype(np.uint64)
-        order = np.argsort(high, kind="stable")  # quick where much is in order already
+        order = np.argsort(_high(ids), kind="stable")  # quick where much is in order already
         ids, rows = picked(ids, order), picked(rows, order)
         if not _are_sorted(ids):
             order, _ = in_order(ids)
@@ -351,9 +345,26 @@ def picked(rows: Octets, places: NDArray[np.int64]) -> Octets:
     return np.take(whole, places).view(np.uint8).reshape(len(places), rows.shape[1])
 
 
+def _high(ids: Octets) -> NDArray[np.uint64]:
+    """Return the first halves of ids as numbers."""
+    return np.ascontiguousarray(ids[:, :8]).view(">u8")[:, 0].astype(np.uint64)
+
+
+def _are_among(ids: Octets, there: Octets) -> Mask:
+    """Say which of some sorted ids are among others: their halves first, which are numbers."""
+    mine, theirs = _high(ids), _high(there)
+    at = np.minimum(np.searchsorted(mine, theirs), max(0, len(mine) - 1))
+    alike = np.sort(as_texts(there[mine[at] == theirs]))
+    asked = as_texts(ids)
+    at = np.searchsorted(alike, asked)
+    inside = at < len(alike)
+    inside[inside] = alike[at[inside]] == asked[inside]
+    return inside
+
+
 def _are_sorted(ids: Octets) -> bool:
     """Whether ids that are all different come in order."""
-    high = np.ascontiguousarray(ids[:, :8]).view(">u8")[:, 0]
+    high = _high(ids)
     if (high[:-1] < high[1:]).all():
         return True
     texts = as_texts(ids)

@@ -36,7 +36,7 @@ APPLICATION = 0x6D75726D
 SYNCHRONOUS = "FULL"
 """With NORMAL a power cut loses reports that were acknowledged: tests/test_durability.py."""
 PAGE_BYTES = 16 << 10
-"""Of a new file: groups of reports go in faster than with 4 KiB (benchmarks/run_pages.py)."""
+"""Of a new file: three blocks of small reports (benchmarks/run_pages.py)."""
 CHECKPOINT_PAGES = 2000
 CACHE_KIB = 64 << 10
 BUSY_SECONDS = 30.0

@@ -1,13 +1,11 @@
 """A load generator: many connections that each send, wait for the answer, and send again.
 
-Requests are built before the clock starts; only the time at the front of each report id is
-written when the request leaves, as a device would.
+Requests are built before the clock starts, with random ids, as a device has them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import struct
 import time
 from dataclasses import dataclass, field
 
@@ -15,34 +13,14 @@ import numpy as np
 import uvloop
 
 from murmuration.campaign.model import Campaign
-from murmuration.exact.arrays import Ints, Rows
+from murmuration.exact.arrays import Rows
 from murmuration.wire import report
-from murmuration.wire.ids import ID_BYTES, new_ids
-
-TIME_HEX = 8
-TIME_BYTES = 4
-
-
-@dataclass
-class Request:
-    """One upload, and where the times of its ids are in it."""
-
-    data: bytearray
-    places: Ints
-    hexadecimal: bool
-
-    def stamp(self, seconds: int) -> None:
-        """Write the time into every id."""
-        text = struct.pack(">I", seconds)
-        octets = text.hex().encode() if self.hexadecimal else text
-        view = np.frombuffer(self.data, dtype=np.uint8)
-        width = TIME_HEX if self.hexadecimal else TIME_BYTES
-        view[self.places[:, None] + np.arange(width)] = np.frombuffer(octets, dtype=np.uint8)
+from murmuration.wire.ids import new_ids
 
 
 def requests(
     campaign: Campaign, rows: Rows, batch: int, kind: str, token: str, path: str
-) -> list[Request]:
+) -> list[bytes]:
     """Return uploads of `batch` reports each, with fresh ids."""
     ids = new_ids(len(rows))
     made = []
@@ -54,21 +32,8 @@ def requests(
             f"POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
             f"content-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
         ).encode()
-        if kind == report.JSON:
-            found = [len(head) + at + 6 for at in _all(body, b'"id":"')]
-        else:
-            first = len(head) + report.HEAD.size
-            found = list(range(first, first + ID_BYTES * batch, ID_BYTES))
-        made.append(Request(bytearray(head + body), np.array(found), kind == report.JSON))
+        made.append(head + body)
     return made
-
-
-def _all(body: bytes, mark: bytes) -> list[int]:
-    found, at = [], body.find(mark)
-    while at >= 0:
-        found.append(at)
-        at = body.find(mark, at + 1)
-    return found
 
 
 @dataclass
@@ -89,6 +54,10 @@ class Result:
             f"requests/s  p50 {ms[0]:6.1f} ms  p99 {ms[1]:6.1f} ms  {rest or ''}"
         )
 
+    def good(self, batch: int) -> int:
+        """Return how many reports were taken."""
+        return self.statuses.get(200, 0) * batch
+
     def rate(self, batch: int) -> float:
         """Return reports a second."""
         return self.statuses.get(200, 0) * batch / self.seconds
@@ -99,12 +68,12 @@ class Result:
         return float(np.percentile(self.latencies, 99))
 
 
-def run(port: int, uploads: list[Request], connections: int, seconds: float) -> Result:
+def run(port: int, uploads: list[bytes], connections: int, seconds: float) -> Result:
     """Send until the time is over or the uploads are used up."""
     return uvloop.run(_run(port, uploads, connections, seconds))
 
 
-async def _run(port: int, uploads: list[Request], connections: int, seconds: float) -> Result:
+async def _run(port: int, uploads: list[bytes], connections: int, seconds: float) -> Result:
     result, left = Result(), iter(uploads)
     start = time.perf_counter()
     end = start + seconds
@@ -119,8 +88,7 @@ async def _client(port: int, left: object, end: float, result: Result) -> None:
         request = next(left, None)  # type: ignore[call-overload]
         if request is None:
             break
-        request.stamp(int(time.time()))
-        writer.write(request.data)
+        writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         length = int(head[head.index(b"content-length: ") + 16 :].split(b"\r\n", 1)[0])
         if length:

@@ -2,8 +2,10 @@
 
     python benchmarks/run_collector.py
 
-A store that already holds reports; uploads with a device's token; everything answered after its
-commit. Client and collector share this machine's cores.
+A store that already holds reports; uploads with a device's token and random ids; everything
+answered after its commit. Client and collector share this machine's cores. What else runs there
+changes the reports a second, and less so the processor time that a report takes. With --scrub the
+campaign keeps no reports.
 """
 
 from __future__ import annotations
@@ -116,10 +118,16 @@ KINDS = (
 """Name, reports in an upload, form, connections, and reports to have ready for each second."""
 
 
+def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
+    """Return the processor time that a process has used."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(folder: Path, campaign: Campaign, token: str, args: argparse.Namespace) -> None:
     """Put every kind of load on all three, in turn; then three times as much on the collector."""
     ports = {name: free_port() for name in ("collector", "rows", "bodies")}
-    (folder / "bench.toml").write_text(CAMPAIGN)
+    (folder / "bench.toml").write_text(text_of(args))
     murmur = str(Path(sys.executable).with_name("murmur"))
     commands = {
         "collector": [murmur, "serve", str(folder / "bench.toml")],
@@ -137,7 +145,7 @@ def measure(folder: Path, campaign: Campaign, token: str, args: argparse.Namespa
             for name, port in ports.items()
         }
         for kind in KINDS:
-            compare(campaign, token, ports, kind, args)
+            compare(campaign, token, (ports, processes), kind, args)
         print(f"memory of the collector, peak: {peak_mb(processes['collector']):.0f} MB")
         for name, batch, form, connections, most in KINDS[1:]:
             uploads = made(campaign, token, batch, form, int(most * args.seconds))
@@ -149,19 +157,23 @@ def measure(folder: Path, campaign: Campaign, token: str, args: argparse.Namespa
 def compare(
     campaign: Campaign,
     token: str,
-    ports: dict[str, int],
+    servers: tuple[dict[str, int], dict[str, subprocess.Popen[bytes]]],
     kind: tuple[str, int, str, int, int],
     args: argparse.Namespace,
 ) -> None:
     """Put one kind of load on all three, in turn, several times."""
     name, batch, form, connections, most = kind
+    ports, processes = servers
     rates: dict[str, list[float]] = {server: [] for server in ports}
     for _ in range(args.rounds):
         for server, port in ports.items():
             uploads = made(campaign, token, batch, form, int(most * args.seconds))
+            before = cpu_seconds(processes[server])
             result = load.run(port, uploads, connections, args.seconds)
+            spent = (cpu_seconds(processes[server]) - before) / max(1, result.good(batch))
             rates[server].append(result.rate(batch))
-            print(f"{name:<26} {server:<10} {result.line(batch)}", flush=True)
+            line = f"{result.line(batch)} {1e6 * spent:7.2f} us of processor"
+            print(f"{name:<26} {server:<10} {line}", flush=True)
     best = {server: max(found) for server, found in rates.items()}
     print(
         f"{name:<26} of rows appended {best['collector'] / best['rows']:.2f}, of bodies appended "
@@ -170,10 +182,15 @@ def compare(
     )
 
 
-def made(campaign: Campaign, token: str, batch: int, form: str, n: int) -> list[load.Request]:
+def made(campaign: Campaign, token: str, batch: int, form: str, n: int) -> list[bytes]:
     """Return uploads of n people."""
     path = "/v1/campaigns/bench/reports"
     return load.requests(campaign, reports(campaign, n), batch, form, token, path)
+
+
+def text_of(args: argparse.Namespace) -> str:
+    """Return the campaign file."""
+    return f"keep_reports = {'false' if args.scrub else 'true'}\n{CAMPAIGN}"
 
 
 def main() -> None:
@@ -182,8 +199,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--stored", type=int, default=5_000_000)
+    parser.add_argument("--scrub", action="store_true")
     args = parser.parse_args()
-    campaign = campaign_file.parse(CAMPAIGN)
+    campaign = campaign_file.parse(text_of(args))
     with tempfile.TemporaryDirectory(dir=HERE) as name:
         folder = Path(name)
         start = time.perf_counter()

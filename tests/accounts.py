@@ -84,8 +84,13 @@ def audited_at(url: str, *versions: Campaign) -> Accounts:
 
 def _reports(store: Store, campaign: Campaign) -> list[tuple[bytes, bytes]]:
     key = store.key_of(campaign.digest)
-    chunks = [] if key is None else store.reports(key)
-    return [(i.tobytes(), row) for ids, rows in chunks for i, row in zip(ids, rows, strict=True)]
+    found: list[tuple[bytes, bytes]] = []
+    for ids, rows, kept in store.kept_reports(key or 0, campaign.row_bytes):
+        stored = dict(zip(kept.tolist(), map(bytes, rows), strict=True))
+        found += [(bytes(one), stored.get(place, b"")) for place, one in enumerate(ids)]
+    assert len(found) == store.report_count(key or 0)
+    assert [one for one, _ in found] == sorted(one for one, _ in found)
+    return found
 
 
 def _tallies(store: Store, campaign: Campaign, kept: Sequence[bytes]) -> tuple[Tally, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import socket
 import time
 import tomllib
@@ -471,6 +472,46 @@ def test_exports_that_cannot_be(murmur, tmp_path) -> None:
         export.campaign_of(tmp_path / "y.parquet")
 
 
+def test_only_its_owner_reads_an_export(murmur, tmp_path) -> None:
+    fill(tmp_path / "a.db", CAMPAIGN, crowd(CAMPAIGN, 20, 1))
+    before = os.umask(0)
+    try:
+        murmur("export", "a.db", "out.parquet")
+        (tmp_path / "open.parquet").write_bytes(b"for all to read")
+        (tmp_path / "open.parquet").chmod(0o666)
+        murmur("export", "a.db", "open.parquet", "--force")
+    finally:
+        os.umask(before)
+    for name in ("out.parquet", "open.parquet"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_in_the_place_of_an_export_is_replaced_and_not_followed(murmur, tmp_path) -> None:
+    fill(tmp_path / "a.db", CAMPAIGN, crowd(CAMPAIGN, 20, 1))
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    for number, name in enumerate((".out.parquet.part", "out.parquet")):
+        (tmp_path / name).symlink_to(victim)
+        if number:
+            assert "--force" in murmur("export", "a.db", "out.parquet", code=2)
+        murmur("export", "a.db", "out.parquet", *["--force"] * number)
+        assert victim.read_bytes() == b"precious"
+        assert not (tmp_path / "out.parquet").is_symlink()
+        assert sum(len(ids) for ids, _ in export.read(tmp_path / "out.parquet")) == 20
+        (tmp_path / "out.parquet").unlink()
+    (tmp_path / "out.parquet").symlink_to(tmp_path / "nowhere")  # would be made by whoever follows
+    murmur("export", "a.db", "out.parquet", "--force")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_an_export_is_what_its_name_says(murmur, tmp_path) -> None:
+    fill(tmp_path / "a.db", CAMPAIGN, crowd(CAMPAIGN, 20, 1))
+    for name in ("x.csv", "x", "x.parquet.csv"):
+        assert "ends in .parquet; got" in murmur("export", "a.db", name, code=2)
+        assert not (tmp_path / name).exists()
+    murmur("export", "a.db", "x.PARQUET")
+
+
 # --- merge ---------------------------------------------------------------------------------------
 
 
@@ -555,7 +596,8 @@ def test_a_store_whose_books_were_changed_is_refused(murmur, tmp_path) -> None:
     fill(tmp_path / "a.db", CAMPAIGN, crowd(CAMPAIGN, 10, 1))
     fill(tmp_path / "b.db", CAMPAIGN, crowd(CAMPAIGN, 20, 2))
     store = open_store(tmp_path / "b.db")
-    store.execute("DELETE FROM reports WHERE id IN (SELECT id FROM reports LIMIT 3)")
+    ((ids, rows),) = store.execute("SELECT ids, rows FROM blocks")
+    store.execute("UPDATE blocks SET ids = ?, rows = ?", (ids[48:], rows[3 * len(rows) // 20 :]))
     store.close()
     assert "do not agree" in murmur("merge", "a.db", "b.db", code=2)
     assert books(tmp_path / "a.db")["people"] == 10

@@ -5,13 +5,16 @@ Everything here happens to a real collector process over HTTP.
 
 import json
 import os
+import re
+import shutil
 import signal
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,15 +26,17 @@ from accounts import COMMUTE, as_rows, audited_at, commute, made, outcomes_of
 from collectors import SECONDS, Answer, Collector, encoded, running
 from file_trace import TCP, Ack, Sync, Unlink, traced
 from murmuration.analysis import read
-from murmuration.collector.store import StoreFullError, open_store
+from murmuration.collector.store import StoreFullError, open_store, postgres
 from murmuration.collector.tallies import CollectorTallies
 from murmuration.wire import report
+from postgres import USER
 from power_loss import cut_points, power_cuts, read_log, write_files
 from tools import small_disk
-from torture import Load, Seen, compare
+from torture import SMALL, Load, Seen, compare
 
 CUTS = 250
 SQLITE = "murmuration.collector.store.sqlite"
+POSTGRES = "murmuration.collector.store.postgres"
 
 
 def together(threads: Iterable[threading.Thread]) -> None:
@@ -56,7 +61,11 @@ class Recorded:
         collector = Collector(
             data / "store.db",
             [COMMUTE],
-            constants={f"{SQLITE}.CHECKPOINT_PAGES": 20, f"{SQLITE}.SYNCHRONOUS": synchronous},
+            constants={
+                f"{SQLITE}.CHECKPOINT_PAGES": 20,
+                f"{SQLITE}.SYNCHRONOUS": synchronous,
+                **SMALL,
+            },
             token=False,
             before=traced([], log),
         )
@@ -113,7 +122,6 @@ class Recorded:
 def quick_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody cuts the power of whoever looks at what is left, or sends reports there."""
     monkeypatch.setattr(f"{SQLITE}.SYNCHRONOUS", "OFF")
-    monkeypatch.setattr(f"{SQLITE}.MOST_ROWS", 1)
 
 
 @pytest.mark.slow
@@ -254,6 +262,102 @@ def hang_up(url: str) -> int:
     )
     with psycopg.connect(url, autocommit=True) as connection:
         return connection.execute(sql).rowcount
+
+
+@pytest.mark.slow
+def test_a_lock_that_is_never_given_back_turns_uploads_away(postgres_url: str) -> None:
+    """A session that does nothing holds the store: 503, not ready, and it can be ended."""
+    campaign = commute()
+    ids, rows = made(campaign, 200)
+    bodies = [report.to_binary(campaign, ids[n:][:100], rows[n:][:100]) for n in (0, 100)]
+    brief = {f"{POSTGRES}.LOCK_SECONDS": 1, f"{POSTGRES}.PROBE_SECONDS": 1}
+    with (
+        psycopg.connect(postgres_url) as idle,
+        running(postgres_url, COMMUTE, constants=brief) as collector,
+    ):
+        assert collector.send("commute", bodies[0], report.BINARY).json["stored"] == 100
+        assert collector.get("/ready").status == 200
+        idle.execute(f"SELECT pg_advisory_xact_lock({postgres.LOCK})".encode())
+        answer = collector.send("commute", bodies[1], report.BINARY)
+        assert (answer.status, answer.problem) == (503, "store-unavailable")
+        assert int(answer.headers["retry-after"]) > 0
+        answer = collector.get("/ready")
+        assert (answer.status, answer.problem) == (503, "store-unavailable")
+        assert collector.get("/health").status == 200
+        assert collector.about("commute", "status").json["people"] == 100
+        idle.rollback()
+        assert collector.send("commute", bodies[1], report.BINARY).json["stored"] == 100
+        assert collector.get("/ready").status == 200
+        idle.execute(f"SELECT pg_advisory_xact_lock({postgres.LOCK})".encode())
+        sent = (collector.send, "commute", bodies[1], report.BINARY)
+        with ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(*sent)
+            wait_until_waiting(postgres_url)
+            collector.stop()  # SIGTERM
+            assert waiting.result().status == 503
+    found = audited_at(postgres_url, campaign)
+    assert found.counts == {"received": 200, "stored": 200}
+
+
+def wait_until_waiting(url: str) -> None:
+    """Come back when some session waits for a lock."""
+    deadline = time.monotonic() + SECONDS
+    with psycopg.connect(url, autocommit=True) as connection:
+        while not connection.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchall():
+            assert time.monotonic() < deadline
+
+
+@pytest.mark.slow
+def test_a_full_disk_of_the_database_answers_507_and_goes_on_by_itself(postgres_url: str) -> None:
+    campaign = commute()
+    ids, rows = made(campaign, 400_000)
+    acknowledged = 0
+
+    def send(collector: Collector, which: int) -> Answer:
+        mine = slice(10_000 * which, 10_000 * (which + 1))
+        body = report.to_binary(campaign, ids[mine], rows[mine])
+        return collector.send("commute", body, report.BINARY)
+
+    with small_disk(18) as disk, small_database(postgres_url, disk) as url:
+        ballast = disk / "ballast"
+        ballast.write_bytes(bytes(6 << 20))
+        with running(url, COMMUTE) as collector:
+            while (answer := send(collector, acknowledged)).status == 200:
+                acknowledged += 1
+            for _ in range(3):
+                assert (answer.status, answer.problem) == (507, "store-full")
+                assert collector.get("/health").status == 200
+                status = collector.about("commute", "status").json
+                assert status["balanced"]
+                assert status["people"] == 10_000 * acknowledged
+                answer = send(collector, acknowledged)
+            ballast.unlink()
+            for which in range(acknowledged, acknowledged + 2):
+                answer = send(collector, which)
+                assert (answer.status, answer.json.get("stored")) == (200, 10_000)
+            assert send(collector, 0).json["stored"] == 0
+            assert collector.log == ""
+            collector.kill()
+        found = audited_at(url, campaign)
+    assert acknowledged > 2
+    assert found.ids == {one.tobytes() for one in ids[: 10_000 * (acknowledged + 2)]}
+
+
+@contextmanager
+def small_database(url: str, disk: Path) -> Iterator[str]:
+    """A database whose tables lie on a small disk."""
+    space, name = disk / "space", f"small_{os.getpid()}"
+    space.mkdir()
+    if os.geteuid() == 0:
+        shutil.chown(space, USER)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLESPACE {name} LOCATION '{space}'".encode())
+        connection.execute(f"CREATE DATABASE {name} TABLESPACE {name}".encode())
+        try:
+            yield re.sub(r"/test_[0-9a-f]+", f"/{name}", url)
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+            connection.execute(f"DROP TABLESPACE {name}".encode())
 
 
 @pytest.mark.slow

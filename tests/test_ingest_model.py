@@ -73,9 +73,8 @@ class Ingest(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(
-            "murmuration.collector.store.sqlite.MOST_ROWS", 5
-        )  # several statements a group
+        for name, value in {"BLOCK": 3, "TIERS": (4, 16, 64), "MERGED": 3}.items():
+            self.patch.setattr(f"murmuration.collector.store.runs.{name}", value)
         self.folder = tempfile.mkdtemp()
         self.model, self.fresh = Model(), 100
         self.store = open_store(f"{self.folder}/store.db")

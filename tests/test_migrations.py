@@ -1,11 +1,20 @@
 """Stores of the past are brought up to date with all they hold; those of the future are refused."""
 
+import gzip
+import json
+import os
+import signal
 import sqlite3
 import threading
+import tracemalloc
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partialmethod
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import psycopg
 import pytest
 
 from accounts import audited, commute, made
@@ -15,9 +24,12 @@ from murmuration.campaign.model import Campaign
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.merge import merge_tallies, take_key
 from murmuration.collector.publish import serve
+from murmuration.collector.publish import served as published
 from murmuration.collector.sketch import name_of, sketched
 from murmuration.collector.store import Store, StoreError, base, open_store
 from murmuration.collector.store.migrations import MIGRATIONS, NEWEST
+from murmuration.collector.store.postgres import PostgresStore
+from murmuration.collector.store.sqlite import SqliteStore
 from murmuration.collector.tallies import CollectorTallies, Part, total
 from murmuration.collector.tokens import hashed
 from murmuration.device import Ledger
@@ -26,6 +38,8 @@ from murmuration.wire import report
 
 PEOPLE = 500
 NAME = "00c0ffee00c0ffee"
+BEFORE = Path(__file__).parent / "stores" / "schema-2.db"
+"""A store that commit 009abad wrote, and what it held."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -146,8 +160,6 @@ def _files(url: str) -> dict[str, bytes]:
 
 def _version(url: str) -> int:
     if url.startswith("postgres"):
-        import psycopg
-
         with psycopg.connect(url) as connection:
             return int(connection.execute("SELECT version FROM murmur_schema").fetchall()[0][0])
     with closing(sqlite3.connect(url)) as connection:
@@ -198,6 +210,150 @@ def test_a_damaged_store_is_found_out(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(FormatError, match="damaged"):
         open_store(path)
+
+
+def test_a_store_that_was_cut_to_nothing_is_no_new_store(tmp_path: Path) -> None:
+    """All its reports would count again, and nobody would notice."""
+    path = tmp_path / "store.db"
+    open_store(path).close()
+    for size in (0, 1, 99):
+        path.write_bytes(path.read_bytes()[:size])
+        for readonly in (False, True):
+            with pytest.raises(FormatError, match="not a store of ours"):
+                open_store(path, readonly=readonly)
+        assert path.stat().st_size == size
+        path.unlink()
+        open_store(path).close()
+    assert [file.name for file in tmp_path.iterdir()] == ["store.db"]
+
+
+# --- stores of the version before ----------------------------------------------------------------
+
+
+def test_a_store_that_the_version_before_wrote(tmp_path: Path) -> None:
+    """Written by the program itself: kept and scrubbed reports, a merged tally, a token."""
+    path, expected = tmp_path / "store.db", json.loads(BEFORE.with_suffix(".json").read_text())
+    path.write_bytes(gzip.decompress(BEFORE.with_suffix(".db.gz").read_bytes()))
+    with pytest.raises(FormatError, match="the store has schema 2, and this program reads"):
+        open_store(path, readonly=True)
+    for _ in range(2):
+        with closing(open_store(path)) as store:
+            assert expected["schema"] == 2 < store.schema_version()
+            served = published(store, "commute")
+            campaign, reports = served.campaign, dict[str, str]()
+            for ids, rows, kept in store.kept_reports(served.key, campaign.row_bytes):
+                hexes = dict(zip(kept.tolist(), (bytes(row).hex() for row in rows), strict=True))
+                reports |= {bytes(one).hex(): hexes.get(at, "") for at, one in enumerate(ids)}
+            assert reports == expected["reports"]
+            assert store.report_count(served.key) == len(reports)
+            assert store.counts("commute") == expected["counts"]
+            tallies = store.tallies(campaign.digest, campaign.frame.cells)
+            assert [tally.to_bytes().hex() for tally in tallies] == expected["tallies"]
+            assert campaign.people(total(store, campaign)) == expected["people"]
+            assert store.collector_name() == expected["collector"]
+            assert [token.hash for token in store.tokens()] == [hashed("murmur_old")]
+            known = np.frombuffer(bytes.fromhex("".join(reports)), dtype=np.uint8).reshape(-1, 16)
+            nothing = np.zeros((len(known), 0), dtype=np.uint8)
+            assert not store.add_reports(served.key, known, nothing).any()
+
+
+def before(url: str, campaign: Campaign, people: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a store of schema 2: half of its reports scrubbed."""
+    ids, rows = made(campaign, people)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "migrate", partialmethod(Store.migrate, upto=2))
+        with closing(open_store(url)) as store, store.transaction():
+            _fill(store, campaign)
+            store.execute("DELETE FROM reports")
+            store.execute_many(
+                "INSERT INTO reports VALUES (?, ?, ?)",
+                [
+                    (1, one.tobytes(), row.tobytes() * (place % 2))
+                    for place, (one, row) in enumerate(zip(ids, rows, strict=True))
+                ],
+            )
+
+
+@pytest.mark.slow
+def test_a_migration_that_is_killed_at_any_point_can_be_done_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign, people = commute(), 3000
+    for name, value in {"runs.BLOCK": 16, "runs.TIERS": (64, 256, 512)}.items():
+        monkeypatch.setattr(f"murmuration.collector.store.{name}", value)
+    monkeypatch.setattr("murmuration.collector.store.migrations.ROWS_AT_ONCE", 100)
+    before(url, campaign, people, monkeypatch)
+    kills = 0
+    while _killed_after(url, statements=1 + 4 * kills):
+        kills += 1
+        assert _version(url) == 2
+        assert _old_reports(url) == people
+    assert kills > 15
+    ids, rows = made(campaign, people)
+    with closing(open_store(url)) as store:
+        assert store.schema_version() == NEWEST
+        found = [(ids, rows, kept) for ids, rows, kept in store.kept_reports(1, campaign.row_bytes)]
+        assert {bytes(one) for some, _, _ in found for one in some} == {bytes(one) for one in ids}
+        whole = {bytes(some[at]) for some, _, kept in found for at in kept.tolist()}
+        assert whole == {bytes(one) for one in ids[1::2]}
+        assert not store.add_reports(1, ids, rows).any()
+
+
+def _killed_after(url: str, statements: int) -> bool:
+    """Open a store in a process that is killed with -9 after so many statements, if there are."""
+    child = os.fork()
+    if child == 0:
+        left, kind = statements, PostgresStore if url.startswith("postgres") else SqliteStore
+        execute = kind.execute
+
+        def counted(self: Store, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+            nonlocal left
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return execute(self, sql, values)  # type: ignore[arg-type]
+
+        kind.execute = counted  # type: ignore[method-assign,assignment]
+        try:
+            open_store(url)
+        finally:
+            os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
+
+
+def _old_reports(url: str) -> int:
+    sql = "SELECT COUNT(*) FROM reports"
+    if url.startswith("postgres"):
+        with psycopg.connect(url) as connection:
+            return int(connection.execute(sql).fetchall()[0][0])
+    with closing(sqlite3.connect(url)) as connection:
+        return int(connection.execute(sql).fetchone()[0])
+
+
+@pytest.mark.slow
+def test_a_large_store_is_brought_up_to_date_in_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """600,000 reports of 100 bytes are 70 MB; what Python holds meanwhile is a part of that."""
+    path, n = str(tmp_path / "store.db"), 600_000
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "migrate", partialmethod(Store.migrate, upto=2))
+        open_store(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("INSERT INTO collections VALUES (1, 'x')")
+        rows = ((1, one.to_bytes(16, "big"), bytes(100)) for one in range(n))
+        db.executemany("INSERT INTO reports VALUES (?, ?, ?)", rows)
+        db.commit()
+    tracemalloc.start()
+    try:
+        with closing(open_store(path)) as store:
+            _, peak = tracemalloc.get_traced_memory()
+            assert store.report_count(1) == n
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 << 20
 
 
 @pytest.mark.slow

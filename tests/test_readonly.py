@@ -177,7 +177,7 @@ def test_nothing_is_written_through_a_reader(url: str) -> None:
             lambda: reader.add_reports(1, IDS[-1:], ROWS[-1:]),
             lambda: reader.add_tallies(1, CAMPAIGN.tally(ROWS)),
             lambda: reader.add_counts(CAMPAIGN.name, {"received": 1}),
-            lambda: reader.execute("DELETE FROM reports"),
+            lambda: reader.execute("DELETE FROM runs"),
             lambda: reader.set_schema_version(1),
             reader.migrate,
         ]

@@ -34,8 +34,9 @@ POOL = 5000
 KNOWN = 300
 LONGEST = 0.15
 """Seconds under load before a kill: some dozens of commits."""
-SMALL = {"murmuration.collector.store.sqlite.MOST_ROWS": 2000}
-"""No group here is larger, and a store that counts on fewer rows opens sooner."""
+RUNS = "murmuration.collector.store.runs"
+SMALL = {f"{RUNS}.BLOCK": 16, f"{RUNS}.TIERS": (32, 256, 2048), f"{RUNS}.MERGED": 4}
+"""Runs are merged often."""
 PAUSE = 0.005
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -23,12 +24,16 @@ def export(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a campaign's randomised reports to a Parquet file, one row per report.
+    """Write a campaign's randomised reports to a Parquet file that only you can read.
 
-    A row has the report's id, and for each entry the number of its law and the bytes. The campaign
-    is in the file's metadata; `murmuration.collector.export.read` turns it back into rows.
+    One row per report: its id, and for each entry the number of its law and the bytes. The
+    campaign is in the file's metadata; `murmuration.collector.export.read` turns it back into rows.
     """
-    if out.exists() and not force:
+    if out.suffix.lower() != ".parquet":
+        raise ParameterError(
+            f"an export is a Parquet file: name one that ends in .parquet; got {out}"
+        )
+    if os.path.lexists(out) and not force:
         raise ParameterError(f"{out} exists already; --force overwrites it")
     reports_file.arrow()
     with closing(open_store(store, readonly=True)) as opened:

@@ -18,6 +18,7 @@ import numpy as np
 
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
+from murmuration.collector.store.runs import picked
 from murmuration.wire.ids import ID_BYTES, in_order
 from murmuration.wire.report import CODES, FINE, REASONS, Codes, Incoming, Upload, joined
 
@@ -81,9 +82,9 @@ def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> 
     ids, rows = upload.ids, upload.rows
     order, first = in_order(ids)
     chosen = order[first]
-    kept = rows[chosen] if served.campaign.terms.keep_reports else rows[chosen, :0]
-    new = chosen[store.add_reports(served.key, ids[chosen], kept)]
-    store.add_tallies(served.key, served.campaign.frame.tally_valid(rows[new]))
+    kept = rows if served.campaign.terms.keep_reports else rows[:, :0]
+    new = chosen[store.add_reports(served.key, picked(ids, chosen), picked(kept, chosen))]
+    store.add_tallies(served.key, served.campaign.frame.tally_valid(picked(rows, new)))
     again = np.ones(len(ids), dtype=bool)
     again[new] = False
     problems[fine[again]] = DUPLICATE

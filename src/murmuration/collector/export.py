@@ -20,6 +20,7 @@ import numpy as np
 
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.model import Campaign
+from murmuration.collector.aside import aside
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
 from murmuration.errors import FormatError, ParameterError
@@ -51,13 +52,15 @@ def arrow() -> Any:
 def write(
     store: Store, served: Served, path: Path, advance: Callable[[int], None] | None = None
 ) -> Exported:
-    """Write all reports of a campaign, chunk by chunk; the file is there when it is whole."""
+    """Write all reports of a campaign, chunk by chunk; the file is there when it is whole.
+
+    Only its owner reads it.
+    """
     pa, campaign = arrow(), served.campaign
     schema = _schema(pa, served)
     written = scrubbed = 0
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with pa.parquet.ParquetWriter(part, schema, compression="zstd") as writer:
+    with aside(path) as file:
+        with pa.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
             for ids, rows, without in _kept(store, served):
                 if len(ids):
                     writer.write_batch(_batch(pa, schema, campaign, ids, rows))
@@ -69,9 +72,6 @@ def write(
                 f"{campaign.name} keeps no reports: all {scrubbed:,} were scrubbed after counting "
                 "(keep_reports = false). `murmur estimate` reads what they add up to."
             )
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
     return Exported(written, scrubbed)
 
 

@@ -188,9 +188,9 @@ async def health(call: Call) -> Response:
 
 
 async def ready(call: Call) -> Response:
-    """Ready when the store answers and the queue has room."""
+    """Ready when the store can be written to and the queue has room."""
     collector = call.collector
-    await collector.read(Store.collector_name)
+    await collector.read(_probe)
     if collector.ingest.reports_waiting >= collector.limits.waiting:
         raise Problem("overloaded")
     return _json(Ready(collector.ingest.reports_waiting))
@@ -222,6 +222,10 @@ def who(request: Request) -> str:
 
 def _json(data: Any) -> Response:
     return Response(msgspec.json.encode(data), media_type="application/json")
+
+
+def _probe(store: Store) -> None:
+    store.probe()
 
 
 def _form(request: Request) -> str:

@@ -8,6 +8,7 @@ A store that is opened to be read waits for nobody, changes nothing, and is neve
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,17 +19,15 @@ from secrets import token_hex
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from murmuration.collector.store.migrations import MIGRATIONS, NEWEST
+from murmuration.collector.store.runs import DAMAGED, Mask, Octets, Runs
 from murmuration.errors import FormatError, MurmurationError
 from murmuration.exact.arrays import Ints
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.tally import Tally
+from murmuration.wire.ids import in_order
 
-Octets = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
-EXPORT_ROWS = 50_000
 ONLY_READ = "this store is open for reading only: nothing can be written to it"
 
 
@@ -80,6 +79,10 @@ class Store(ABC):
     def __init__(self, readonly: bool) -> None:
         self.readonly = readonly
         self._inside: Literal["", "transaction", "snapshot"] = ""
+        self._runs = Runs(self)
+        self._process = os.getpid()
+        self._scrubbed = False
+        """Whether something was committed of which no earlier state may be read again."""
 
     # --- what each kind of database does its own way ---------------------------------------------
 
@@ -88,12 +91,12 @@ class Store(ABC):
         """Run one statement (values as ?) and return its rows."""
 
     @abstractmethod
-    def roll_back(self) -> None:
-        """Leave a transaction or a snapshot; what went wrong before matters more than this."""
+    def execute_many(self, sql: str, values: Sequence[Sequence[Any]]) -> None:
+        """Run one statement for each row of values."""
 
     @abstractmethod
-    def add_reports(self, key: int, ids: Octets, rows: Octets) -> Mask:
-        """Store reports whose ids are all different; tell which were not there before."""
+    def roll_back(self) -> None:
+        """Leave a transaction or a snapshot; what went wrong before matters more than this."""
 
     @abstractmethod
     def schema_version(self) -> int:
@@ -110,6 +113,19 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the connection."""
+
+    @contextmanager
+    def overwriting(self) -> Iterator[None]:
+        """What is replaced inside is overwritten, where the database can."""
+        yield
+
+    def forget(self) -> bool:
+        """Take away what the database keeps of earlier states; return whether that is done."""
+        return True
+
+    def probe(self) -> None:
+        """Raise `StoreError` if nothing can be committed now."""
+        self.collector_name()
 
     def clustered(self, sql: str) -> str:
         """Write a statement in this database's words."""
@@ -141,9 +157,13 @@ class Store(ABC):
             self.execute("COMMIT")
         except BaseException:
             self.roll_back()
+            self._runs.rolled_back()
             raise
         finally:
             self._inside = ""
+        self._runs.committed()
+        if self._scrubbed:
+            self._scrubbed = not self.forget()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -167,6 +187,11 @@ class Store(ABC):
         if self.readonly or self._inside == "snapshot":
             raise StoreError(ONLY_READ)
 
+    def require_own_process(self) -> None:
+        """Refuse a connection that a process has inherited: both would speak on it."""
+        if os.getpid() != self._process:
+            raise StoreError("this store was opened by another process: open it again in this one")
+
     # --- schema ----------------------------------------------------------------------------------
 
     def migrate(self, upto: int = NEWEST) -> None:
@@ -176,7 +201,10 @@ class Store(ABC):
             self.refuse_newer(version)
             for step in MIGRATIONS[version:upto]:
                 for statement in step:
-                    self.execute(self.clustered(statement))
+                    if isinstance(statement, str):
+                        self.execute(self.clustered(statement))
+                    else:
+                        statement(self, self._runs)
             if version == 0:
                 self.execute("INSERT INTO collector (name) VALUES (?)", (token_hex(8),))
             if version < upto:
@@ -290,11 +318,12 @@ class Store(ABC):
             if tally.n == 0:
                 continue
             total = self._tally(key, cell, tally.mechanism) + tally
-            self.execute(
-                "INSERT INTO tallies (key, cell, n, counts) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (key, cell) DO UPDATE SET n = excluded.n, counts = excluded.counts",
-                (key, cell, total.n, total.counts.astype("<i8").tobytes()),
-            )
+            with self.overwriting():
+                self.execute(
+                    "INSERT INTO tallies (key, cell, n, counts) VALUES (?, ?, ?, ?) ON CONFLICT "
+                    "(key, cell) DO UPDATE SET n = excluded.n, counts = excluded.counts",
+                    (key, cell, total.n, total.counts.astype("<i8").tobytes()),
+                )
 
     def _tally(self, key: int, cell: int, mechanism: Mechanism) -> Tally:
         sql = "SELECT n, counts FROM tallies WHERE key = ? AND cell = ?"
@@ -334,37 +363,27 @@ class Store(ABC):
 
     # --- raw reports -----------------------------------------------------------------------------
 
+    def add_reports(self, key: int, ids: Octets, rows: Octets) -> Mask:
+        """Store reports whose ids are all different; tell which were not there before."""
+        with self.transaction():
+            new = self._runs.add(key, ids, rows)
+            self._scrubbed |= rows.shape[1] == 0 and bool(new.any())
+            return new
+
     def report_count(self, key: int) -> int:
         """Return how many reports are stored, scrubbed ones too."""
-        return int(self.execute("SELECT COUNT(*) FROM reports WHERE key = ?", (key,))[0][0])
-
-    def reports(self, key: int) -> Iterator[tuple[Octets, list[bytes]]]:
-        """Yield ids and rows in chunks, in the order of their ids; a scrubbed row is empty."""
-        last = b""
-        while True:
-            found = self.execute(
-                "SELECT id, report FROM reports WHERE key = ? AND id > ? ORDER BY id LIMIT ?",
-                (key, last, EXPORT_ROWS),
-            )
-            if not found:
-                return
-            data = b"".join(bytes(row[0]) for row in found)
-            ids = np.frombuffer(data, dtype=np.uint8).reshape(len(found), -1)
-            yield ids, [bytes(row[1]) for row in found]
-            last = bytes(found[-1][0])
+        return self._runs.count(key)
 
     def kept_reports(self, key: int, width: int) -> Iterator[tuple[Octets, Octets, Ints]]:
         """Yield ids in chunks, the rows of those that were not scrubbed, and which ones these are.
 
-        `width` is the length of a row.
+        In the order of the ids; `width` is the length of a row.
         """
-        for ids, listed in self.reports(key):
-            lengths = np.fromiter(map(len, listed), dtype=np.int64, count=len(listed))
-            kept = np.flatnonzero(lengths)
-            if (lengths[kept] != width).any():
-                raise FormatError("the store has reports of a wrong length: it is damaged")
-            rows = np.frombuffer(b"".join(listed), dtype=np.uint8)
-            yield ids, rows.reshape(len(kept), width), kept
+        with self.snapshot():
+            for parts in self._runs.chunks(key):
+                if any(rows.shape[1] not in (0, width) for _, rows in parts):
+                    raise FormatError(DAMAGED)
+                yield _in_order(parts, width)
 
     # --- other collectors ------------------------------------------------------------------------
 
@@ -377,15 +396,19 @@ class Store(ABC):
     def set_merged(self, key: int, merged: Merged, *, held: bool = False) -> None:
         """Keep another collector's tallies, instead of what was kept of it before."""
         table = "held" if held else "merged"
-        self.execute(
-            f"INSERT INTO {table} (key, source, n, tallies) VALUES (?, ?, ?, ?) "  # noqa: S608
-            "ON CONFLICT (key, source) DO UPDATE SET n = excluded.n, tallies = excluded.tallies",
-            (key, merged.collector, merged.n, merged.tallies),
-        )
+        with self.overwriting():
+            self.execute(
+                f"INSERT INTO {table} (key, source, n, tallies) VALUES (?, ?, ?, ?) ON CONFLICT "  # noqa: S608
+                "(key, source) DO UPDATE SET n = excluded.n, tallies = excluded.tallies",
+                (key, merged.collector, merged.n, merged.tallies),
+            )
+        self._scrubbed = True
 
     def drop_merged(self, key: int, collector: str) -> None:
         """Forget another collector's tallies."""
-        self.execute("DELETE FROM merged WHERE key = ? AND source = ?", (key, collector))
+        with self.overwriting():
+            self.execute("DELETE FROM merged WHERE key = ? AND source = ?", (key, collector))
+        self._scrubbed = True
 
     def merge_secret(self) -> bytes | None:
         """Return the secret that collectors share, if this one has it."""
@@ -436,3 +459,14 @@ class Store(ABC):
         with self.transaction():
             sql = "UPDATE tokens SET expires = -expires WHERE expires > 0 AND expires <= ?"
             self.execute(sql, (now,))
+
+
+def _in_order(parts: Sequence[tuple[Octets, Octets]], width: int) -> tuple[Octets, Octets, Ints]:
+    """Join reports of several runs; scrubbed ones have no row."""
+    ids = np.concatenate([ids for ids, _ in parts])
+    kept = np.concatenate([np.full(len(ids), rows.shape[1] > 0) for ids, rows in parts])
+    nothing = np.zeros((0, width), dtype=np.uint8)
+    rows = np.concatenate([nothing, *(rows for _, rows in parts if rows.shape[1])])
+    order, _ = in_order(ids)
+    row_of = np.cumsum(kept) - 1
+    return ids[order], rows[row_of[order[kept[order]]]], np.flatnonzero(kept[order])

@@ -1,7 +1,8 @@
 """The schema, step by step. A step that was released never changes; a change is a new step.
 
     campaigns   every version of every campaign file that was served, as published
-    reports     one row per report: its id, and its bytes unless the campaign scrubs them
+    runs        sorted runs of reports, with a filter of their ids
+    blocks      the reports of a run, some hundred to a row: ids, and bytes unless they are scrubbed
     tallies     one row per cell: what the reports add up to
     counts      what became of every report that arrived, by campaign and outcome
     tokens      who may do what: hashes of tokens, never tokens
@@ -14,7 +15,58 @@ BLOB and INTEGER are what SQLite calls them; PostgreSQL says BYTEA and BIGINT.
 
 from __future__ import annotations
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from murmuration.collector.store import runs
+from murmuration.collector.store.filters import new_secret
+from murmuration.collector.store.runs import Database, Octets, Runs
+from murmuration.wire.ids import ID_BYTES
+
+ROWS_AT_ONCE = 50_000
+
+
+def sort_into_runs(store: Database, into: Runs) -> None:
+    """Turn a table of reports into runs, a few thousand reports at a time."""
+    store.execute("INSERT INTO filter_secret (secret) VALUES (?)", (new_secret(),))
+    for (key,) in store.execute("SELECT key FROM collections ORDER BY key"):
+        waiting: dict[int, list[tuple[Octets, Octets]]] = {}
+        for ids, rows in _of_one_width(store, int(key)):
+            mine = waiting.setdefault(rows.shape[1], [])
+            mine.append((ids, rows))
+            if sum(len(each) for each, _ in mine) + ROWS_AT_ONCE > runs.most(rows.shape[1]):
+                into.append(int(key), *_joined(mine))
+                mine.clear()
+        for mine in filter(None, waiting.values()):
+            into.append(int(key), *_joined(mine))
+
+
+def _of_one_width(store: Database, key: int) -> Iterator[tuple[Octets, Octets]]:
+    """Yield old reports in the order of their ids; scrubbed ones apart from the others."""
+    last = b""
+    while found := store.execute(
+        "SELECT id, report FROM reports WHERE key = ? AND id > ? ORDER BY id LIMIT ?",
+        (key, last, ROWS_AT_ONCE),
+    ):
+        last = bytes(found[-1][0])
+        by_width: dict[int, list[tuple[bytes, bytes]]] = {}
+        for each, row in found:
+            by_width.setdefault(len(row), []).append((bytes(each), bytes(row)))
+        for width, some in by_width.items():
+            ids = np.frombuffer(b"".join(each for each, _ in some), dtype=np.uint8)
+            rows = np.frombuffer(b"".join(row for _, row in some), dtype=np.uint8)
+            yield ids.reshape(-1, ID_BYTES), rows.reshape(len(some), width)
+
+
+def _joined(parts: list[tuple[Octets, Octets]]) -> tuple[Octets, Octets]:
+    ids, rows = zip(*parts, strict=True)
+    return np.concatenate(ids), np.concatenate(rows)
+
+
+Step = tuple[str | Callable[[Database, Runs], None], ...]
+
+MIGRATIONS: tuple[Step, ...] = (
     (
         "CREATE TABLE collector (name TEXT NOT NULL)",
         """CREATE TABLE campaigns (
@@ -77,6 +129,26 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE merge_key (secret BLOB NOT NULL)",
         "ALTER TABLE tokens ADD COLUMN sources TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE campaigns ADD COLUMN asked TEXT NOT NULL DEFAULT ''",
+    ),
+    (
+        "CREATE TABLE filter_secret (secret BLOB NOT NULL)",
+        """CREATE TABLE runs (
+            run INTEGER NOT NULL PRIMARY KEY,
+            key INTEGER NOT NULL,
+            n INTEGER NOT NULL,
+            width INTEGER NOT NULL,
+            filter BLOB NOT NULL
+        )""",
+        "CREATE INDEX runs_of_key ON runs (key, run, n, width)",
+        """CREATE TABLE blocks (
+            run INTEGER NOT NULL,
+            first BLOB NOT NULL,
+            ids BLOB NOT NULL,
+            rows BLOB NOT NULL,
+            PRIMARY KEY (run, first)
+        )""",
+        sort_into_runs,
+        "DROP TABLE reports",
     ),
 )
 

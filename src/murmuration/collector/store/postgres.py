@@ -1,22 +1,20 @@
 """The store on a PostgreSQL server: several collectors may share it.
 
 A transaction begins by taking one lock for the whole store, so workers commit one after the
-other: groups are large, and nothing can deadlock. Reports go in by COPY, then into their table
-with ON CONFLICT DO NOTHING, which says which of them are new. Readers do not take the lock.
+other: groups are large, and nothing can deadlock. Readers do not take the lock. Nobody waits for
+ever: neither for the lock, nor for a statement, nor for a server that has fallen silent.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from murmuration.collector.store.base import (
     ONLY_READ,
-    Mask,
-    Octets,
     Store,
     StoreError,
     StoreFullError,
@@ -29,8 +27,19 @@ try:
 except ImportError:  # pragma: no cover - the test environment has it
     raise ParameterError("PostgreSQL needs: pip install 'murmuration[postgres]'") from None
 
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # what failed is said by us, once
+
 LOCK = 0x6D75726D  # "murm": the number under which our programs know the lock
 CONNECT_SECONDS = 10
+LOCK_SECONDS = 5
+"""How long a transaction waits for others to commit; uploads are turned away after it."""
+PROBE_SECONDS = 2
+STATEMENT_SECONDS = 600
+"""The longest statement is the one that drops a table in a migration."""
+IDLE_SECONDS = 60
+"""A program of ours that hangs in a transaction loses it, and with it the lock."""
+SILENCE_SECONDS = 30
+"""How long bytes that were sent may stay unanswered by the network."""
 
 
 class PostgresStore(Store):
@@ -62,19 +71,35 @@ class PostgresStore(Store):
             raise FormatError("there is no store in this database")
         self.require_readable(version)
 
+    def probe(self) -> None:
+        """Wait for the lock as a transaction would, a little while."""
+        with self.snapshot():
+            self.execute(f"SET LOCAL lock_timeout = '{PROBE_SECONDS}s'")
+            self.execute(f"SELECT pg_advisory_xact_lock_shared({LOCK})")
+
     def _connection(self) -> psycopg.Connection[Any]:
         """Return the connection; a lost one is made anew, but not in the middle of things."""
+        self.require_own_process()
         if self._db is None or self._db.closed:
             if self._inside:
                 raise StoreGoneError("the connection to the database was lost")
             try:
                 self._db = psycopg.connect(
-                    self.url, autocommit=True, connect_timeout=CONNECT_SECONDS
+                    self.url,
+                    autocommit=True,
+                    connect_timeout=CONNECT_SECONDS,
+                    tcp_user_timeout=1000 * SILENCE_SECONDS,
+                    keepalives_idle=SILENCE_SECONDS,
                 )
                 self._db.execute("SET synchronous_commit = on")
                 self._db.execute("SET client_min_messages = warning")
+                self._db.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'".encode())
+                self._db.execute(f"SET statement_timeout = '{STATEMENT_SECONDS}s'".encode())
                 if self.readonly:
                     self._db.execute("SET default_transaction_read_only = on")
+                else:
+                    idle = f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'"
+                    self._db.execute(idle.encode())
             except psycopg.Error as problem:
                 raise _translated(problem) from None
         return self._db
@@ -94,40 +119,13 @@ class PostgresStore(Store):
         except (psycopg.Error, StoreError):
             self.close()
 
-    def add_reports(self, key: int, ids: Octets, rows: Octets) -> Mask:
-        """Copy into a table that ends with the transaction, then insert what is new."""
+    def execute_many(self, sql: str, values: Sequence[Sequence[Any]]) -> None:
+        """Run one statement for each row of values, without waiting for each."""
         self.require_writable()
-        db = self._connection()
         try:
-            db.execute(
-                "CREATE TEMP TABLE IF NOT EXISTS arriving (place BIGINT, id BYTEA, report BYTEA) "
-                "ON COMMIT DELETE ROWS"
-            )
-            db.execute("DELETE FROM arriving")
-            with db.cursor().copy("COPY arriving FROM STDIN (FORMAT BINARY)") as copy:
-                copy.write(_copy_rows(ids, rows))
-            found = db.execute(
-                "INSERT INTO reports (key, id, report) SELECT %s, id, report FROM arriving "
-                "ORDER BY id ON CONFLICT DO NOTHING",
-                (key,),
-            ).rowcount
-            if found == len(ids):
-                return np.ones(len(ids), dtype=bool)
-            return self._new(db, key, ids)
+            self._connection().cursor().executemany(sql.replace("?", "%s").encode(), values)
         except psycopg.Error as problem:
             raise _translated(problem) from None
-
-    def _new(self, db: psycopg.Connection[Any], key: int, ids: Octets) -> Mask:
-        """Say which rows this transaction inserted: those that carry its number."""
-        rows = db.execute(
-            "SELECT place FROM arriving JOIN reports ON reports.id = arriving.id "
-            "WHERE reports.key = %s AND reports.xmin::text = "
-            "(pg_current_xact_id()::xid)::text",
-            (key,),
-        ).fetchall()
-        new = np.zeros(len(ids), dtype=bool)
-        new[[int(row[0]) for row in rows]] = True
-        return new
 
     def schema_version(self) -> int:
         """A table with one number; a new database has none."""
@@ -154,33 +152,9 @@ class PostgresStore(Store):
     def close(self) -> None:
         """Close the connection."""
         with self._closing:
-            if self._db is not None:
+            if self._db is not None and os.getpid() == self._process:
                 self._db.close()
                 self._db = None
-
-
-def _copy_rows(ids: Octets, rows: Octets) -> bytes:
-    """Return reports in PostgreSQL's binary COPY format.
-
-    For each row the number of fields, and for each field its length and its bytes, big-endian.
-    """
-    fields = np.dtype(
-        [
-            ("fields", ">i2"),
-            ("place_bytes", ">i4"),
-            ("place", ">i8"),
-            ("id_bytes", ">i4"),
-            ("id", np.uint8, (ids.shape[1],)),
-            ("report_bytes", ">i4"),
-            ("report", np.uint8, (rows.shape[1],)),
-        ]
-    )
-    table = np.zeros(len(ids), dtype=fields)
-    table["fields"], table["place_bytes"], table["place"] = 3, 8, np.arange(len(ids))
-    table["id_bytes"], table["id"] = ids.shape[1], ids
-    table["report_bytes"], table["report"] = rows.shape[1], rows
-    head = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-    return head + table.tobytes() + b"\xff\xff"
 
 
 def _translated(problem: psycopg.Error) -> StoreError:
@@ -189,6 +163,10 @@ def _translated(problem: psycopg.Error) -> StoreError:
         return StoreFullError("the disk of the database is full")
     if isinstance(problem, psycopg.errors.ReadOnlySqlTransaction):
         return StoreError(ONLY_READ)
+    if isinstance(problem, psycopg.errors.LockNotAvailable):
+        return StoreError(f"another program has held the store for {LOCK_SECONDS} seconds or more")
+    if isinstance(problem, psycopg.errors.QueryCanceled):
+        return StoreError("the database took too long")
     if isinstance(problem, psycopg.OperationalError):
         return StoreGoneError("the database cannot be reached")
     return StoreError(f"the store failed: {type(problem).__name__}")

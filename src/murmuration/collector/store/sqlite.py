@@ -1,46 +1,50 @@
 """The embedded store: one SQLite file. A commit is on the disk when it returns.
 
 WAL with synchronous=FULL: every commit syncs the log, so a power cut loses nothing that was
-acknowledged. Ids start with their time, so reports of one moment lie on the same few pages.
-A group of reports is one statement: Python is not asked row by row.
+acknowledged. A new file is made whole before it gets its name: an empty file is never taken for a
+store in which nothing was counted.
 
 Readers see what was committed when they began, and wait for no writer.
+
+Where reports are scrubbed, no earlier state may be read again: the difference of two tallies is a
+report. So a tally that is replaced is overwritten (secure_delete), and after such a commit the log
+is written into the file and cut to nothing, as soon as nobody reads from it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from murmuration.collector.store.base import (
     ONLY_READ,
-    Mask,
-    Octets,
     Store,
     StoreError,
     StoreFullError,
 )
 from murmuration.errors import FormatError
 
-MOST_ROWS = 1 << 16
-"""Reports in one statement."""
 APPLICATION = 0x6D75726D
 """What SQLite writes into the head of a store: "murm"."""
 SYNCHRONOUS = "FULL"
 """With NORMAL a power cut loses reports that were acknowledged: tests/test_durability.py."""
 PAGE_BYTES = 16 << 10
-"""Of a new file: groups of reports go in faster than with 4 KiB (benchmarks/run_pages.py)."""
+"""Of a new file: three blocks of small reports (benchmarks/run_pages.py)."""
 CHECKPOINT_PAGES = 2000
 CACHE_KIB = 64 << 10
 BUSY_SECONDS = 30.0
+FORGET_SECONDS = 0.05
+"""How long a commit waits for readers before it cuts the log; if in vain, the next one tries."""
 WAL_TRIES, WAL_PAUSE = 20, 0.05
+FORGETS_FROM = 3
+"""The first schema whose program overwrote what it deleted."""
 LOGS = ("-wal", "-journal")
 """What SQLite puts after a file's name while the file is written to."""
 FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
@@ -58,8 +62,8 @@ class SqliteStore(Store):
         self._frozen = False
         if not readonly:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(OSError):  # what cannot be made, SQLite cannot open: it says so
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            if not self.path.exists():
+                _make(self.path)
         self._db = self._connected()
         try:
             self._check_ours()
@@ -70,14 +74,14 @@ class SqliteStore(Store):
             raise
 
     def _connected(self) -> sqlite3.Connection:
-        where = str(self.path)
+        mode = "rw"  # a file that is gone is not made anew
         if self.readonly:
             self._frozen = _is_frozen(self.path)
-            where = self.path.absolute().as_uri() + "?mode=ro" + "&immutable=1" * self._frozen
+            mode = "ro" + "&immutable=1" * self._frozen
         try:
             return sqlite3.connect(
-                where,
-                uri=self.readonly,
+                f"{self.path.absolute().as_uri()}?mode={mode}",
+                uri=True,
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
@@ -86,22 +90,25 @@ class SqliteStore(Store):
             raise _translated(problem, self.path) from None
 
     def _set_up(self) -> None:
-        self.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # before anything is written
         self._keep_log()
         for setting in (
             f"synchronous = {SYNCHRONOUS}",
             f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
             f"cache_size = -{CACHE_KIB}",
             "temp_store = MEMORY",
+            "secure_delete = FAST",
         ):
             self.execute(f"PRAGMA {setting}")
+        self._clean_old()
         self.migrate()
-        self.execute("CREATE TEMP TABLE places (place INTEGER PRIMARY KEY)")
-        self.execute(
-            "WITH RECURSIVE up (p) AS (SELECT 0 UNION ALL SELECT p + 1 FROM up WHERE p < ?) "
-            "INSERT INTO places SELECT p FROM up",
-            (MOST_ROWS - 1,),
-        )
+        self._scrubbed = not self.forget()  # what a collector that was killed has left
+
+    def _clean_old(self) -> None:
+        """Rewrite a file of before `secure_delete` that may hold earlier tallies in free pages."""
+        if 0 < self.schema_version() < FORGETS_FROM and self.execute(
+            "SELECT 1 FROM reports WHERE length(report) = 0 LIMIT 1"
+        ):
+            self.execute("VACUUM")
 
     def _keep_log(self) -> None:
         """Switch to WAL. Here SQLite does not wait for others that do the same, so we do."""
@@ -118,12 +125,15 @@ class SqliteStore(Store):
 
     def _check_ours(self) -> None:
         """Refuse another program's database, or a newer one's, before anything is changed."""
+        if self.path.stat().st_size == 0:
+            raise FormatError(
+                f"{self.path} is not a store of ours, or it was cut to nothing: it is empty. Bring "
+                "back a copy, or take the empty file away to begin anew."
+            )
         with self.snapshot():
             application = self.execute("PRAGMA application_id")[0][0]
-            tables = self.execute("SELECT COUNT(*) FROM sqlite_master")[0][0]
             version = self.schema_version()
-        empty = not (application or tables)
-        if application != APPLICATION and (self.readonly or not empty):
+        if application != APPLICATION:
             raise FormatError(f"{self.path} is a database, but not a store of ours")
         if self.readonly:
             self.require_readable(version)
@@ -132,6 +142,7 @@ class SqliteStore(Store):
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement."""
+        self.require_own_process()
         try:
             return self._db.execute(sql, values).fetchall()
         except sqlite3.Error as problem:
@@ -157,48 +168,32 @@ class SqliteStore(Store):
         if self._frozen and (not _is_frozen(self.path) or _changed(self.path) != before):
             raise StoreError("the store was written to while it was read: try again")
 
-    def add_reports(self, key: int, ids: Octets, rows: Octets) -> Mask:
-        """Insert all; only if some were there, take it back and look which."""
-        self.require_writable()
-        new = np.ones(len(ids), dtype=bool)
-        for start in range(0, len(ids), MOST_ROWS):
-            part = slice(start, start + MOST_ROWS)
-            new[part] = self._add(key, ids[part], rows[part])
-        return new
-
-    def _add(self, key: int, ids: Octets, rows: Octets) -> Mask:
-        new = np.ones(len(ids), dtype=bool)
-        self.execute("SAVEPOINT arriving")
-        if self._insert(key, ids, rows) < len(ids):
-            self.execute("ROLLBACK TO arriving")
-            new[self._known(key, ids)] = False
-            if self._insert(key, ids[new], rows[new]) != new.sum():
-                raise StoreError("the store did not take every new report")
-        self.execute("RELEASE arriving")
-        return new
-
-    def _insert(self, key: int, ids: Octets, rows: Octets) -> int:
-        """Cut two byte strings into rows inside SQLite; return how many rows are new."""
-        values = (key, ids.tobytes(), ids.shape[1], rows.tobytes(), rows.shape[1], len(ids))
+    def execute_many(self, sql: str, values: Sequence[Sequence[Any]]) -> None:
+        """Run one statement for each row of values."""
+        self.require_own_process()
         try:
-            return self._db.execute(
-                "INSERT INTO reports (key, id, report) SELECT ?1, "
-                "substr(?2, place * ?3 + 1, ?3), "
-                "CASE WHEN ?5 THEN substr(?4, place * ?5 + 1, ?5) ELSE X'' END "  # never NULL
-                "FROM places WHERE place < ?6 ON CONFLICT DO NOTHING",
-                values,
-            ).rowcount
+            self._db.executemany(sql, values)
         except sqlite3.Error as problem:
             raise _translated(problem, self.path) from None
 
-    def _known(self, key: int, ids: Octets) -> list[int]:
-        """Return the places of ids that are there already."""
-        found = self.execute(
-            "SELECT place FROM places WHERE place < ?4 AND EXISTS "
-            "(SELECT 1 FROM reports WHERE key = ?1 AND id = substr(?2, place * ?3 + 1, ?3))",
-            (key, ids.tobytes(), ids.shape[1], len(ids)),
-        )
-        return [int(row[0]) for row in found]
+    @contextmanager
+    def overwriting(self) -> Iterator[None]:
+        """Fill freed pages with zeros; for all that is deleted, it would double what is written."""
+        self.execute("PRAGMA secure_delete = ON")
+        try:
+            yield
+        finally:
+            self.execute("PRAGMA secure_delete = FAST")
+
+    def forget(self) -> bool:
+        """Write the log into the file and cut it to nothing; later, if somebody reads from it."""
+        try:
+            self.execute(f"PRAGMA busy_timeout = {int(1e3 * FORGET_SECONDS)}")
+            return not int(self.execute("PRAGMA wal_checkpoint(TRUNCATE)")[0][0])
+        except StoreError:  # a full disk, say: what was committed stays so
+            return False
+        finally:
+            self.execute(f"PRAGMA busy_timeout = {int(1e3 * BUSY_SECONDS)}")
 
     def schema_version(self) -> int:
         """SQLite keeps a number for that in its head."""
@@ -224,8 +219,50 @@ class SqliteStore(Store):
         return super().is_same(other)
 
     def close(self) -> None:
-        """Close the file."""
-        self._db.close()
+        """Close the file; not in a process that has only inherited it."""
+        if os.getpid() == self._process:
+            self._db.close()
+
+
+def _make(path: Path) -> None:
+    """Make a new store aside, whole and on the disk, then give it its name.
+
+    If another process is first, its store is the one.
+    """
+    try:
+        with tempfile.TemporaryDirectory(
+            prefix=f".{path.name}-", dir=path.parent, ignore_cleanup_errors=True
+        ) as folder:
+            draft = Path(folder) / "store"
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            _write_schema(draft)
+            with suppress(FileExistsError):
+                os.link(draft, path)
+                _sync_folder(path.parent)
+    except OSError as problem:
+        if problem.errno == errno.ENOSPC:
+            raise StoreFullError("the disk is full") from None
+        raise StoreError(f"{path} cannot be opened: {problem.strerror}") from None
+
+
+def _write_schema(draft: Path) -> None:
+    """Write an empty store into an empty file."""
+    try:
+        with closing(sqlite3.connect(draft)) as db:
+            db.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # before anything is written
+            db.execute(f"PRAGMA application_id = {APPLICATION}")
+    except sqlite3.Error as problem:
+        raise _translated(problem, draft) from None
+    SqliteStore(draft).close()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _is_frozen(path: Path) -> bool:

@@ -1,0 +1,29 @@
+"""Files that nobody else reads: written aside, then given their name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import IO
+
+
+@contextmanager
+def aside(path: Path) -> Iterator[IO[bytes]]:
+    """Open a new file beside `path`; when it is whole, it takes the name.
+
+    Only its owner reads it. What had the name is replaced, and a link that somebody planted there
+    is replaced too, never followed. If anything fails, nothing has changed.
+    """
+    part = path.with_name(f".{path.name}.{token_hex(8)}.part")
+    flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY
+    try:
+        with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

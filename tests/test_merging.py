@@ -275,6 +275,22 @@ def _tried(site: One, has: set[int], ids: set[int], act: Callable[[], object]) -
         assert total(site.store, CAMPAIGN) == CAMPAIGN.tally(ROWS[sorted(has)])
 
 
+def test_both_kinds_of_store_merge_alike(one, postgres_url: str) -> None:
+    """Tallies into PostgreSQL and out of it again, and a store into it."""
+    a, b, c = one("a", A), one("b", B), one("c", C)
+    with closing(open_store(postgres_url)) as store:
+        target = serve(store, CAMPAIGN)
+        take_key(store, KEY)
+        assert merge_tallies(store, target, a.told()).news == 1
+        merge(store, b.store, "commute")
+        assert total(store, CAMPAIGN) == CAMPAIGN.tally(ROWS[:200])
+        with closing(store.reader()) as reader:
+            assert c.hears(exported(reader, CAMPAIGN)) == 3
+        assert c.counts(A, B, C)
+        assert remove(store, "commute", a.name) == 100
+        assert total(store, CAMPAIGN) == CAMPAIGN.tally(ROWS[B])
+
+
 # --- what a store does not know ------------------------------------------------------------------
 
 

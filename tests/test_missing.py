@@ -17,7 +17,7 @@ import collectors
 import command
 from cases import LAYOUTS, MISSING
 from murmuration import Mechanism, mechanism, seeded_rng, system_rng
-from murmuration.analysis import answered, read
+from murmuration.analysis import answered, combine, read
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.file.load import parse
 from murmuration.campaign.model import Campaign
@@ -409,7 +409,7 @@ def test_figures_are_about_those_who_answered(kind: str, about: str) -> None:
         assert abs(error) < 4.5 * figure.stderr, figure
         assert figure.low < figure.value < figure.high
         plain = kind == "levels" and figure.attribute != "plain"
-        assert ("the plain sum of all levels" in figure.note) == plain
+        assert (combine.PLAIN in figure.note) == plain
         among = figure.item != "answered" and figure.attribute != "plain"
         assert ("among those who answered" in figure.note) == among
     assert seen == {key for key in wanted if key[0] in names}

@@ -8,7 +8,6 @@ levels       the plain sum, which rests on no assumption; others are not defined
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from murmuration.results.estimate import About, AnsweredEstimate, FrequencyEstim
 from murmuration.results.figure import Figure
 
 AMONG = "among those who answered"
-PLAIN = "the plain sum of all levels"
 UNBOUNDED = "too few answered to bound it: read nothing into the value"
 
 
@@ -33,10 +31,8 @@ def estimated(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredE
     if not answered:
         raise EmptyError("no reports yet: nothing to estimate")
     if isinstance(answered[0].mechanism, FrequencyMechanism):
-        found = _of_items(answered, about, everybody)
-    else:
-        found = _of_numbers(answered, about, everybody)
-    return replace(found, note=PLAIN) if len(tallies) > 1 else found
+        return _of_items(answered, about, everybody)
+    return _of_numbers(answered, about, everybody)
 
 
 def _of_numbers(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredEstimate:

@@ -460,6 +460,7 @@ class Store(ABC):
             sql = "UPDATE tokens SET expires = -expires WHERE expires > 0 AND expires <= ?"
             self.execute(sql, (now,))
 
+
 def _in_order(parts: Sequence[tuple[Octets, Octets]], width: int) -> tuple[Octets, Octets, Ints]:
     """Join reports of several runs; scrubbed ones have no row."""
     ids = np.concatenate([ids for ids, _ in parts])

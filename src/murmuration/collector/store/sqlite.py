@@ -43,7 +43,7 @@ BUSY_SECONDS = 30.0
 FORGET_SECONDS = 0.05
 """How long a commit waits for readers before it cuts the log; if in vain, the next one tries."""
 WAL_TRIES, WAL_PAUSE = 20, 0.05
-FORGETS_FROM = 3
+FORGETS_FROM = 4
 """The first schema whose program overwrote what it deleted."""
 LOGS = ("-wal", "-journal")
 """What SQLite puts after a file's name while the file is written to."""

@@ -46,7 +46,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "version": {"const": WIRE, "description": "Of this format, not of the campaign."},
     "id": {
         "pattern": "^[0-9a-fA-F]{32}$",
-        "description": "The time (4 bytes, seconds, big-endian; a hint) and 12 random bytes. "
+        "description": "16 bytes that tell nothing: not the time, not the device. "
         "A report that is sent again has the same id and is counted once.",
     },
     "entries": {

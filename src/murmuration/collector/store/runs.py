@@ -195,7 +195,7 @@ class Runs:
         sql = "SELECT run, n, width FROM runs WHERE key = ?"
         listed = {int(run): (int(n), int(w)) for run, n, w in self._db.execute(sql, (key,))}
         known.drop(known.runs.keys() - listed.keys())
-        for number in listed.keys() - known.runs.keys():
+        for number in sorted(listed.keys() - known.runs.keys()):
             ((data,),) = self._db.execute("SELECT filter FROM runs WHERE run = ?", (number,))
             words = np.frombuffer(bytes(data), dtype="<u8")
             run = Run(number, *listed[number], self._firsts(number))

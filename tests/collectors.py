@@ -364,7 +364,8 @@ class Collector(Asking):
     def dump(self) -> str:
         """Everything in every table of the file, as text; bytes in hexadecimal and as they are."""
         with closing(sqlite3.connect(self.store)) as db:
-            names = [row[0] for row in db.execute("SELECT name FROM sqlite_master")]
+            sql = "SELECT name FROM sqlite_master WHERE type = 'table'"
+            names = [row[0] for row in db.execute(sql)]
             tables = [name for name in names if not name.startswith("sqlite_")]
             rows = [row for name in tables for row in db.execute(f"SELECT * FROM {name}")]  # noqa: S608
         return "\n".join(_shown(value) for row in rows for value in row)

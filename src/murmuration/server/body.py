@@ -17,7 +17,7 @@ GZIP = 16 + zlib.MAX_WBITS
 PIECE = 1 << 18
 """What is decompressed at once."""
 SMALL = 1 << 14
-"""A body up to this size takes no room: a few large ones that never end must not keep it out."""
+"""What takes up to this takes no room: large bodies that never end must not keep out a report."""
 
 
 class Unreadable(Problem):

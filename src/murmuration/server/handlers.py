@@ -41,7 +41,7 @@ from murmuration.server.state import Collector
 from murmuration.wire import report
 from murmuration.wire.report import Incoming
 
-LARGE = 1 << 13
+LARGE = report.SMALL + 1
 """A body from this size on is read in a thread, so that others do not wait for it."""
 OCTETS, TEXT = "application/octet-stream", "text/plain"
 
@@ -114,9 +114,12 @@ async def _incoming(call: Call, held: Part, kind: str) -> Incoming:
     call.turn.give_back()
     data = await body.read(call.request, held, collector.limits)
     call.turn.take()
-    if len(data) < LARGE:
-        return report.decode(served.campaign, data, kind, served.older)
-    return await collector.parse(report.decode, served.campaign, data, kind, served.older)
+    if len(data) >= LARGE:
+        return await collector.parse(report.decode, served.campaign, data, kind, served.older)
+    incoming = report.decode(served.campaign, data, kind, served.older)
+    if incoming.columns is None:
+        held.take(report.OBJECTS * len(data))
+    return incoming
 
 
 # --- what analysts use ---------------------------------------------------------------------------

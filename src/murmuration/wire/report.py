@@ -134,8 +134,10 @@ def to_binary(campaign: Campaign, ids: Ids, rows: Rows) -> bytes:
 
 # --- reading -----------------------------------------------------------------------------------
 
-SMALL = 2048
-"""A body of JSON up to this size is kept as objects, which take up to 15 times as much memory."""
+SMALL = 1 << 14
+"""A body of JSON up to this size is kept as objects."""
+OBJECTS = 15
+"""How many times the size of such a body they take, at most."""
 SLICE = 1 << 18
 """Bytes of JSON that are objects at once, in a larger one."""
 
@@ -159,13 +161,17 @@ def decode(campaign: Campaign, body: bytes, kind: str, older: Container[str] = (
         return Incoming([], from_binary(campaign, body, older))
     if kind != JSON:
         raise ReportError(f"reports are sent as {JSON} or {BINARY}")
+    if len(body) > SLICE:
+        return Incoming([], _from_json(campaign, body, older))
+    try:
+        found = _one_or_many.decode(body)
+    except _BROKEN:
+        return Incoming([], _from_json(campaign, body, older))
+    reports = [found] if isinstance(found, Report) else found
     if len(body) <= SMALL:
-        try:
-            found = _one_or_many.decode(body)
-            return Incoming([found] if isinstance(found, Report) else found)
-        except _BROKEN:
-            pass
-    return Incoming([], _from_json(campaign, body, older))
+        return Incoming(reports)
+    problems = np.zeros(len(reports), dtype=np.uint8)
+    return Incoming([], _from_reports(campaign, reports, problems, older))
 
 
 def _from_json(campaign: Campaign, body: bytes, older: Container[str]) -> Upload:
@@ -174,8 +180,7 @@ def _from_json(campaign: Campaign, body: bytes, older: Container[str]) -> Upload
     sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // SLICE)) + 1
     edges = [0, *cuts.tolist(), len(parts)]
-    slices = [_slice(campaign, parts[start:end], older) for start, end in pairwise(edges)]
-    return _together(slices)
+    return _together([_slice(campaign, parts[start:end], older) for start, end in pairwise(edges)])
 
 
 def longest(campaign: Campaign) -> int:

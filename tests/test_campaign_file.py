@@ -212,6 +212,7 @@ MISTAKES = {
 def test_a_mistake_has_its_line(text: str, line: int, words: str) -> None:
     found = mistake(text)
     assert (found.line, words in str(found)) == (line, True), found
+    assert not found.also  # one mistake is one message
     assert not isinstance(found, PromiseError)
 
 

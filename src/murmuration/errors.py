@@ -62,7 +62,12 @@ class PromiseError(MurmurationError):
 
 
 class CampaignError(MurmurationError, ValueError):
-    """A mistake in a campaign file: what, in which file and on which line."""
+    """A mistake in a campaign file: what, in which file and on which line.
+
+    `also` are those on later lines.
+    """
+
+    also: tuple["CampaignError", ...] = ()
 
     def __init__(self, message: str, source: str = "", line: int | None = None) -> None:
         place = source if line is None else f"{source}, line {line}"

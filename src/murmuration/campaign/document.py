@@ -192,7 +192,8 @@ def _law(cell: _Cell) -> dict[str, Any]:
 
 
 def _question(table: dict[str, Any]) -> Question:
-    return Question(**{**table, "labels": tuple(table.get("labels", ()))})
+    listed = {key: tuple(table[key]) for key in ("labels", "markers") if key in table}
+    return Question(**{**table, **listed})
 
 
 def pretty(data: bytes) -> str:

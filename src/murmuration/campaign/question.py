@@ -9,13 +9,14 @@ a category.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.campaign.answers import CASES, EXACT, NOTHING, UNKNOWN, Reading
 from murmuration.errors import InputError, ParameterError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.randomness import Rng, uniform
@@ -27,8 +28,8 @@ CLAMP, SPREAD, REFUSE = "clamp", "spread", "refuse"
 NO_ANSWER, ANSWERED = "no answer", "answered"
 """A rule for what does not fit, where answers may be missing; the figure of who did answer."""
 MOST_LABELS = 1 << 15
-NO_NUMBERS = (type(np.ma.masked), np.datetime64, np.timedelta64)
-"""What numpy takes for a number, and is none."""
+FITS = ("fitted", "clamped", "unknown", "missing")
+"""How a raw value fits: it does; it is beyond the range; it is no number or no label; it is none."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Question:
     missing: whether a person may have no answer. Then that is one more input of the law, as well
         protected as any value: nobody needs to be silent. `outside` may be "no answer", which for
         labels is the default, and "refuse" may not.
+    case: "ignore" if capital and small letters are the same in labels; else "exact"
+    markers: texts that stand for no answer, as "?", where answers may be missing
 
     >>> from murmuration import system_rng
     >>> age = Question("age", low=18, high=98, unit="years")
@@ -60,6 +63,9 @@ class Question:
     >>> age = Question("age", low=18, high=98, missing=True)
     >>> age.encode([58, None, "old"], system_rng()).tolist()
     [0.0, nan, nan]
+    >>> town = Question("town", "category", labels=("Rome", "Oslo"), case="ignore")
+    >>> town.encode([" rome", "OSLO"], system_rng()).tolist()
+    [0, 1]
     """
 
     name: str
@@ -71,6 +77,8 @@ class Question:
     outside: str = ""
     bins: int = 64
     missing: bool = False
+    case: str = EXACT
+    markers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -90,6 +98,24 @@ class Question:
         else:
             self._check_range()
         checked_bins(self.bins)
+        self._check_reading()
+
+    def _check_reading(self) -> None:
+        if self.case not in CASES or (self.case != EXACT and self.kind != "category"):
+            raise ParameterError(
+                f"{self.name}: case is {' or '.join(CASES)}, and for a category only"
+            )
+        if not all(isinstance(marker, str) for marker in self.markers):
+            raise ParameterError(f"{self.name}: markers are texts")
+        keys = [self.reading.key(marker) for marker in self.markers]
+        if "" in keys or len(set(keys)) != len(keys):
+            raise ParameterError(f"{self.name}: markers are texts, all different and not empty")
+        if keys and not self.missing:
+            raise ParameterError(
+                f"{self.name}: markers stand for no answer: they need missing = true"
+            )
+        if {self.reading.key(label) for label in self.labels} & set(keys):
+            raise ParameterError(f"{self.name}: a marker of no answer is no label")
 
     def _check_range(self) -> None:
         low, high = self.low, self.high
@@ -168,7 +194,8 @@ class Question:
         """Return items, or numbers in [-1, 1]; what has no answer is nan or the last item.
 
         Where answers may not be missing it is refused, without being repeated. `rng` draws the
-        label of an answer that is none, where the rule is "spread".
+        label of an answer that is none, where the rule is "spread". What a raw value is, is said
+        by `answers`.
         """
         return self._items(values, rng) if self.kind == "category" else self._numbers(values)
 
@@ -184,23 +211,39 @@ class Question:
             return np.full(people, len(self.labels), dtype=np.int64)
         return np.full(people, math.nan)
 
-    def answered(self, values: Sequence[Any]) -> NDArray[np.bool_]:
+    def answered(self, values: Any) -> NDArray[np.bool_]:
         """Tell for each value of a column whether `encode` has an answer for it.
 
         >>> Question("age", low=18, high=98).answered(["30", "", "old", None, 120]).tolist()
         [True, False, False, False, True]
         """
         if self.kind == "category":
-            known = set(self.labels) if self.outside == self._left_out else None
-            return np.array(
-                [not _is_missing(v) and (known is None or str(v) in known) for v in values],
-                dtype=bool,
-            )
-        return ~np.isnan(self._fitting(np.array([_number(value) for value in values])))
+            places = self.reading.places(values)
+            return places >= 0 if self.outside == self._left_out else places != NOTHING
+        return ~np.isnan(self._fitting(self.reading.numbers(values)[0]))
+
+    def fits(self, values: Any) -> Ints:
+        """Say of each value of a column how it fits: a place in `FITS`.
+
+        >>> age = Question("age", low=18, high=98)
+        >>> [FITS[fit] for fit in age.fits([" 30", 120, "old", None])]
+        ['fitted', 'clamped', 'unknown', 'missing']
+        """
+        if self.kind == "category":
+            places = self.reading.places(values)
+            return np.select([places >= 0, places == UNKNOWN], [0, 2], 3)
+        (low, high), (numbers, nothing) = self.range, self.reading.numbers(values)
+        inside = (numbers >= low) & (numbers <= high)
+        return np.select([inside, nothing, np.isnan(numbers)], [0, 3, 2], 1)
+
+    @cached_property
+    def reading(self) -> Reading:
+        """How raw values are read."""
+        return Reading(self.labels, self.markers, self.case)
 
     def _numbers(self, values: Any) -> Floats:
         low, high = self.range
-        given = _floats(values)
+        given, _ = self.reading.numbers(values)
         if given.ndim != 1:
             raise InputError(f"{self.name} is one number per person. Nothing was sent.")
         fitting = self._fitting(given)
@@ -226,71 +269,20 @@ class Question:
         )
 
     def _items(self, values: Any, rng: Rng) -> Ints:
-        given = [values] if isinstance(values, str) else _listed(values)
-        places = {label: place for place, label in enumerate(self.labels)}
-        rest = places.get(self.outside, len(self.labels) if self.missing else -1)
-        spread = self.outside == SPREAD
-        found = np.array([places.get(str(value), -1 if spread else rest) for value in given])
-        found = found.astype(np.int64)
-        none = np.array([_is_missing(value) for value in given], dtype=bool)
+        found = self.reading.places(values)
+        none, unfit = found == NOTHING, np.flatnonzero(found == UNKNOWN)
         if none.any() and not self.missing:
             raise InputError(self._no_answer(int(none.sum()), len(none)))
         found[none] = len(self.labels)
-        if spread and len(unfit := np.flatnonzero(found < 0)):
+        if self.outside == SPREAD:
             found[unfit] = uniform(rng.only(unfit), len(unfit), len(self.labels))
-        if (found < 0).any():
+        elif self.outside in self.labels:
+            found[unfit] = self.labels.index(self.outside)
+        elif self.missing:
+            found[unfit] = len(self.labels)
+        elif len(unfit):
             raise InputError(
                 f"{self.name} is one of {len(self.labels)} labels; "
-                f"{int((found < 0).sum())} of {len(found)} answers are not. Nothing was sent."
+                f"{len(unfit)} of {len(found)} answers are not. Nothing was sent."
             )
         return found
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether an answer is none: nothing, an empty text, nan, masked, or pandas' NA or NaT."""
-    if value is None or value is np.ma.masked:
-        return True
-    if isinstance(value, str):
-        return not value
-    try:
-        return bool(value != value)  # nan is not itself
-    except ValueError:  # several values
-        return False
-    except (TypeError, ArithmeticError):  # NA is neither true nor false
-        return True
-
-
-def _number(value: Any) -> float:
-    """Return an answer as a number, infinite where it is too large for one; nan if it is none."""
-    if value is None or isinstance(value, NO_NUMBERS):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-    except (TypeError, ValueError, ArithmeticError):
-        return math.nan
-
-
-def _floats(values: Any) -> Floats:
-    """Return answers as floats; nan for what is no number."""
-    if not _treacherous(values):
-        try:
-            return np.atleast_1d(np.asarray(values, dtype=np.float64))
-        except (TypeError, ValueError, OverflowError):
-            pass
-    return np.array([_number(value) for value in _listed(values)], dtype=np.float64)
-
-
-def _treacherous(values: Any) -> bool:
-    """Whether numpy would make numbers of what is none: what a mask hides, and times."""
-    if isinstance(values, list | tuple):
-        return any(isinstance(value, NO_NUMBERS) for value in values)
-    kind = getattr(getattr(values, "dtype", None), "kind", "")
-    return isinstance(values, np.ma.MaskedArray) or kind in ("m", "M")
-
-
-def _listed(values: Any) -> list[Any]:
-    """Return a column's answers; a single one is a column of one."""
-    single = isinstance(values, str | bytes) or not hasattr(values, "__iter__")
-    return [values] if single else list(values)

@@ -136,7 +136,7 @@ def main() -> None:
     try:
         app(prog_name="murmur")
     except MurmurationError as problem:
-        _end(problem, _code(problem))
+        _end(problem, _code(problem), *getattr(problem, "also", ()))
     except (OSError, UnicodeError, ArithmeticError) as problem:
         _end(problem, 3)
     except KeyboardInterrupt:
@@ -160,11 +160,12 @@ def _code(problem: MurmurationError) -> int:
     return 1 if isinstance(problem, RefusedError) else 2
 
 
-def _end(problem: Exception, code: int) -> None:
-    """Print what went wrong, in one line, and end."""
+def _end(problem: Exception, code: int, *also: Exception) -> None:
+    """Print what went wrong, in one line each, and end."""
     from rich.markup import escape
 
     from murmuration.cli.output import errors
 
-    errors.print(f"[bold red]murmur:[/] {escape(str(problem))}", highlight=False, soft_wrap=True)
+    for one in (problem, *also):
+        errors.print(f"[bold red]murmur:[/] {escape(str(one))}", highlight=False, soft_wrap=True)
     sys.exit(code)

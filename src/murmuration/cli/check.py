@@ -46,7 +46,8 @@ def check(
         if not as_json:
             raise
         refused = isinstance(problem, PromiseError)
-        emit_json({"passed": False, "refused": refused, "line": problem.line, **_said(problem)})
+        mistakes = [{"line": one.line, **_said(one)} for one in (problem, *problem.also)]
+        emit_json({"passed": False, "refused": refused, **mistakes[0], "mistakes": mistakes})
         raise typer.Exit(1 if refused else 2) from None
     if document == "-":
         sys.stdout.write(campaign_document.pretty(campaign_document.publish(campaign)) + "\n")
@@ -64,7 +65,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _said(problem: CampaignError) -> dict[str, str]:
+def _said(problem: CampaignError) -> dict[str, Any]:
     return {"file": problem.source, "message": str(problem)}
 
 

@@ -1,4 +1,4 @@
-"""`campaign.toml`: what the engineer writes. Every mistake is reported with its line.
+"""`campaign.toml`: what the engineer writes. Every mistake is reported with its line, all at once.
 
 The file says what is asked and what it may cost; what is left out is chosen by the planner (see
 `resolve`). The result is a `Campaign`, whose laws have been audited.
@@ -12,22 +12,24 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from murmuration.campaign.answers import CASES
 from murmuration.campaign.file.asked import asked
 from murmuration.campaign.file.lines import Lines
-from murmuration.campaign.file.resolve import resolve, terms_of
+from murmuration.campaign.file.resolve import check, resolve, terms_of
 from murmuration.campaign.file.schema import (
     UPLOADS,
     AttributeTable,
     CampaignTable,
     Mistake,
+    Mistakes,
     RepeatTable,
-    check_table,
+    gathered,
 )
 from murmuration.campaign.model import Campaign, Terms
 from murmuration.campaign.question import KINDS
@@ -81,19 +83,22 @@ def opened(path: Path | str) -> CampaignFile:
 
 
 def parse(text: str, source: str = "campaign.toml") -> Campaign:
-    """Return the campaign that a file's text describes, or point at the line that is wrong."""
+    """Return the campaign that a file's text describes, or point at the lines that are wrong.
+
+    The error is about the first line; what is wrong with others is in its `also`.
+    """
     return read(text, source).campaign
 
 
 def read(text: str, source: str = "campaign.toml") -> CampaignFile:
-    """Return what a file's text says, or point at the line that is wrong."""
+    """Return what a file's text says, or point at the lines that are wrong."""
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise CampaignError(*_unreadable(text, str(problem), source)) from None
     with _pointing(text, source):
         table = _converted(data)
-        check_table(table)
+        check(table)
         return CampaignFile(source, text, table)
 
 
@@ -103,8 +108,21 @@ def _pointing(text: str, source: str) -> Iterator[None]:
     try:
         yield
     except Mistake as found:
-        kind = RefusedError if found.refused else CampaignError
-        raise kind(str(found), source, Lines(text).of(found.path)) from None
+        raise _error([found], text, source) from None
+    except Mistakes as several:
+        raise _error(several.found, text, source) from None
+
+
+def _error(found: Sequence[Mistake], text: str, source: str) -> CampaignError:
+    """Return the error about the first mistake, with the others in it."""
+    lines = Lines(text)
+    placed = sorted({(lines.of(one.path), str(one), one.refused) for one in found})
+    first, *others = [
+        (RefusedError if refused else CampaignError)(message, source, line)
+        for line, message, refused in placed
+    ]
+    first.also = tuple(others)
+    return first
 
 
 def _unreadable(text: str, problem: str, source: str) -> tuple[str, str, int | None]:
@@ -122,15 +140,49 @@ def _unreadable(text: str, problem: str, source: str) -> tuple[str, str, int | N
 
 
 def _converted(data: dict[str, Any]) -> CampaignTable:
-    """Return the file's tables, or say which key is missing, unknown or of the wrong type."""
-    try:
-        return msgspec.convert(data, CampaignTable)
-    except msgspec.ValidationError as problem:
-        message, _, place = str(problem).partition(" - at ")
-        path = _path(place, data)
-        raise _complaint(message, path) from None
-    except OverflowError:
-        raise Mistake("a number in this file is too large") from None
+    """Return the file's tables, or say which keys are missing, unknown or of the wrong type."""
+    wrong, passed_over = list[Mistake](), set[int]()
+    while True:
+        try:
+            table = msgspec.convert(data, CampaignTable)
+            break
+        except msgspec.ValidationError as problem:
+            message, _, place = str(problem).partition(" - at ")
+            mistake = _complaint(message, _path(place, data))
+            wrong.append(mistake)
+            if not _mended(data, mistake.path):
+                raise Mistakes(wrong) from None
+            if mistake.path[0] == "attributes":
+                passed_over.add(int(mistake.path[1]))
+        except OverflowError:
+            raise Mistake("a number in this file is too large") from None
+    if wrong:
+        gathered([partial(check, table, passed_over), partial(_raised, wrong)])
+    return table
+
+
+def _raised(wrong: Sequence[Mistake]) -> None:
+    raise Mistakes(wrong)
+
+
+NEEDED = {"name": "x", "purpose": "x"}
+"""Keys that a table cannot be without, and what takes their place while the rest is looked at."""
+
+
+def _mended(data: Any, path: Sequence[str | int]) -> bool:
+    """Take out the key that is wrong, so that what else is wrong is seen; False if it cannot be."""
+    if path and path[0] == "repeat":
+        path = path[:1]
+    keys = [place for place, step in enumerate(path) if isinstance(step, str)]
+    if not keys or path[keys[-1]] == "attributes":
+        return False
+    *within, key = path[: keys[-1] + 1]
+    for step in within:
+        data = data[step]
+    if key in NEEDED:
+        data[key] = NEEDED[str(key)]
+        return True
+    return data.pop(key, None) is not None
 
 
 def _path(place: str, data: Any) -> tuple[str | int, ...]:
@@ -168,14 +220,14 @@ def _complaint(message: str, path: tuple[str | int, ...]) -> Mistake:
     subject = keys[-1] if keys else "the file"
     if found := re.search(r"missing required field `([^`]+)`", message):
         where = "this attribute" if "attributes" in keys else subject
-        return Mistake(f"{where} has no {found[1]}: it is needed", *path)
+        return Mistake(f"{where} has no {found[1]}: it is needed", *path, found[1])
     if found := re.search(r"unknown field `([^`]+)`", message):
         return Mistake(_unknown(found[1], keys), *path, found[1])
     if found := re.match(r"Expected `([^`]+)`, got `([^`]+)`", message):
         wanted = " or ".join(_TYPES.get(one, one) for one in found[1].split(" | ") if one != "null")
         return Mistake(f"{subject} is {wanted}; this is {_TYPES.get(found[2], found[2])}", *path)
     if found := re.match(r"Invalid enum value '(.*)'", message):
-        known = KINDS if subject == "kind" else UPLOADS
+        known = {"kind": KINDS, "case": CASES}.get(subject, UPLOADS)
         near = difflib.get_close_matches(found[1], known, 1)
         meant = f"; {near[0]} is meant?" if near else ""
         return Mistake(f"{subject} is one of {', '.join(known)}; got {found[1]!r}{meant}", *path)

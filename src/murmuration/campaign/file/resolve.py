@@ -5,10 +5,12 @@ Every mistake says which key it is about; `load` knows the line.
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import chain
 from typing import Any, TypeGuard
 
@@ -19,6 +21,8 @@ from murmuration.campaign.file.schema import (
     CampaignTable,
     Mistake,
     budget_of,
+    check_table,
+    gathered,
     question_of,
 )
 from murmuration.campaign.levels import BY_LOT, FREELY, Levels
@@ -41,6 +45,7 @@ from murmuration.planning.choose import Attribute, choose_frequency, choose_nume
 Rule = Callable[[Sequence[int], float], Floats]
 """How epsilon is split over attributes of so many items."""
 SPLITS: dict[str, Rule] = {"split": allocate.equal, "split-optimal": allocate.optimal}
+AUTO = "auto"
 WAYS = ("sample", *SPLITS)
 
 
@@ -50,6 +55,29 @@ def resolve(table: CampaignTable) -> Campaign:
     campaign = _collected(table, questions, _sharing(table))
     _check_limit(table, campaign)
     return _admitted(campaign)
+
+
+def check(table: CampaignTable, passed_over: Collection[int] = ()) -> None:
+    """Refuse what can be seen without building a law: all of it together.
+
+    Attributes that are `passed_over` are known to be wrong.
+    """
+    rest = [place for place in range(len(table.attributes)) if place not in passed_over]
+    gathered(
+        [
+            partial(check_table, table),
+            partial(_check_names, table),
+            partial(_sharing, table),
+            partial(_levels, table),
+            *(partial(_check_attribute, table, place) for place in rest),
+        ]
+    )
+
+
+def _check_attribute(table: CampaignTable, place: int) -> None:
+    question = question_of(place, table.attributes[place])
+    if table.strategy in (AUTO, *WAYS):
+        _check_kind(table, place, question)
 
 
 @dataclass(frozen=True)
@@ -77,9 +105,8 @@ class Sharing:
 
 def _sharing(table: CampaignTable) -> Sharing:
     """Return how epsilon is shared out, "auto" decided."""
-    _check_names(table)
     name = table.strategy
-    if name == "auto":
+    if name == AUTO:
         own = all(one.epsilon is not None for one in table.attributes)
         whole = len(table.attributes) == 1 or (own and table.epsilon is None and table.sample == 1)
         name = "split" if whole else "sample"
@@ -87,12 +114,18 @@ def _sharing(table: CampaignTable) -> Sharing:
     if name not in (*WAYS, *tuples):
         raise Mistake(
             f"strategy is auto, sample, split, split-optimal, or one of {', '.join(tuples)}; "
-            f"got {name!r}",
+            f"got {name!r}{_meant(name, [AUTO, *WAYS, *tuples])}",
             "strategy",
         )
     if table.sample > 1 and name != "sample":
         raise Mistake("sample, how many attributes are asked, needs strategy = 'sample'", "sample")
     return Sharing(name)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """Return a guess at what a misspelt name is."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"; {near[0]} is meant?" if near else ""
 
 
 def _check_names(table: CampaignTable) -> None:
@@ -223,10 +256,10 @@ def _collected(table: CampaignTable, questions: tuple[Question, ...], sharing: S
     else:
         budgets = _budgets(table, questions, sharing, total)
         shares = _shares(table, questions, sharing, total)
-        groups = [
-            _laws(table, place, question, budgets[place], shares[place], levels)
+        groups = gathered(
+            partial(_laws, table, place, question, budgets[place], shares[place], levels)
             for place, question in enumerate(questions)
-        ]
+        )
     try:
         return Campaign(
             name=table.name,
@@ -266,10 +299,6 @@ def _laws(
 ) -> tuple[Mechanism, ...]:
     """Return an attribute's laws: one, or one for each level."""
     one = table.attributes[place]
-    if levels is not None and question.kind == "graded":
-        message = f"{question.name}: a graded attribute has budgets of its own: it takes no levels"
-        raise Mistake(message, "attributes", place, "kind")
-    _check_kind(table, place, question)
     budgets = (epsilon,) if levels is None else levels.budgets(epsilon)
     try:
         first = _law(table, one, question, max(budgets), share if levels is None else 1.0)
@@ -299,6 +328,9 @@ def _blamed(table: CampaignTable, place: int) -> tuple[str | int, ...]:
 def _check_kind(table: CampaignTable, place: int, question: Question) -> None:
     """Refuse a mechanism that is for another kind of attribute."""
     one = table.attributes[place]
+    if table.levels is not None and question.kind == "graded":
+        message = f"{question.name}: a graded attribute has budgets of its own: it takes no levels"
+        raise Mistake(message, "attributes", place, "kind")
     if table.repeat is not None:
         if question.k is None:
             message = f"{question.name}: a repeated question is a category, with labels"
@@ -320,7 +352,8 @@ def _check_kind(table: CampaignTable, place: int, question: Question) -> None:
         known = one.mechanism in list_mechanisms()
         problem = f"{one.mechanism} is not for a {question.kind}" if known else "no such mechanism"
         hint = "; it needs [repeat]" if one.mechanism == "memoised" and question.k else ""
-        message = f"{question.name}: {problem}{hint}; there are auto, {', '.join(fitting)}"
+        meant = "" if known else _meant(one.mechanism, [AUTO, *fitting])
+        message = f"{question.name}: {problem}{meant}{hint}; there are auto, {', '.join(fitting)}"
         raise Mistake(message, "attributes", place, "mechanism")
 
 

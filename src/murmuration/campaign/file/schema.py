@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from murmuration.campaign.answers import EXACT, Reading
 from murmuration.campaign.model import COHORT, LEAST_COHORT, MOST_ATTRIBUTES
 from murmuration.campaign.question import (
     ANSWERED,
@@ -40,6 +42,32 @@ class Mistake(Exception):  # noqa: N818 - not yet an error: its line is to be fo
         self.path, self.refused = path, refused
 
 
+class Mistakes(Exception):  # noqa: N818 - not yet an error: their lines are to be found
+    """All that is wrong."""
+
+    def __init__(self, found: Sequence[Mistake]) -> None:
+        super().__init__()
+        self.found = tuple(found)
+
+
+_Kind = TypeVar("_Kind")
+
+
+def gathered(steps: Iterable[Callable[[], _Kind]]) -> list[_Kind]:
+    """Return what all steps come to; if some go wrong, say what is wrong with all of them."""
+    results, wrong = [], list[Mistake]()
+    for step in steps:
+        try:
+            results.append(step())
+        except Mistake as mistake:
+            wrong.append(mistake)
+        except Mistakes as several:
+            wrong += several.found
+    if wrong:
+        raise Mistakes(wrong)
+    return results
+
+
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
@@ -55,6 +83,8 @@ class AttributeTable(_Table, frozen=True):
     labels: list[str] = []
     outside: str | None = None
     missing: bool = False
+    markers: list[str] = []
+    case: Literal["exact", "ignore"] = "exact"
     mechanism: str = "auto"
     parameters: dict[str, Any] = {}
     epsilon: float | None = None
@@ -100,6 +130,11 @@ class CampaignTable(_Table, frozen=True):
 
 def check_table(table: CampaignTable) -> None:
     """Refuse values that no campaign can have, each by its key."""
+    if wrong := list(_table_mistakes(table)):
+        raise Mistakes(wrong)
+
+
+def _table_mistakes(table: CampaignTable) -> Iterator[Mistake]:
     zone = "say date, time and time zone: 2026-11-16T09:00:00Z"
     lifetime = table.lifetime is None or 0 < table.lifetime < math.inf
     d = len(table.attributes)
@@ -111,23 +146,24 @@ def check_table(table: CampaignTable) -> None:
         ("attributes", d > 0, "there is at least one attribute"),
         ("attributes", d <= MOST_ATTRIBUTES, f"there are {MOST_ATTRIBUTES:,} attributes at most"),
         ("lifetime", lifetime, "lifetime, what all reports may cost together, is above 0"),
-        ("sample", 1 <= table.sample <= d, f"sample is 1 to the number of attributes, {d}"),
+        ("sample", 1 <= table.sample <= max(1, d), f"sample is 1 to the number of attributes, {d}"),
         ("opens", _zoned(table.opens), zone),
         ("closes", _zoned(table.closes), zone),
     ]
     for key, fine, message in rules:
         if not fine:
-            raise Mistake(message, key)
-    if table.opens and table.closes and table.opens >= table.closes:
-        raise Mistake("it closes before it opens", "closes")
+            yield Mistake(message, key)
+    zoned = _zoned(table.opens) and _zoned(table.closes)
+    if table.opens and table.closes and zoned and table.opens >= table.closes:
+        yield Mistake("it closes before it opens", "closes")
     if table.epsilon is not None:
-        budget_of(table.epsilon, "epsilon")
+        yield from _budget_mistakes(table.epsilon, "epsilon")
     if table.repeat is not None:
-        budget_of(table.repeat.permanent, "repeat", "permanent")
+        yield from _budget_mistakes(table.repeat.permanent, "repeat", "permanent")
         if not 2 <= table.repeat.rounds <= 1 << 20:
-            raise Mistake("rounds, how often one device reports at most, is 2 or more", *ROUNDS)
+            yield Mistake("rounds, how often one device reports at most, is 2 or more", *ROUNDS)
         if not 1 <= table.repeat.values <= 1 << 20:
-            raise Mistake("values, how many different ones are paid for, is 1 or more", *VALUES)
+            yield Mistake("values, how many different ones are paid for, is 1 or more", *VALUES)
 
 
 def _zoned(moment: datetime | None) -> bool:
@@ -142,9 +178,17 @@ def budget_of(epsilon: float, *path: str | int) -> float:
         raise Mistake(str(problem), *path) from None
 
 
+def _budget_mistakes(epsilon: float, *path: str | int) -> Iterator[Mistake]:
+    try:
+        budget_of(epsilon, *path)
+    except Mistake as mistake:
+        yield mistake
+
+
 def question_of(place: int, table: AttributeTable) -> Question:
     """Return the question of an attribute, or say which of its keys makes it impossible."""
-    _check_attribute(place, table)
+    if wrong := list(_attribute_mistakes(place, table)):
+        raise Mistakes(wrong)
     try:
         return Question(
             name=table.name,
@@ -156,6 +200,8 @@ def question_of(place: int, table: AttributeTable) -> Question:
             outside=table.outside or "",
             bins=table.bins,
             missing=table.missing,
+            case=table.case,
+            markers=tuple(table.markers),
         )
     except MurmurationError as problem:
         raise Mistake(str(problem), "attributes", place, _suspect(table)) from None
@@ -173,21 +219,31 @@ def _suspect(table: AttributeTable) -> str:
         fits = low is not None and high is not None and low < high
         wrong = ["low"] * (not fits) + ["labels"] * bool(table.labels)
         wrong = ["high"] if low is not None and high is None else wrong
+    if not wrong and table.markers:
+        wrong = ["markers"]
     left_out = NO_ANSWER if table.missing else REFUSE
     known = table.outside in (None, CLAMP, SPREAD, left_out, *table.labels)
     fallback = "bins" if known and not wrong else "outside"
     return (wrong or [fallback])[0]
 
 
-def _check_attribute(place: int, table: AttributeTable) -> None:
+def _attribute_mistakes(place: int, table: AttributeTable) -> Iterator[Mistake]:
     """Refuse keys that would do nothing: anyone who wrote them expects something."""
     graded, named_one = table.kind == "graded", table.mechanism != "auto"
+    category = table.kind == "category"
+    words = f'a {table.kind} has a range, not labels: labels need kind = "category"'
+    alike = "two labels are one answer: blanks, and the case if it is ignored, tell none apart"
     ranges = "for kind = 'graded' only"
     rules = [
         ("name", table.name.strip(), "an attribute has a name"),
         ("outside", table.outside != "", "outside is empty: leave it out"),
         ("name", table.name.isprintable(), "a name is one line of plain text"),
         ("labels", "".join(table.labels).isprintable(), "a label is one line of plain text"),
+        ("labels", category or not table.labels, words),
+        ("labels", not category or not _alike(table), alike),
+        ("case", category or table.case == EXACT, 'case is for kind = "category" only'),
+        ("markers", table.missing or not table.markers, "markers need missing = true"),
+        ("markers", "".join(table.markers).isprintable(), "a marker is one line of plain text"),
         ("edges", graded or not table.edges, f"edges are {ranges}"),
         ("budgets", graded or not table.budgets, f"budgets are {ranges}"),
         ("semantics", graded or table.semantics == "max", f"semantics is {ranges}"),
@@ -197,13 +253,19 @@ def _check_attribute(place: int, table: AttributeTable) -> None:
     ]
     for key, fine, message in rules:
         if not fine:
-            raise Mistake(f"{_shown(table.name)}{message}", "attributes", place, key)
+            yield Mistake(f"{_shown(table.name)}{message}", "attributes", place, key)
     if table.epsilon is not None:
-        budget_of(table.epsilon, "attributes", place, "epsilon")
+        yield from _budget_mistakes(table.epsilon, "attributes", place, "epsilon")
     for key in table.parameters:
         if key in GIVEN:
             message = f"{table.name}: {key} is not given as a parameter, but by keys of the file"
-            raise Mistake(message, "attributes", place, "parameters", key)
+            yield Mistake(message, "attributes", place, "parameters", key)
+
+
+def _alike(table: AttributeTable) -> bool:
+    """Whether two labels that are not the same text are the same answer."""
+    keys = set(map(Reading(case=table.case).key, table.labels))
+    return len(keys) < len(set(table.labels))
 
 
 def _shown(name: str) -> str:

@@ -909,9 +909,9 @@ def test_send_from_parquet_and_with_levels(leveled: Collection, tmp_path: Path) 
     }
     path = tmp_path / "people.parquet"
     parquet.write_table(arrow.table(people), path)
-    found = json.loads(
-        murmur("send", leveled.url, str(path), "--level-column", "level", "--json").stdout
-    )
+    send = ("send", leveled.url, str(path), "--level-column", "level", "--json")
+    assert json.loads(murmur(*send, code=2).stdout)["stored"] == 0  # 2 of 5 ages are missing
+    found = json.loads(murmur(*send, "--allow-misfits", "0.4").stdout)
     assert (found["stored"], found["skipped"]) == (2, 3)
     assert "--level-column" in murmur("send", leveled.url, str(path), code=2).stderr
     text = tmp_path / "text.parquet"

@@ -638,12 +638,13 @@ def test_send_keeps_people_with_a_missing_answer_and_counts_them(tmp_path: Path)
     text = KINDS["split"].replace('name = "x"', 'name = "missing"')
     with collectors.running(tmp_path / "store.db", text) as collector:
         url = collector.collection("missing").url
-        done = command.murmur("send", url, "people.csv", "--json", folder=tmp_path)
+        send = ("send", url, "people.csv", "--allow-misfits", "0.2")
+        done = command.murmur(*send, "--json", folder=tmp_path)
         found = json.loads(done.stdout)
         assert (found["stored"], found["skipped"], found["skipped_by"]) == (300, 0, {})
         assert found["no_answer"] == {"age": 150, "phone": 150}
         assert CANARY not in done.stdout + done.stderr
-        shown = command.murmur("send", url, "people.csv", folder=tmp_path).stdout
+        shown = command.murmur(*send, folder=tmp_path).stdout
         assert "no answer, sent as such: age 150, phone 150" in shown
 
 

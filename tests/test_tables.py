@@ -52,8 +52,11 @@ def test_both_formats_read_the_same(path, monkeypatch) -> None:
 
 def test_rows_of_a_csv_file_that_are_short_or_blank(tmp_path) -> None:
     path = tmp_path / "people.csv"
-    path.write_text('a,b\n1\n\n2,"x\ny",more\n')
+    path.write_text('a,b\n1\n\n2,"x\ny",\n')
     assert open_table(path).columns() == {"a": ["1", "2"], "b": ["", "x\ny"]}
+    path.write_text("a,b\n1,2\n1,2,3\n")  # before, what came after was dropped in silence
+    with pytest.raises(ParameterError, match="1 of 2 rows have more fields than the 2 of line 1"):
+        open_table(path).columns()
 
 
 @pytest.mark.parametrize(
@@ -64,7 +67,7 @@ def test_rows_of_a_csv_file_that_are_short_or_blank(tmp_path) -> None:
         ("a.csv", b"age,home,home\n1,2,3\n", "no column 'home', or two of that name; its columns"),
         ("a.csv", b"age\n1\n", "no column 'home', or two of that name; its columns are age"),
         ("a.csv", b"", "has no columns"),
-        ("a.csv", b"age;home\n1;2\n", "put commas between columns"),
+        ("a.csv", b"age;home\n1;2\n1;2;3\n", "say --delimiter"),
         ("a.csv", b"home\n\xff\n", "is not UTF-8 text"),
         ("a.csv", b"home\n" + b"x" * 200_000, "is not a CSV file: field larger"),
         ("a.parquet", b"home\n1\n", "is not a Parquet file"),

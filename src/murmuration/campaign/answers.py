@@ -119,7 +119,7 @@ class Reading:
         """Return the place of each value's label; NOTHING if it is no answer, or UNKNOWN."""
         texts: Iterable[str | None] = listed(values)
         if not set(map(type, texts)) <= {str}:
-            texts = [_text(value) for value in texts]
+            texts = [text_of(value) for value in texts]
         return np.fromiter(map(_Memo(self.place).__getitem__, texts), dtype=np.int64)
 
     def place(self, text: str | None) -> int:
@@ -181,7 +181,7 @@ class Reading:
             )
             nothing = np.zeros(len(given), dtype=bool)
             for place in np.flatnonzero(np.isnan(numbers)).tolist():
-                nothing[place] = self.place(_text(given[place])) == NOTHING
+                nothing[place] = self.place(text_of(given[place])) == NOTHING
         marked = np.isin(numbers, [m for m in map(number_of, self.markers) if not math.isnan(m)])
         return np.where(marked, math.nan, numbers), nothing | marked
 
@@ -199,7 +199,7 @@ class _Memo(dict[Any, Any]):
 
 
 def _places(labels: Iterable[Any], markers: Iterable[Any]) -> dict[Any, int]:
-    """Return the place of each label by its key, and NOTHING for markers; UNKNOWN where two meet."""
+    """Return the place of each label by its key, NOTHING for markers; UNKNOWN if two meet."""
     found: dict[Any, int] = dict.fromkeys(markers, NOTHING)
     for place, key in enumerate(labels):
         found[key] = UNKNOWN if key in found else place
@@ -212,7 +212,7 @@ def listed(values: Any) -> list[Any]:
     return [values] if single else list(values)
 
 
-def _text(value: Any) -> str | None:
+def text_of(value: Any) -> str | None:
     """Return a value as a text; None if it is nothing: None, nan, masked, or pandas' NA or NaT."""
     if value is None or value is np.ma.masked:
         return None

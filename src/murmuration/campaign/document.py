@@ -193,7 +193,8 @@ def _law(cell: _Cell) -> dict[str, Any]:
 
 def _question(table: dict[str, Any]) -> Question:
     listed = {key: tuple(table[key]) for key in ("labels", "markers") if key in table}
-    return Question(**{**table, **listed})
+    given: dict[str, Any] = {**table, **listed}
+    return Question(**given)
 
 
 def pretty(data: bytes) -> str:

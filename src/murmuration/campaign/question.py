@@ -29,7 +29,7 @@ NO_ANSWER, ANSWERED = "no answer", "answered"
 """A rule for what does not fit, where answers may be missing; the figure of who did answer."""
 MOST_LABELS = 1 << 15
 FITS = ("fitted", "clamped", "unknown", "missing")
-"""How a raw value fits: it does; it is beyond the range; it is no number or no label; it is none."""
+"""How a raw value fits: it does; it is beyond the range; it is no number or label; it is none."""
 
 
 @dataclass(frozen=True)

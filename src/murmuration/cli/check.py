@@ -17,8 +17,18 @@ from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import CLAMP, NO_ANSWER, REFUSE, SPREAD, Question
 from murmuration.campaign.review import Asked, Law, Review, review
-from murmuration.cli.options import Json
+from murmuration.cli.fit import MOST_MISFITS, measure, require_fitting, show
+from murmuration.cli.options import (
+    AllowMisfits,
+    ColumnNames,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Header,
+    Json,
+)
 from murmuration.cli.output import console, emit_json, errors, remark, say
+from murmuration.cli.tables import Form, open_table
 from murmuration.errors import CampaignError, ParameterError, PromiseError
 from murmuration.wire.ids import ID_BYTES
 
@@ -31,12 +41,23 @@ def check(
     document: Annotated[
         str, typer.Option(help="Write what devices will get there; - prints it.", metavar="FILE")
     ] = "",
+    data: Annotated[
+        Path | None, typer.Option(help="A CSV or Parquet file: say how its values fit, too.")
+    ] = None,
+    allow_misfits: AllowMisfits = MOST_MISFITS,
+    delimiter: Delimiter = "",
+    encoding: Encoding = "",
+    header: Header = None,
+    columns: ColumnNames = "",
+    decimal: Decimal = "",
     as_json: Json = False,
 ) -> None:
     """Check a campaign file, audit its laws, and say in plain words what each person reveals.
 
-    Exit code 1 if the audit refuses it, 2 if there is a mistake in it.
+    All mistakes are told in one run, each with its line. Exit code 1 if the audit refuses it, 2 if
+    there is a mistake in it, or if more than 1% of an attribute's values in --data do not fit.
     """
+    form = Form.said(delimiter, encoding, header, columns, decimal)
     if document == "-" and as_json:
         raise ParameterError("--document - prints JSON already: leave --json out")
     try:
@@ -54,15 +75,21 @@ def check(
         return
     with errors.status("auditing every law"):
         reviewed = review(campaign)
+    fits = [] if data is None else measure(campaign, open_table(data, form))
     if as_json:
-        emit_json(as_data(reviewed))
+        emit_json(
+            as_data(reviewed) | ({"fit": {fit.name: fit.data for fit in fits}} if fits else {})
+        )
     else:
         _print(reviewed)
+        if fits:
+            show(fits, allow_misfits)
     if document:
         Path(document).write_bytes(campaign_document.publish(campaign))
         remark(f"document: {Path(document).resolve()}")
     if not reviewed.passed:
         raise typer.Exit(1)
+    require_fitting(fits, allow_misfits)
 
 
 def _said(problem: CampaignError) -> dict[str, Any]:

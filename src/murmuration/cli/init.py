@@ -1,37 +1,50 @@
-"""`murmur init`: write a commented campaign file, by asking or from a data file's columns."""
+"""`murmur init`: write a commented campaign file, by asking or from a data file's columns.
+
+What becomes of a column is guessed from its values, and said: a number, labels, or nothing.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
+from murmuration.campaign.answers import CODE, EXACT, IGNORE, Reading, number_of, tidy
 from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.file.schema import NAME
 from murmuration.campaign.model import MOST_ATTRIBUTES
-from murmuration.cli.options import Force
-from murmuration.cli.output import console, say
-from murmuration.cli.tables import open_table, texts
+from murmuration.campaign.question import MOST_LABELS as MOST_ITEMS
+from murmuration.cli.options import ColumnNames, Decimal, Delimiter, Encoding, Force, Header
+from murmuration.cli.output import console, remark, say
+from murmuration.cli.tables import MARKERS, Form, open_table, texts
 from murmuration.errors import MurmurationError, ParameterError
 from murmuration.mechanisms.base import MAX_EPSILON, MIN_EPSILON
 
 MOST_LABELS = 50
-"""Columns of more different texts than that are no categories."""
+"""Columns of more different texts than that are left out, unless it is said."""
+LISTED = 1000
+"""Labels that are listed in the comment on a column that is left out, at most."""
 FEW_LABELS = 10
+FEW_ROWS = 20
 ROWS = 100_000
 """Rows of a data file that are looked at."""
+ID = re.compile(r"(?i)(?:.*[ _-])?(?:id|uuid|guid|index|rownum|row)|unnamed: 0")
+"""What a column is called that numbers people."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """One attribute to be written; a skipped one is written as a comment."""
+    """One attribute to be written; a skipped one is written as a comment, its labels too."""
 
     name: str
     low: float | None = None
@@ -40,6 +53,47 @@ class Draft:
     labels: tuple[str, ...] = ()
     note: str = ""
     skipped: str = ""
+    missing: int = 0
+    """How many rows have none."""
+    markers: tuple[str, ...] = ()
+    case: str = EXACT
+    alike: int = 0
+    """How many labels differ from another in case only."""
+
+    @property
+    def became(self) -> str:
+        """What it is in the file."""
+        if self.skipped:
+            return "left out"
+        if self.labels:
+            return f"category, {len(self.labels)} labels"
+        return f"number, {_plain(self.low)} to {_plain(self.high)}"
+
+    @property
+    def why(self) -> str:
+        """Why it is that."""
+        kinds = ["texts" if self.labels else "numbers; the range is rounded outwards: replace it"]
+        reasons = [self.skipped] if self.skipped else kinds
+        if self.missing:
+            marks = " ".join(self.markers)
+            reasons.append(f"{self.missing:,} missing" + (f" (empty or {marks})" if marks else ""))
+        if self.alike and self.case == EXACT:
+            reasons.append(f"{self.alike} labels differ in case only: --ignore-case makes them one")
+        return "; ".join(reasons)
+
+
+@dataclass(frozen=True)
+class Taste:
+    """What the command line says about columns.
+
+    markers: what stands for no value; found, if there are none
+    most_labels: the most labels that a category has
+    case: "ignore" to make one label of those that differ in case only
+    """
+
+    markers: tuple[str, ...] = ()
+    most_labels: int = MOST_LABELS
+    case: str = EXACT
 
 
 def init(
@@ -47,6 +101,21 @@ def init(
     data: Annotated[
         Path | None, typer.Option(help="A CSV or Parquet file: its columns become attributes.")
     ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(help="What stands for no value in --data, as '?'; may be repeated."),
+    ] = None,
+    max_labels: Annotated[
+        int, typer.Option(min=2, max=MOST_ITEMS, help="The most labels that a column may have.")
+    ] = MOST_LABELS,
+    ignore_case: Annotated[
+        bool, typer.Option("--ignore-case", help="Labels that differ in case only are one.")
+    ] = False,
+    delimiter: Delimiter = "",
+    encoding: Encoding = "",
+    header: Header = None,
+    columns: ColumnNames = "",
+    decimal: Decimal = "",
     yes: Annotated[bool, typer.Option("--yes", help="Take defaults; needs --data.")] = False,
     force: Force = False,
 ) -> None:
@@ -55,14 +124,19 @@ def init(
         raise ParameterError(f"{file} exists already; --force overwrites it")
     if yes and data is None:
         raise ParameterError("--yes asks nothing, so it needs --data with the columns to ask for")
-    asked = drafts(data) if data is not None else []
+    asked, rows = list[Draft](), 100_000
+    if data is not None:
+        taste = Taste(tuple(missing or ()), max_labels, IGNORE if ignore_case else EXACT)
+        form = Form.said(delimiter, encoding, header, columns, decimal)
+        asked, rows = drafts(data, taste, form)
+        _show(asked)
     name = _slug(data.stem if data is not None else file.stem)
-    purpose, epsilon, people = f"What {name} is like, for a report on it", 1.0, 100_000
+    purpose, epsilon, people = f"What {name} is like, for a report on it", 1.0, rows
     if not yes:
         name = _asked("name (small letters, digits, -)", name, _checked_name)
         purpose = _asked("purpose, in plain words for the people who are asked", purpose, _text)
         epsilon = _asked("epsilon, what one report may cost (1 is usual)", "1", _epsilon)
-        people = _asked("how many people are expected", "100000", _people)
+        people = _asked("how many people are expected", str(rows), _people)
         asked = asked or list(_asked_attributes())
     if all(one.skipped for one in asked):
         raise ParameterError("there is nothing to ask: name at least one attribute")
@@ -72,8 +146,23 @@ def init(
     file.write_text(text, encoding="utf-8")
     say(
         f"{file}: {len(campaign.questions)} attributes, a report costs {campaign.epsilon:g}. "
-        f"Read it, then: murmur check {file}",
+        f"Read it, then: murmur check {file}" + (f" --data {data}" if data else ""),
         markup=False,
+    )
+
+
+def _show(asked: Sequence[Draft]) -> None:
+    """Print what became of each column, and why."""
+    table = Table(title="what became of each column")
+    for name in ("column", "became", "why"):
+        table.add_column(name, overflow="fold")
+    for one in asked:
+        shown = one.name if one.name.isprintable() else ascii(one.name)
+        table.add_row(escape(shown), one.became, escape(one.why))
+    console.print(table)
+    remark(
+        "Ranges and labels must be public knowledge: one that was read off the data can show what "
+        "a single person's value is. Replace them by what everybody knows."
     )
 
 
@@ -172,9 +261,9 @@ def _line(text: str) -> str:
 # --- a data file ---------------------------------------------------------------------------------
 
 
-def drafts(path: Path) -> list[Draft]:
-    """Return an attribute for each column of a CSV or Parquet file."""
-    table = open_table(path)
+def drafts(path: Path, taste: Taste, form: Form) -> tuple[list[Draft], int]:
+    """Return an attribute for each column of a CSV or Parquet file, and how many rows it has."""
+    table = open_table(path, form)
     if len(table.names) > MOST_ATTRIBUTES:
         raise ParameterError(
             f"{path} has {len(table.names):,} columns; {MOST_ATTRIBUTES:,} at most"
@@ -182,41 +271,74 @@ def drafts(path: Path) -> list[Draft]:
     columns = table.columns(most=ROWS)
     if not any(columns.values()):
         raise ParameterError(f"{path} has no rows")
-    return [_draft(name, texts(values)) for name, values in columns.items()]
+    rows = table.rows()
+    looked = f"; the first {ROWS:,} were looked at" if rows > ROWS else ""
+    remark(f"{path}: {table.form}; {rows:,} rows{looked}")
+    return [_draft(name, texts(values), taste) for name, values in columns.items()], rows
 
 
-def _draft(name: str, values: Sequence[str]) -> Draft:
+def _draft(name: str, values: Sequence[str], taste: Taste) -> Draft:
     """Return what a column looks like: a number, a category, or nothing that can be asked."""
-    present = [value.strip() for value in values if value.strip()]
     if not name.strip() or not name.isprintable():
         return Draft(name, skipped="it has no usable name")
+    all_texts = list(map(tidy, values))
+    known = set(map(tidy, taste.markers)) or set(MARKERS)
+    counts = Counter(text for text in all_texts if text)
+    markers = tuple(sorted(known & set(counts)))
+    present = [text for text in all_texts if text and text not in markers]
+    gone = Draft(name, missing=len(values) - len(present), markers=markers)
     if not present:
-        return Draft(name, skipped="it is empty")
-    different = sorted(set(present))
-    numbers = _numbers(present)
-    if numbers is not None and not _is_code(different):
-        low, high = nice_range(min(numbers), max(numbers))
-        return Draft(name, low, high, note="range")
-    if len(different) < 2:
-        return Draft(name, skipped="all rows are alike")
-    if len(different) > max(FEW_LABELS, len(present) // 2):
-        return Draft(name, skipped="nearly all rows differ, as names or numbers of people do")
-    if len(different) > MOST_LABELS or not "".join(different).isprintable():
-        return Draft(name, skipped=f"{len(different):,} different texts are no category")
-    return Draft(name, labels=tuple(different), note="labels")
+        return replace(gone, skipped="it is empty")
+    numbers = [number_of(text) for text in dict.fromkeys(present)]
+    if all(map(math.isfinite, numbers)) and not _is_code(present):
+        return _number_draft(gone, present, numbers)
+    return _category_draft(gone, Counter(present), taste)
 
 
-def _numbers(texts: Sequence[str]) -> list[float] | None:
-    try:
-        numbers = [float(text) for text in texts]
-    except ValueError:
-        return None
-    return numbers if all(map(math.isfinite, numbers)) else None
+def _number_draft(draft: Draft, present: Sequence[str], different: Sequence[float]) -> Draft:
+    if _is_running(draft.name, present, different):
+        return replace(
+            draft, skipped="it numbers the rows: an id is of no use, and tells who it is"
+        )
+    if set(different) <= {0, 1}:
+        return replace(draft, labels=("0", "1"), note="labels")
+    low, high = nice_range(min(different), max(different))
+    return replace(draft, low=low, high=high, note="range")
 
 
-def _is_code(different: Sequence[str]) -> bool:
-    """Whether these are rather names than amounts, as 0 and 1 are, and 01234."""
-    return set(different) <= {"0", "1"} or any(re.match(r"0\d", text) for text in different)
+def _is_running(name: str, present: Sequence[str], different: Sequence[float]) -> bool:
+    """Whether whole numbers are a running id: all different, without gaps or by their name."""
+    whole = all(number.is_integer() for number in different)
+    if len(present) < FEW_ROWS or len(different) < len(present) or not whole:
+        return False
+    return max(different) - min(different) < 1.1 * len(present) or bool(ID.fullmatch(name))
+
+
+def _category_draft(draft: Draft, counts: Counter[str], taste: Taste) -> Draft:
+    rows, key = counts.total(), Reading(case=IGNORE).key
+    if len(counts) < 2:
+        return replace(draft, skipped="all rows are alike")
+    if len(counts) > max(FEW_LABELS, rows // 2):
+        return replace(draft, skipped="nearly all rows differ, as names or numbers of people do")
+    if not "".join(counts).isprintable():
+        return replace(draft, skipped="its texts have several lines or strange characters")
+    spellings = {key(text): text for text, _ in reversed(counts.most_common())}
+    alike = len(counts) - len(spellings)
+    merged = taste.case == IGNORE and alike > 0
+    labels = tuple(sorted(spellings.values() if merged else counts))
+    found = replace(draft, labels=labels, note="labels", alike=alike)
+    found = replace(found, case=IGNORE) if merged else found
+    if len(labels) < 2:
+        return replace(draft, skipped="all rows are alike")
+    if len(labels) > taste.most_labels:
+        reason = f"{len(labels):,} different texts; --max-labels {len(labels)} keeps them"
+        return replace(found, skipped=reason)
+    return found
+
+
+def _is_code(texts: Sequence[str]) -> bool:
+    """Whether these are rather names than amounts, as 01234 is."""
+    return any(CODE.match(text) for text in texts)
 
 
 def nice_range(low: float, high: float) -> tuple[float, float]:
@@ -264,7 +386,8 @@ def _plain(number: float | None) -> str:
 def _attribute(one: Draft, explained: bool) -> str:
     if one.skipped:
         shown = one.name if one.name.isprintable() else "?"
-        return f"# Column {shown} was left out: {one.skipped}.\n"
+        kept = _commented(one) if 2 <= len(one.labels) <= LISTED else ""
+        return f"# Column {shown} was left out: {one.skipped}.\n{kept}"
     lines = ["[[attributes]]", f"name = {_quoted(one.name)}"]
     if one.labels:
         if one.note:
@@ -273,7 +396,10 @@ def _attribute(one: Draft, explained: bool) -> str:
             )
         labels = ", ".join(map(_quoted, one.labels))
         lines += ['kind = "category"', f"labels = [{labels}]"]
-        lines.append('outside = "spread"  # other answers count as one by chance; or a label')
+        if one.case == IGNORE:
+            lines.append('case = "ignore"  # capital and small letters are the same')
+        if not one.missing:
+            lines.append('outside = "spread"  # other answers count as one by chance; or a label')
     else:
         if one.note:
             lines += [
@@ -284,7 +410,31 @@ def _attribute(one: Draft, explained: bool) -> str:
         lines += [f"low = {_plain(one.low)}", f"high = {_plain(one.high)}"]
         lines.append(f"unit = {_quoted(one.unit)}")
         lines.append('outside = "clamp"  # values beyond count as the nearer end')
-    return "\n".join([*lines, *(_MORE if explained else [])]) + "\n"
+    missing = _missing(one) if one.missing or explained else []
+    more = [line for line in _MORE if explained and _key(line) not in map(_key, [*lines, *missing])]
+    return "\n".join([*lines, *missing, *more]) + "\n"
+
+
+def _key(line: str) -> str:
+    return line.removeprefix("# ").partition(" = ")[0]
+
+
+def _commented(one: Draft) -> str:
+    """Return a column that is left out as it would be kept."""
+    text = _attribute(replace(one, skipped=""), False)
+    return "# To keep it, take these marks away:\n" + re.sub(r"(?m)^(?=.)", "# ", text)
+
+
+def _missing(one: Draft) -> list[str]:
+    if not one.missing:
+        return [
+            "# missing = true  # no answer is one, as well protected: else who has none is silent"
+        ]
+    lines = ["missing = true  # some rows have none: no answer is one, as well protected"]
+    if one.markers:
+        markers = ", ".join(map(_quoted, one.markers))
+        lines.append(f"markers = [{markers}]  # texts that stand for no answer")
+    return lines
 
 
 _HEAD = """\
@@ -325,7 +475,8 @@ cohort = 1000
 # accept_loss = "an infinite loss where 1.0 is promised"
 """
 _MORE = [
-    "# missing = true  # no answer is one, as well protected: else who has none is silent",
+    '# markers = ["?"]  # texts that stand for no answer, with missing = true',
+    '# case = "ignore"  # capital and small letters of labels are the same',
     '# mechanism = "auto"  # the planner\'s choice, or a name: murmur mechanisms',
     "# parameters = {}  # of a mechanism that is named",
     "# epsilon = 0.5  # of this attribute alone",

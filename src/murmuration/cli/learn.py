@@ -11,9 +11,20 @@ import typer
 from rich.table import Table
 
 from murmuration.cli.extras import require
-from murmuration.cli.options import Epsilon, Json, Plot, Seed
+from murmuration.campaign.answers import Reading
+from murmuration.cli.options import (
+    ColumnNames,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Epsilon,
+    Header,
+    Json,
+    Plot,
+    Seed,
+)
 from murmuration.cli.output import checked_plot, console, emit_json, errors, pyplot, save_plot
-from murmuration.cli.tables import open_table, texts
+from murmuration.cli.tables import Form, open_table, texts
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 
@@ -44,6 +55,11 @@ def learn(
     ] = "few",
     people: Annotated[int, typer.Option(min=100, help="How many simulated people.")] = 100_000,
     seed: Seed = 1,
+    delimiter: Delimiter = "",
+    encoding: Encoding = "",
+    header: Header = None,
+    columns: ColumnNames = "",
+    decimal: Decimal = "",
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -55,7 +71,8 @@ def learn(
     checked_plot(plot)
     require("learn")
     toolbox = import_module("murmuration.learn")
-    x, y, names = _read(data, number, category, target, model, people, seed)
+    form = Form.said(delimiter, encoding, header, columns, decimal)
+    x, y, names = _read(data, form, number, category, target, model, people, seed)
     order = np.random.default_rng(seed).permutation(len(x))
     cut = max(1, round(HELD_OUT * len(x)))
     test, train = order[:cut], order[cut:]
@@ -80,6 +97,7 @@ def learn(
 
 def _read(
     data: Path | None,
+    form: Form,
     number: list[str] | None,
     category: list[str] | None,
     target: str | None,
@@ -95,15 +113,16 @@ def _read(
     encode = import_module("murmuration.learn.encode")
     if target is None or not (number or category):
         raise ParameterError("a file needs --target and at least one --number or --category")
-    listed = [_column(encode, text, False) for text in number or []]
-    listed += [_column(encode, text, True) for text in category or []]
-    wanted, spec = _column(encode, target, model != "linear")
+    listed = [_column(encode, "--number", text, False) for text in number or []]
+    listed += [_column(encode, "--category", text, True) for text in category or []]
+    _require_target(target, model)
+    wanted, spec = _column(encode, "--target", target, model != "linear")
     columns = dict(listed)
     if len(columns) != len(listed) or wanted in columns:
         raise ParameterError("every column has one part: a number, a category, or the target")
     if spec.width != 1:
         raise ParameterError("--target for logistic and svm has two values, as 'home=rent|own'")
-    table = open_table(data).columns([*columns, wanted])
+    table = open_table(data, form).columns([*columns, wanted])
     if (rows := len(table[wanted])) < FEWEST:
         raise ParameterError(f"{data} has {rows} rows; {FEWEST} are the fewest to learn from")
     encoder = encode.Encoder(columns)
@@ -112,7 +131,19 @@ def _read(
     return encoder.encode(typed), targets, list(encoder.names)
 
 
-def _column(encode: Any, text: str, words: bool) -> tuple[str, Any]:
+def _require_target(target: str, model: str) -> None:
+    """Refuse a target that another model is for."""
+    if (model == "linear") == ("|" in target):
+        raise ParameterError(
+            "--model linear predicts a number, as --target wage=0:90000; for two labels say "
+            "--model logistic or --model svm"
+            if model == "linear"
+            else f"--model {model} tells two labels apart, as --target 'income=low|high'; for a "
+            "number say --model linear"
+        )
+
+
+def _column(encode: Any, option: str, text: str, words: bool) -> tuple[str, Any]:
     """Read NAME=LOW:HIGH, or NAME=A|B|C."""
     name, _, rest = text.partition("=")
     try:
@@ -124,17 +155,20 @@ def _column(encode: Any, text: str, words: bool) -> tuple[str, Any]:
         if isinstance(problem, ParameterError):
             raise
         raise ParameterError(
-            f"numbers are written as age=18:98, categories as 'sex=f|m'; got {text!r}"
+            f"{option}: numbers are written as age=18:98, categories as 'sex=f|m'; got {text!r}"
         ) from None
 
 
 def _typed(name: str, values: list[Any], kind: Any, encode: Any) -> Any:
     if isinstance(kind, encode.Category):
-        return np.array(texts(values))
-    try:
-        return np.array(texts(values), dtype=np.float64)
-    except ValueError:
-        raise ParameterError(f"column {name} is said to be a number and has words in it") from None
+        return np.array(texts(values), dtype=object)
+    numbers, nothing = Reading().numbers(values)
+    if words := int((np.isnan(numbers) & ~nothing).sum()):
+        raise ParameterError(
+            f"column {name} is said to be a number and has words in it, {words:,} of "
+            f"{len(numbers):,} values"
+        )
+    return numbers
 
 
 def _simulated(model: str, people: int, seed: int) -> tuple[Floats, Floats, list[str]]:

@@ -15,6 +15,38 @@ Plot = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
 
+# --- how a CSV file is written -------------------------------------------------------------------
+
+Delimiter = Annotated[
+    str,
+    typer.Option(help="Between the fields of a CSV file: one character, or tab. Left out: found."),
+]
+Encoding = Annotated[
+    str, typer.Option(help="Of a CSV file, as latin-1. Left out: UTF-8, or UTF-16 with its mark.")
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header", help="Whether line 1 names the columns; else they are c1, c2, ..."
+    ),
+]
+ColumnNames = Annotated[
+    str, typer.Option("--columns", help="Their names with commas between, for --no-header.")
+]
+Decimal = Annotated[
+    str,
+    typer.Option(help="What stands before a fraction: . or ,. Left out: found.", metavar="MARK"),
+]
+AllowMisfits = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        help="The share of an attribute's values that may not fit.",
+        metavar="SHARE",
+    ),
+]
+
 # --- stores and collectors -----------------------------------------------------------------------
 
 STORE_HELP = "sqlite:///FILE (or just a path), or postgresql://..."

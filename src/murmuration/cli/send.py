@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +13,22 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from murmuration.analysis.open import PLACE, CollectorSource
+from murmuration.campaign.answers import Reading
 from murmuration.campaign.model import Campaign, utc_now
-from murmuration.cli.options import Json, PlainHttp
+from murmuration.cli.fit import MOST_MISFITS, Fit, measure, require_fitting, show
+from murmuration.cli.options import (
+    AllowMisfits,
+    ColumnNames,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Header,
+    Json,
+    PlainHttp,
+)
 from murmuration.cli.output import console, emit_json, errors, progress_bar, say
-from murmuration.cli.tables import Columns, open_table
+from murmuration.cli.tables import Columns, Form, open_table
 from murmuration.device.client import load
 from murmuration.device.words import CrowdWords
 from murmuration.errors import ParameterError
@@ -23,17 +36,33 @@ from murmuration.exact.arrays import Ints
 from murmuration.exact.keyed import SECRET_BYTES, Key
 from murmuration.lab.fleet import Sent, keys_of, made, send_all
 from murmuration.wire.address import Address
-from murmuration.wire.report import MOST_REPORTS
+from murmuration.wire.report import MOST_REPORTS, REASONS
 
 SIMULATION = (
     "This is a simulation: the file holds everyone's true values in one place. In a real "
     "collection they never leave the devices; each device sends its own report."
 )
 
+ADVICE = {
+    "unauthorized": (
+        "It needs a token of the role device (or a higher one) in the variable MURMUR_TOKEN: the "
+        "collector's operator makes one by murmur token add STORE device."
+    ),
+    "forbidden": (
+        "The token in MURMUR_TOKEN is not for sending to this campaign: it needs one of the role "
+        "device for it, by murmur token add STORE device --campaign NAME."
+    ),
+}
+"""What to do about a problem that the collector named."""
+
 
 def send(
     source: Annotated[
-        str, typer.Argument(metavar="CAMPAIGN", help="Address, published document or .toml file.")
+        str,
+        typer.Argument(
+            metavar="CAMPAIGN",
+            help="Address (the collector's, if it has one campaign), document or .toml file.",
+        ),
     ],
     data: Annotated[Path, typer.Argument(help="A CSV or Parquet file, one row per device.")],
     to: Annotated[str, typer.Option(help="The campaign's address, if CAMPAIGN is a file.")] = "",
@@ -44,7 +73,7 @@ def send(
     level_column: Annotated[
         str, typer.Option(help="The column with the level that each person picked.")
     ] = "",
-    form: Annotated[
+    reports_as: Annotated[
         str, typer.Option("--format", help="How reports travel: binary or json.")
     ] = "binary",
     limit: Annotated[
@@ -56,31 +85,45 @@ def send(
             help="A file with the secret that the devices' keys follow from; made if new."
         ),
     ] = None,
+    allow_misfits: AllowMisfits = MOST_MISFITS,
+    delimiter: Delimiter = "",
+    encoding: Encoding = "",
+    header: Header = None,
+    columns: ColumnNames = "",
+    decimal: Decimal = "",
     plain_http: PlainHttp = False,
     as_json: Json = False,
 ) -> None:
     """Play many devices: each row of a file is randomised and sent as one device's report.
 
-    Rows with an answer missing, or one that does not fit, are left out and counted, unless the
-    attribute says missing = true: then no answer is sent as one, and counted by attribute. A token
-    is taken from MURMUR_TOKEN. Exit code 3 if the collector did not answer for some of the reports.
+    The whole file is looked at first. It is counted for each attribute how its values fit, and if
+    more than 1% of them do not, nothing is sent (exit code 2), unless --allow-misfits says so. Rows
+    with an answer missing, or one that is refused, are left out and counted, unless the attribute
+    says missing = true: then no answer is sent as one. A token is taken from MURMUR_TOKEN. Exit
+    code 2 if the collector refused reports, 3 if it did not answer for some of them.
 
     Each row is a device with a key of its own. With --secret another run of the same file makes the
     same reports with the same ids, and what has arrived is not counted again; without it each run
     plays new devices. Whoever has secret and reports knows the answers: keep it like the file.
     """
-    campaign, address = load(source, plain_http)
-    url = to or (str(address) if address else "")
+    form = Form.said(delimiter, encoding, header, columns, decimal)
+    campaign, address = load(_address(source, plain_http), plain_http)
+    url = _address(to, plain_http) or (str(address) if address else "")
     if not url:
         raise ParameterError("a campaign from a file needs --to, the collector's address")
-    table, columns = open_table(data), _wanted(campaign, level_column)
+    _require_open(campaign)
+    table, wanted = open_table(data, form), _wanted(campaign, level_column)
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
+    fits = measure(campaign, table, level_column, limit)
+    if not as_json:
+        show(fits, allow_misfits)
+    _require_fitting(campaign, fits, allow_misfits, as_json)
     run, origin = _key(secret), Address.parse(url, plain_http).origin
     turn = utc_now().date().isoformat() if campaign.repeated else ""
     sent, read, skipped, why, none = Sent(), 0, 0, Counter[str](), Counter[str]()
     with progress_bar() as bar:
-        task = bar.add_task("sending", total=None)
-        for chunk in table.chunks(columns, limit):
+        task = bar.add_task("sending", total=int(fits[0].counts.sum()))
+        for chunk in table.chunks(wanted, limit):
             answers, levels, who = _answered(campaign, chunk, level_column, why, none)
             devices, count = read + who, len(next(iter(chunk.values())))
             read, skipped = read + count, skipped + count - len(who)
@@ -98,14 +141,57 @@ def send(
                 connections=connections,
                 token=os.environ.get("MURMUR_TOKEN") or None,
                 progress=lambda count: bar.advance(task, count),
-                form=form,
+                form=reports_as,
                 allow_plain_http=plain_http,
             )
             if sent.unsent:
                 break
-    _show(campaign, sent, skipped, why, none, as_json, secret)
+    _show(campaign, sent, skipped, why, none, as_json, secret, fits)
     if sent.unsent:
         raise typer.Exit(3)
+    if sent.refused:
+        raise typer.Exit(2)
+
+
+# --- the campaign --------------------------------------------------------------------------------
+
+
+def _address(source: str, plain_http: bool) -> str:
+    """Return a campaign's address from the collector's, if that has one campaign; else as it is."""
+    if not source.startswith(("http://", "https://")) or f"{PLACE}/" in source:
+        return source
+    collector = CollectorSource(source, "", "", plain_http=plain_http)
+    return f"{collector.base}{PLACE}/{collector.name}"
+
+
+def _require_open(campaign: Campaign) -> None:
+    """Refuse what the collector would refuse."""
+    terms, now = campaign.terms, utc_now()
+    if terms.accepts(now):
+        return
+    early = terms.opens is not None and now < terms.opens
+    moment = terms.opens if early else terms.closes
+    raise ParameterError(
+        f"{campaign.name} {'opens' if early else 'has closed'} at {moment}: no report is counted "
+        "now. Nothing was sent. `opens` and `closes` are in the campaign file: serve it with others"
+    )
+
+
+def _require_fitting(
+    campaign: Campaign, fits: Sequence[Fit], allowed: float, as_json: bool
+) -> None:
+    try:
+        require_fitting(fits, allowed)
+    except ParameterError as problem:
+        if not as_json:
+            raise
+        found = {"campaign": campaign.name, "digest": campaign.digest, "devices": 0, "stored": 0}
+        emit_json({**found, "fit": _fit_data(fits), "problem": str(problem)})
+        raise typer.Exit(2) from None
+
+
+def _fit_data(fits: Sequence[Fit]) -> dict[str, dict[str, int]]:
+    return {fit.name: fit.data for fit in fits}
 
 
 # --- the file ------------------------------------------------------------------------------------
@@ -145,8 +231,7 @@ def _answered(
             fine &= fits[question.name]
     levels = None
     if campaign.levels is not None:
-        numbers = {name: number for number, name in enumerate(campaign.levels.names)}
-        picked = np.array([numbers.get(str(v), -1) for v in chunk[level_column]], dtype=np.int64)
+        picked = Reading(campaign.levels.names).places(chunk[level_column])
         why[level_column] += int((picked < 0).sum())
         fine &= picked >= 0
         levels = picked[fine]
@@ -203,6 +288,7 @@ def _show(
     none: Counter[str],
     as_json: bool,
     secret: Path | None,
+    fits: Sequence[Fit],
 ) -> None:
     if as_json:
         emit_json(
@@ -217,6 +303,7 @@ def _show(
                 "skipped": skipped,
                 "skipped_by": dict(+why),
                 "no_answer": dict(+none),
+                "fit": _fit_data(fits),
                 "seconds": sent.seconds,
                 "reports_per_second": sent.rate,
                 "problem": sent.problem,
@@ -236,6 +323,8 @@ def _show(
     table.add_row("rows left out, not sent", f"{skipped:,}")
     console.print(table)
     texts = [sent.problem] if sent.problem else []
+    texts += [text for word, text in ADVICE.items() if word in sent.problem]
+    texts += [f"refused, {reason}: {REASONS.get(reason, '')}" for reason in sent.refused]
     if sent.unsent:
         again = (
             "Another run would send all as new devices."

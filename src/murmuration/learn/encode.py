@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from murmuration.campaign.answers import Reading
 from murmuration.errors import InputError, ParameterError
 from murmuration.exact.arrays import Floats, Ints
 
@@ -121,23 +122,26 @@ class Category:
 
     def items(self, values: ArrayLike) -> Ints:
         """Return the place of each value in the list, 0 .. k-1: what mechanisms for items take."""
-        array, (ours, order) = self._comparable(flat(values)), self._sorted
-        place = np.minimum(np.searchsorted(ours, array), len(ours) - 1)
-        unknown = ours[place] != array
-        if not self.other:
-            refuse(unknown, f"none of the {len(self.values)} declared ones")
-        return np.where(unknown, len(ours) - 1, order[place])
-
-    def _comparable(self, array: NDArray[np.generic]) -> NDArray[Any]:
-        """Return words or whole numbers as they are; columns of objects are read as words."""
-        words = isinstance(self.values[0], str)
-        if words and array.dtype.kind in "OTU":
-            return array.astype(np.str_)
-        if array.size and (words or array.dtype.kind not in "ui"):
+        array, words = flat(values), isinstance(self.values[0], str)
+        if array.size and array.dtype.kind not in ("OTU" if words else "ui"):
             raise InputError(f"values must be {'words' if words else 'whole numbers'}")
+        found = self._reading.places(array.tolist()) if words else self._counted(array)
+        if not self.other:
+            refuse(found < 0, f"none of the {len(self.values)} declared ones")
+        return np.where(found < 0, len(self.values) - 1, found)
+
+    def _counted(self, array: NDArray[np.generic]) -> Ints:
+        """Return the place of each whole number, -1 if it has none."""
         if array.dtype == np.uint64:  # 2^64 - 1 must not become -1
             array = np.minimum(array, np.uint64(LARGEST + 1))
-        return array.astype(np.str_ if words else np.int64)
+        numbers, (ours, order) = array.astype(np.int64), self._sorted
+        place = np.minimum(np.searchsorted(ours, numbers), len(ours) - 1)
+        return np.where(ours[place] == numbers, order[place], -1)
+
+    @cached_property
+    def _reading(self) -> Reading:
+        """How words are read: by the one rule, as campaigns do."""
+        return Reading(tuple(map(str, self.values)))
 
     @cached_property
     def _sorted(self) -> tuple[NDArray[Any], Ints]:

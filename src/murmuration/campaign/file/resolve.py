@@ -63,15 +63,14 @@ def check(table: CampaignTable, passed_over: Collection[int] = ()) -> None:
     Attributes that are `passed_over` are known to be wrong.
     """
     rest = [place for place in range(len(table.attributes)) if place not in passed_over]
-    gathered(
-        [
-            partial(check_table, table),
-            partial(_check_names, table),
-            partial(_sharing, table),
-            partial(_levels, table),
-            *(partial(_check_attribute, table, place) for place in rest),
-        ]
-    )
+    steps: list[Callable[[], object]] = [
+        partial(check_table, table),
+        partial(_check_names, table),
+        partial(_sharing, table),
+        partial(_levels, table),
+        *(partial(_check_attribute, table, place) for place in rest),
+    ]
+    gathered(steps)
 
 
 def _check_attribute(table: CampaignTable, place: int) -> None:

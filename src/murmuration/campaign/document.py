@@ -192,8 +192,9 @@ def _law(cell: _Cell) -> dict[str, Any]:
 
 
 def _question(table: dict[str, Any]) -> Question:
-    listed = {key: tuple(table[key]) for key in ("labels", "markers") if key in table}
-    given: dict[str, Any] = {**table, **listed}
+    given = dict(table)
+    for key in {"labels", "markers"} & set(given):
+        given[key] = tuple(given[key])
     return Question(**given)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from murmuration.cli.extras import require
 from murmuration.campaign.answers import Reading
+from murmuration.cli.extras import require
 from murmuration.cli.options import (
     ColumnNames,
     Decimal,

@@ -75,7 +75,7 @@ def check(table: CampaignTable, passed_over: Collection[int] = ()) -> None:
 
 def _check_attribute(table: CampaignTable, place: int) -> None:
     question = question_of(place, table.attributes[place])
-    if table.strategy in (AUTO, *WAYS):
+    if table.strategy not in mechanisms_for(Box):
         _check_kind(table, place, question)
 
 

@@ -106,13 +106,13 @@ def send(
     same reports with the same ids, and what has arrived is not counted again; without it each run
     plays new devices. Whoever has secret and reports knows the answers: keep it like the file.
     """
-    form = Form.said(delimiter, encoding, header, columns, decimal)
+    table = open_table(data, Form.said(delimiter, encoding, header, columns, decimal))
     campaign, address = load(_address(source, plain_http), plain_http)
     url = _address(to, plain_http) or (str(address) if address else "")
     if not url:
         raise ParameterError("a campaign from a file needs --to, the collector's address")
     _require_open(campaign)
-    table, wanted = open_table(data, form), _wanted(campaign, level_column)
+    wanted = _wanted(campaign, level_column)
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
     fits = measure(campaign, table, level_column, limit)
     if not as_json:

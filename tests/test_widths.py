@@ -132,13 +132,13 @@ def test_ledger(tmp_path: Path) -> None:
     ledger = Ledger(path, lifetime=5.0)
     head = ("https://collector.example:443", "how-people-get-to-work-and-back", "digest")
     ledger.charge(*head, "Which lines need more trains", 0.5, None, b"bytes", b"id", "2026-11")
-    assert lost("ledger", path) == NONE
+    assert lost("ledger", "ledger.db", folder=tmp_path) == NONE
 
 
 @pytest.mark.slow
 def test_plan() -> None:
-    options = ("--number", "minutes-on-the-way-to-work", "--category", "means_of_transport=40")
-    assert lost("plan", "--epsilon", "1", *options) == NONE
+    names = ("--numeric", "minutes-on-the-way-to-work", "--categorical", "means_of_transport=40")
+    assert lost("plan", "--epsilon", "1", "--people", "10000", *names) == NONE
 
 
 @pytest.mark.slow
@@ -152,7 +152,7 @@ def test_mechanisms() -> None:
     [
         ("compare", "--epsilon", "1", "--people", "300", "--runs", "5"),
         ("compare", "levels", "--epsilon", "2", "--shift", "10", "--people", "500", "--runs", "3"),
-        ("tuples", "--people", "2000", "--epsilon", "2"),
+        ("compare", "graded", "--epsilon", "0.5", "--people", "500", "--runs", "2"),
         ("plan", "graded", "--epsilon", "0.5,0.4", "--edges", "0", "--people", "1000"),
         ("audit", "duchi", "--epsilon", "1"),
         ("audit", "grr", "--epsilon", "1", "--set", "k=8", "--levels", "high=1/3,medium=1/2,low=1"),

@@ -132,7 +132,10 @@ def test_ledger(tmp_path: Path) -> None:
     ledger = Ledger(path, lifetime=5.0)
     head = ("https://collector.example:443", "how-people-get-to-work-and-back", "digest")
     ledger.charge(*head, "Which lines need more trains", 0.5, None, b"bytes", b"id", "2026-11")
-    assert lost("ledger", "ledger.db", folder=tmp_path) == NONE
+    missing = lost("ledger", path)
+    assert {width: some - {str(path)} for width, some in missing.items()} == NONE
+    title = "".join(words(murmur("ledger", path, columns=WIDTHS[0]).stdout))
+    assert str(path) in title  # on two lines: it is longer than the terminal is wide
 
 
 @pytest.mark.slow

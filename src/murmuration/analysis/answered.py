@@ -74,14 +74,17 @@ def _of_items(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredE
     )
 
 
-def figures(question: Question, part: AnsweredEstimate, level: float) -> list[Figure]:
-    """Return the share that answered, and the mean or the shares of labels among those."""
+def figures(question: Question, part: AnsweredEstimate, level: float, each: float) -> list[Figure]:
+    """Return the share that answered, and the mean or the shares of labels among those.
+
+    Intervals of the latter have the level `each`.
+    """
     share = part.answered
     head = Figure(
         *(question.name, ANSWERED, share.value, share.stderr, *share.interval(level)),
         *(part.n, part.epsilon, "share", part.note),
     )
-    return [head, *_among(question, part, level)]
+    return [head, *_among(question, part, each)]
 
 
 def _among(question: Question, part: AnsweredEstimate, level: float) -> Iterator[Figure]:

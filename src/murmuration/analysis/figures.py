@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 import msgspec
 
@@ -21,6 +22,25 @@ ABOUT = tuple(about.value for about in About)
 FORMATS = {"json": JSON, "csv": CSV, "parquet": PARQUET}
 
 
+class Attribute(msgspec.Struct, frozen=True):
+    """One attribute that was asked, shown or not: what it is, and how many have answered."""
+
+    name: str
+    kind: str
+    answers: int
+    needed: int
+    """Of fewer answers nothing is shown."""
+    hidden: bool
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    labels: int = 0
+    missing: bool = False
+    """Whether answers may be missing: then the first figure is the share that answered."""
+    note: str = ""
+    """What of it is not shown, and why."""
+
+
 class Estimates(msgspec.Struct, frozen=True):
     """The crowd's answer."""
 
@@ -31,23 +51,60 @@ class Estimates(msgspec.Struct, frozen=True):
     level: float
     about: str
     estimates: list[Figure]
+    attributes: list[Attribute] = []
+    """Every one that was asked: of those that are hidden there are no figures."""
+
+    def by_attribute(self) -> list[tuple[Attribute, list[Figure]]]:
+        """Return every attribute with its figures: none if it is hidden."""
+        found: dict[str, list[Figure]] = {one.name: [] for one in self.attributes}
+        for figure in self.estimates:
+            found[figure.attribute].append(figure)
+        return [(one, found[one.name]) for one in self.attributes]
+
+    @property
+    def hidden(self) -> list[Attribute]:
+        """The attributes that fewer people than the cohort have answered."""
+        return [one for one in self.attributes if one.hidden]
 
 
 def rendered(found: Estimates, form: str) -> bytes:
-    """Return estimates in one of the forms; the head (campaign, people, ...) is in JSON only."""
+    """Return estimates in one of the forms; the head (campaign, people, ...) is in JSON only.
+
+    In CSV and Parquet a hidden attribute is a row without a value, whose note says why.
+    """
     if form == "csv":
-        return _csv(found.estimates)
+        return _csv(rows(found))
     if form == "parquet":
-        return _parquet(found.estimates)
+        return _parquet(rows(found))
     return msgspec.json.encode(found)
 
 
-def _csv(figures: Sequence[Figure]) -> bytes:
+def rows(found: Estimates) -> list[dict[str, Any]]:
+    """Return one row for each figure, and one for each attribute that is hidden."""
+    shown = [{column: getattr(figure, column) for column in COLUMNS} for figure in found.estimates]
+    nothing = dict.fromkeys(COLUMNS)
+    return shown + [
+        {**nothing, "attribute": one.name, "item": "", "n": one.answers, "unit": one.unit}
+        | {"note": why_hidden(one)}
+        for one in found.hidden
+    ]
+
+
+def why_hidden(one: Attribute) -> str:
+    """Say how many answers a hidden attribute has and needs.
+
+    >>> why_hidden(Attribute("age", "number", answers=99, needed=1000, hidden=True))
+    'hidden: 99 answers, shown from 1,000 on'
+    """
+    return f"hidden: {one.answers:,} answers, shown from {one.needed:,} on"
+
+
+def _csv(found: Sequence[dict[str, Any]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for figure in figures:
-        writer.writerow(_cell(getattr(figure, column)) for column in COLUMNS)
+    for row in found:
+        writer.writerow(_cell(value) for value in row.values())
     return text.getvalue().encode()
 
 
@@ -58,15 +115,13 @@ def _cell(value: object) -> object:
     return "" if value is None else value
 
 
-def _parquet(figures: Sequence[Figure]) -> bytes:
+def _parquet(found: Sequence[dict[str, Any]]) -> bytes:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise ParameterError("Parquet needs: pip install 'murmuration[arrow]'") from None
-    table = pyarrow.table(
-        {column: [getattr(figure, column) for figure in figures] for column in COLUMNS}
-    )
+    table = pyarrow.table({column: [row[column] for row in found] for column in COLUMNS})
     sink = io.BytesIO()
     pyarrow.parquet.write_table(table, sink)
     return sink.getvalue()

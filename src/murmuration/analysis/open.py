@@ -13,7 +13,7 @@ import msgspec
 
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.figures import Estimates
-from murmuration.collector.publish import named_or_only, served
+from murmuration.collector.publish import Served, named_or_only, served
 from murmuration.collector.status import Status
 from murmuration.collector.status import status as status_of
 from murmuration.collector.store import Store, open_store
@@ -31,8 +31,13 @@ class Source(ABC):
     """One campaign that can be read."""
 
     @abstractmethod
-    def estimates(self, about: str, level: float, combine: str = "") -> Estimates:
-        """Return about whom, and all figures."""
+    def estimates(
+        self, about: str, level: float, combine: str = "", together: int | None = None
+    ) -> Estimates:
+        """Return about whom, and all figures.
+
+        Of categories with more labels than `together`, intervals are right all at once.
+        """
 
     @abstractmethod
     def status(self) -> Status:
@@ -44,14 +49,27 @@ class Source(ABC):
 
 
 def open_source(
-    where: str, campaign: str = "", token: str = "", *, plain_http: bool = False
+    where: str,
+    campaign: str = "",
+    token: str = "",
+    *,
+    plain_http: bool = False,
+    version: int | None = None,
 ) -> Source:
-    """Open a store (a path, sqlite:///..., postgresql://...) or a collector (http...)."""
+    """Open a store (a path, sqlite:///..., postgresql://...) or a collector (http...).
+
+    Of a store an earlier `version` of the campaign can be read; a collector serves the latest.
+    """
     if where.startswith(("http://", "https://")):
+        if version is not None:
+            raise ParameterError(
+                f"a collector answers for the latest version: version {version} is read from its "
+                "store"
+            )
         return CollectorSource(where, campaign, token, plain_http=plain_http)
     store = open_store(where, readonly=True)
     try:
-        return StoreSource(store, campaign)
+        return StoreSource(store, campaign, version)
     except BaseException:
         store.close()
         raise
@@ -60,21 +78,32 @@ def open_source(
 class StoreSource(Source):
     """A store, read directly; the cohort rule is the same as a collector's."""
 
-    def __init__(self, store: Store, campaign: str = "") -> None:
-        self.store = store
+    def __init__(self, store: Store, campaign: str = "", version: int | None = None) -> None:
+        self.store, self.version = store, version
         self.name = named_or_only(store, campaign)
 
-    def estimates(self, about: str, level: float, combine: str = "") -> Estimates:
-        """Read the tallies."""
+    def estimates(
+        self, about: str, level: float, combine: str = "", together: int | None = None
+    ) -> Estimates:
+        """Read the tallies.
+
+        A cohort that was raised since holds for earlier versions too: they may have the same
+        reports.
+        """
         with self.store.snapshot():
-            campaign = served(self.store, self.name)
-            tallies = total(self.store, campaign.campaign)
-        return estimates_of(campaign, tallies, about, level, combine)
+            latest = served(self.store, self.name)
+            asked = latest if self.version is None else self._served()
+            tallies = total(self.store, asked.campaign)
+        cohort = max(one.campaign.terms.cohort for one in (latest, asked))
+        return estimates_of(asked, tallies, about, level, combine, together, cohort)
 
     def status(self) -> Status:
         """Read the counts."""
         with self.store.snapshot():
-            return status_of(self.store, served(self.store, self.name))
+            return status_of(self.store, self._served())
+
+    def _served(self) -> Served:
+        return served(self.store, self.name, self.version)
 
     def close(self) -> None:
         """Close the store."""
@@ -108,9 +137,13 @@ class CollectorSource(Source):
             raise ParameterError(f"say which campaign: {self.base} has {', '.join(names)}")
         return names[0]
 
-    def estimates(self, about: str, level: float, combine: str = "") -> Estimates:
+    def estimates(
+        self, about: str, level: float, combine: str = "", together: int | None = None
+    ) -> Estimates:
         """Ask for the estimates."""
         named = {"combine": combine} if combine else {}
+        if together is not None:
+            named["together"] = str(together)
         asked = {"about": about, "level": repr(level), "format": "json", **named}
         place = f"{PLACE}/{quote(self.name, safe='')}/estimates"
         found = self._get(f"{place}?{urlencode(asked)}")
@@ -153,11 +186,11 @@ class CollectorSource(Source):
             problem = json.loads(answer.read())
             said = " ".join(str(problem[key]) for key in ("title", "detail") if key in problem)
         except (ValueError, TypeError, OSError):
-            said = str(answer.reason)
+            problem, said = {}, str(answer.reason)
         if answer.code in (401, 403):
             return ParameterError(f"{said} Put the token into the variable MURMUR_TOKEN.")
         if answer.code == 409:
-            return CohortError(said)
+            return CohortError(str(problem.get("detail", said)))
         if answer.code >= 500 or answer.code == 429:
             return ConnectionError(f"{self.base}: {said}")
         return MurmurationError(f"{self.base}: {said}")

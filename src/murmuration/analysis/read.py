@@ -2,19 +2,20 @@
 
 Where each person answers some attributes only, those asked stand for all. Where people choose
 levels, the levels are combined. Where answers may be missing, figures are about those who
-answered. Attributes that fewer people than the cohort have been asked are left out. A collector's
-estimates are this file's, bit for bit.
+answered. Attributes that fewer people than the cohort have been asked have no figures, and are
+listed with what they have and need. A collector's estimates are this file's, bit for bit.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from murmuration.analysis import answered
 from murmuration.analysis.combine import PLAIN, checked_name, of_campaign
+from murmuration.analysis.figures import Attribute
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import Question
 from murmuration.errors import EmptyError, MismatchError
@@ -41,19 +42,59 @@ def figures(
 ) -> list[Figure]:
     """ANALYST. Return all figures, each attribute's in its own units.
 
-    Attributes that fewer people than the cohort have answered are left out. `combine` says how
-    levels become one estimate: "total", the plain sum, is right whatever made people choose theirs;
-    "generalised" is sharper, and right if nobody's level depends on the answer. Without a name it
-    is the plain sum, unless the campaign says that levels are drawn by lot.
+    Attributes that fewer people than the cohort have answered have none: `reading` lists them.
+    `combine` says how levels become one estimate: "total", the plain sum, is right whatever made
+    people choose theirs; "generalised" is sharper, and right if nobody's level depends on the
+    answer. Without a name it is the plain sum, unless the campaign says that levels are drawn by
+    lot.
+    """
+    return reading(campaign, tallies, about, level, cohort, combine).figures
+
+
+@dataclass(frozen=True)
+class Reading:
+    """All figures, and every attribute that was asked, whether it has figures or not."""
+
+    figures: list[Figure]
+    attributes: list[Attribute]
+
+
+def reading(
+    campaign: Campaign,
+    tallies: Sequence[Tally],
+    about: str = "participants",
+    level: float = 0.95,
+    cohort: int | None = None,
+    combine: str = "",
+    together: int | None = None,
+) -> Reading:
+    """ANALYST. Return all figures, and what is hidden.
+
+    Of a category with more labels than `together`, all intervals at once are right with probability
+    `level` (Bonferroni: each at 1 - (1-level)/k); without it, each by itself.
     """
     least = (campaign.terms.cohort if cohort is None else cohort) * campaign.rounds
-    found = []
+    found: list[Figure] = []
+    attributes = []
     for place, (part, own) in enumerate(_parts(campaign, tallies, about, combine)):
-        if part is not None and part.n >= least:
-            # A fitted distribution is read from one level, whose people must be enough.
-            enough = [tally for tally in own if tally.n >= least]
-            found += in_units(campaign.questions[place], part, enough, level)
-    return found
+        question, n = campaign.questions[place], 0 if part is None else part.n
+        # A fitted distribution is read from one level, whose people must be enough.
+        enough = [tally for tally in own if tally.n >= least]
+        if part is not None and n >= least:
+            found += in_units(question, part, enough, level, together)
+        attributes.append(_attribute(question, n, least, bool(enough)))
+    return Reading(found, attributes)
+
+
+def _attribute(question: Question, n: int, least: int, enough: bool) -> Attribute:
+    shapeless = question.kind == "distribution" and n >= least and not enough
+    return Attribute(
+        *(question.name, question.kind, n, least, n < least),
+        *(question.low, question.high, question.unit),
+        labels=len(question.labels),
+        missing=question.missing,
+        note=f"no histogram: no level has {least:,} answers" if shapeless else "",
+    )
 
 
 def parts(
@@ -147,14 +188,24 @@ def _widened(campaign: Campaign, part: Part, own: Sequence[Tally]) -> Part:
 
 
 def in_units(
-    question: Question, part: Part, tallies: Sequence[Tally], level: float = 0.95
+    question: Question,
+    part: Part,
+    tallies: Sequence[Tally],
+    level: float = 0.95,
+    together: int | None = None,
 ) -> list[Figure]:
     """Return an estimate in the attribute's own units, one figure for each number."""
     fitted = _bins(question, tallies) if question.kind == "distribution" else []
+    k = len(question.labels)
+    at_once = together is not None and k > together
+    each = 1 - (1 - level) / k if at_once else level
+    if at_once:
+        said = f"intervals that are right all at once, over all {k:,} labels (Bonferroni)"
+        part = replace(part, note="; ".join(filter(None, [part.note, said])))
     if isinstance(part, AnsweredEstimate):
-        return [*answered.figures(question, part, level), *fitted]
+        return [*answered.figures(question, part, level, each), *fitted]
     if isinstance(part, FrequencyEstimate):
-        return _shares(question, part, level)
+        return _shares(question, part, each)
     mean = part.scaled(*question.range)
     low, high = mean.interval(level)
     figure = Figure(

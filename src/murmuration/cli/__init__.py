@@ -85,10 +85,12 @@ COMMANDS = {
         "ledger", "Show what was spent and sent: every report, what it cost, and what became of it."
     ),
     "status": Entry(
-        "status", "Print what a campaign has received: stored, duplicates, and refused by reason."
+        "status",
+        "Print what a campaign has received and what became of it, and each attribute's answers.",
     ),
     "estimate": Entry(
-        "estimate", "Print means and shares with their intervals, once enough people have answered."
+        "estimate",
+        "Print means and shares with their intervals; what too few have answered is listed.",
     ),
     "export": Entry(
         "export", "Write a campaign's randomised reports to a Parquet file, one row per report."

@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
+import io
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from itertools import groupby
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from murmuration.analysis import figures
+from murmuration.analysis import figures, select
 from murmuration.analysis.combine import checked_name
-from murmuration.analysis.figures import Estimates
+from murmuration.analysis.figures import Attribute, Estimates
 from murmuration.analysis.open import open_source
+from murmuration.cli.estimate_plot import draw
 from murmuration.cli.extras import require
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Plot, Source, TokenOption
 from murmuration.cli.output import (
+    PICTURES,
+    Screen,
+    checked_place,
     checked_plot,
     console,
     emit_json,
     errors,
-    pyplot,
-    remark,
+    save,
     save_plot,
 )
 from murmuration.errors import ParameterError
 from murmuration.results.figure import Figure
 
-MOST_PANELS = 12
+ENDINGS = {
+    **{".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "txt"},
+    **dict.fromkeys(PICTURES, "plot"),
+}
+NO_DIFFERENCE = "~ 0"
+"""The mark of a share whose interval has 0."""
+MOST_DIGITS = 12
 
 
 def estimate(
@@ -50,6 +61,34 @@ def estimate(
             "generalised (sharper, if nobody's level depends on the answer)."
         ),
     ] = "",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only this attribute, or this label as ATTRIBUTE=LABEL; * stands for anything. "
+            "May be repeated.",
+        ),
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Only so many labels of an attribute, the largest first (the terminal and plots: "
+            f"{select.TOP} of more than {select.LONG}).",
+        ),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="An earlier version of the campaign, from a store.")
+    ] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=f"Write there too, as its ending says: {', '.join(ENDINGS)}. May be repeated.",
+        ),
+    ] = None,
     csv: Annotated[
         str, typer.Option("--csv", help="Write CSV there; - prints it.", metavar="FILE")
     ] = "",
@@ -59,110 +98,148 @@ def estimate(
     plain_http: PlainHttp = False,
     as_json: Json = False,
 ) -> None:
-    """Print means and shares with their intervals, once enough people have answered."""
+    """Print means and shares with their intervals; what too few have answered is listed.
+
+    Of long lists the largest shares are shown, with intervals that are right all at once. JSON,
+    CSV and Parquet have all labels, each with its own interval, unless --top is given.
+    """
     if not 0 < level < 1:
         raise ParameterError(f"--level is between 0 and 1, such as 0.95; got {level:g}")
     checked_name(combine)
-    checked_plot(plot)
-    if parquet is not None:
+    wanted = [(path, _form(path)) for path in output or ()]
+    wanted += [(Path(csv), "csv")] if csv not in ("", "-") else []
+    wanted += [(parquet, "parquet")] if parquet is not None else []
+    wanted += [(plot, "plot")] if plot is not None else []
+    for path, form in wanted:
+        _check(path, form)
+    opened = open_source(source, campaign, token, plain_http=plain_http, version=version)
+
+    @cache
+    def read(long: bool) -> Estimates:
+        """Return the figures for people, or long lists too."""
+        together = top if top is not None or long else select.LONG
+        with errors.status("reading"):
+            found = select.chosen(opened.estimates(about, level, combine, together), where or ())
+        return found if top is None and long else select.largest(found, top)
+
+    with closing(opened):
+        if csv == "-":
+            sys.stdout.write(figures.rendered(read(True), "csv").decode())
+        elif as_json:
+            emit_json(msgspec.to_builtins(read(True)))
+        else:
+            show(read(False), console)
+        for path, form in wanted:
+            _write(path, form, read)
+
+
+def _form(path: Path) -> str:
+    try:
+        return ENDINGS[path.suffix.lower()]
+    except KeyError:
+        raise ParameterError(
+            f"the ending says in which form: {', '.join(ENDINGS)}; got {path}"
+        ) from None
+
+
+def _check(path: Path, form: str) -> None:
+    """Say before the work that a file cannot be written."""
+    if form == "parquet":
         require("arrow")
-    with (
-        errors.status("reading"),
-        closing(open_source(source, campaign, token, plain_http=plain_http)) as opened,
-    ):
-        results = opened.estimates(about, level, combine)
-    if csv == "-":
-        sys.stdout.write(figures.rendered(results, "csv").decode())
-    elif as_json:
-        emit_json(msgspec.to_builtins(results))
+    if form == "plot":
+        checked_plot(path)
     else:
-        _print(results)
-    for path, form in ((Path(csv) if csv not in ("", "-") else None, "csv"), (parquet, "parquet")):
-        if path is not None:
-            path.write_bytes(figures.rendered(results, form))
-            remark(f"{form}: {path.resolve()}")
-    if plot is not None:
-        save_plot(draw(results), plot)
+        checked_place(path)
 
 
-def _print(results: Estimates) -> None:
+def _write(path: Path, form: str, read: Callable[[bool], Estimates]) -> None:
+    if form == "plot":
+        save_plot(draw(read(False)), path)
+    elif form == "txt":
+        text = io.StringIO()
+        show(read(False), Screen(file=text, width=console.width, color_system=None))
+        save(text.getvalue().encode(), path, form)
+    else:
+        save(figures.rendered(read(True), form), path, form)
+
+
+# --- as a table ----------------------------------------------------------------------------------
+
+
+def show(results: Estimates, screen: Console) -> None:
+    """Print all figures, and what is hidden."""
     title = f"{results.campaign}: {results.people:,} people, {100 * results.level:.6g}% intervals"
     table = Table(title=title)
     table.add_column("attribute", overflow="fold")
     table.add_column("", overflow="fold")
     for heading in ("value", "interval", "answers"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for attribute, group in groupby(results.estimates, key=lambda figure: figure.attribute):
-        for place, figure in enumerate(group):
-            unit = f" ({figure.unit})" if figure.unit else ""
-            name = escape(f"{attribute}{unit}") if place == 0 else ""
-            table.add_row(name, escape(figure.item), *_cells(figure))
+        table.add_column(heading, justify="right")
+    marked = any(map(indistinct, results.estimates))
+    if marked:
+        table.add_column("", no_wrap=True)
+    for one, rows in results.by_attribute():
+        _add(table, one, rows)
         table.add_section()
-    console.print(table)
-    for attribute, note in dict.fromkeys(
-        (f.attribute, f.note) for f in results.estimates if f.note
-    ):
-        console.print(f"{escape(attribute)}: {escape(note)}", style="dim", highlight=False)
-    console.print(f"digest {results.digest[:16]}, about {results.about}", style="dim")
+    screen.print(table)
+    if marked:
+        screen.print(f"{NO_DIFFERENCE}: not distinguishable from 0", style="dim", highlight=False)
+    notes = [(one.attribute, one.note) for one in results.estimates if one.note]
+    notes += [(one.name, one.note) for one in results.attributes if one.note]
+    for attribute, note in dict.fromkeys(notes):
+        screen.print(f"{escape(attribute)}: {escape(note)}", style="dim", highlight=False)
+    screen.print(f"digest {results.digest[:16]}, about {results.about}", style="dim")
 
 
-def _cells(figure: Figure) -> tuple[str, str, str]:
-    """Return value ± half the interval, the interval, and how many answers; digits that matter."""
-    if figure.low is None or figure.high is None or figure.stderr is None:
-        return f"{figure.value:.4f}", "", f"{figure.n:,}"
-    half = (figure.high - figure.low) / 2
-    digits = max(0, 1 - math.floor(math.log10(half))) if half > 0 else 6
-    shown = f"{figure.value:,.{digits}f} ± {half:,.{digits}f}"
-    return shown, f"{figure.low:,.{digits}f} to {figure.high:,.{digits}f}", f"{figure.n:,}"
+def _add(table: Table, one: Attribute, rows: Sequence[Figure]) -> None:
+    """Add an attribute's rows; one that is hidden says how many answers are missing."""
+    name = escape(f"{one.name} ({one.unit})" if one.unit else one.name)
+    if one.hidden:
+        missing = f"{one.needed - one.answers:,} answers missing"
+        table.add_row(name, "", "hidden", missing, f"{one.answers:,} of {one.needed:,}")
+    for place, figure in enumerate(rows):
+        digits = decimals(rows, figure.unit)
+        mark = [NO_DIFFERENCE] if indistinct(figure) else []
+        cells = (_value(figure, digits), _interval(figure, digits), f"{figure.n:,}", *mark)
+        item = f"and {figure.item}" if figure.note.endswith(select.TOGETHER) else figure.item
+        table.add_row("" if place else name, escape(item), *cells)
 
 
-def draw(results: Estimates) -> Any:
-    """Return a figure: one panel per attribute, with intervals; distributions as histograms."""
-    plt = pyplot()
-    groups = [
-        (name, list(rows))
-        for name, rows in groupby(results.estimates, key=lambda one: one.attribute)
-    ]
-    shown = groups[:MOST_PANELS]
-    columns = min(3, len(shown))
-    lines = math.ceil(len(shown) / columns)
-    figure, panels = plt.subplots(
-        lines, columns, figsize=(4.6 * columns, 3.4 * lines), squeeze=False, layout="constrained"
-    )
-    for axes, (name, rows) in zip(panels.flat, shown, strict=False):
-        _panel(axes, rows)
-        axes.set_title(name.replace("$", r"\$"), fontsize=10)
-    for axes in panels.flat[len(shown) :]:
-        axes.set_axis_off()
-    more = f" (the first {len(shown)} of {len(groups)})" if len(groups) > len(shown) else ""
-    figure.suptitle(
-        f"{results.campaign}, {results.people:,} people, {100 * results.level:.6g}% intervals{more}"
-    )
-    return figure
+def indistinct(figure: Figure) -> bool:
+    """Whether a share cannot be told from 0: its interval has 0."""
+    return figure.unit == "share" and figure.low is not None and figure.low <= 0
 
 
-def _panel(axes: Any, rows: Sequence[Figure]) -> None:
-    bins = [row for row in rows if row.low is None]
-    exact = [row for row in rows if row.low is not None]
-    half = [((row.high or 0.0) - (row.low or 0.0)) / 2 for row in exact]
-    if bins:
-        ends = [[float(end) for end in row.item.split(" to ")] for row in bins]
-        edges = [ends[0][0], *(end for _, end in ends)]
-        axes.stairs([row.value for row in bins], edges, fill=True, alpha=0.5)
-        for row in exact:
-            axes.axvline(row.value, color="black", lw=1)
-            axes.axvspan(row.low, row.high, color="black", alpha=0.2)
-        axes.set_ylabel("share of people")
-        axes.set_xlabel(exact[0].unit if exact else "")
-    elif exact[0].item == "mean":
-        axes.errorbar([row.value for row in exact], [0], xerr=half, fmt="o", capsize=4)
-        axes.set_yticks([])
-        axes.set_xlabel(f"mean {exact[0].unit}".strip())
-    else:
-        labels = [row.item.replace("$", r"\$") for row in exact]
-        places = range(len(exact))
-        axes.barh(places, [row.value for row in exact], xerr=half, capsize=3, alpha=0.6)
-        axes.set_yticks(places, labels, fontsize=8 if len(labels) <= 20 else 4)
-        axes.invert_yaxis()
-        axes.axvline(0, color="black", lw=0.8)
-        axes.set_xlabel("share")
+def decimals(rows: Sequence[Figure], unit: str) -> int:
+    """Return how many decimals show two digits of the least standard error; shares in percent.
+
+    >>> decimals([Figure("age", "mean", 38.0, 0.213, 37.6, 38.4, 900, 1.0, "years")], "years")
+    2
+    >>> decimals([Figure("pet", "dog", 0.38, 0.0213, 0.34, 0.42, 900, 1.0, "share")], "share")
+    1
+    """
+    found = [figure.stderr for figure in rows if figure.unit == unit and figure.stderr]
+    if not found:
+        return 2
+    return min(max(0, 1 - math.floor(math.log10(min(found) * _scale(unit)))), MOST_DIGITS)
+
+
+def _scale(unit: str) -> float:
+    return 100.0 if unit == "share" else 1.0
+
+
+def _value(figure: Figure, digits: int) -> str:
+    """Return value ± half the interval; shares in percent, ± in percentage points."""
+    scale, share = _scale(figure.unit), figure.unit == "share"
+    value = f"{scale * figure.value:,.{digits}f}{'%' if share else ''}"
+    if figure.low is None or figure.high is None:
+        return value
+    half = scale * (figure.high - figure.low) / 2
+    return f"{value} ± {half:,.{digits}f}{' pp' if share else ''}"
+
+
+def _interval(figure: Figure, digits: int) -> str:
+    if figure.low is None or figure.high is None:
+        return ""
+    scale, sign = _scale(figure.unit), "%" if figure.unit == "share" else ""
+    ends = (f"{scale * end:,.{digits}f}{sign}" for end in (figure.low, figure.high))
+    return " to ".join(ends)

@@ -14,9 +14,6 @@ from murmuration.mechanisms.base import checked_epsilon
 from murmuration.mechanisms.registry import list_mechanisms as registry
 from murmuration.mechanisms.registry import mechanism
 
-WIDE = 110
-"""Columns from which on the table says how each mechanism works; --json always does."""
-
 
 def mechanisms(
     epsilon: Annotated[float, typer.Option(help="Show error and loss at this epsilon.")] = 1.0,
@@ -41,9 +38,7 @@ def mechanisms(
     table.add_column("for", no_wrap=True)
     for heading in ("bytes", "n·MSE", "exact loss"):
         table.add_column(heading, justify="right", no_wrap=True)
-    wide = console.width >= WIDE
-    if wide:
-        table.add_column("how")
+    table.add_column("how")
     for row in rows:
         table.add_row(
             row["name"],
@@ -51,7 +46,7 @@ def mechanisms(
             str(row["bytes"]),
             f"{row['n_mse']:.4g}",
             f"{row['loss']:.6f}" if row["kept"] else f"[bold red]{row['loss']:.6f} ![/]",
-            *([row["summary"]] if wide else []),
+            row["summary"],
         )
     console.print(table)
     console.print(

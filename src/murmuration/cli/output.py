@@ -1,21 +1,104 @@
-"""What the commands share: two consoles, JSON, progress, plots."""
+"""What the commands share: two consoles, tables that lose nothing, JSON, progress, plots."""
 
 from __future__ import annotations
 
 import json
 import math
+import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
+from rich.text import Text
 
 from murmuration.cli.extras import require
+from murmuration.collector.aside import ANYBODY, aside
 from murmuration.errors import ParameterError
 
-console = Console()
-errors = Console(stderr=True)
+
+class Screen(Console):
+    """A terminal on which no table is cut, however narrow it is."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; tables are fitted to the width first."""
+        fit = (fitted(one, self.width) if isinstance(one, Table) else one for one in objects)
+        super().print(*fit, **options)
+
+
+console = Screen()
+errors = Screen(stderr=True)
+
+# --- tables that lose nothing --------------------------------------------------------------------
+
+
+def fitted(table: Table, width: int) -> Table:
+    """Return a table that fits: lines are broken between words, and nothing is cut.
+
+    Columns that are not to be wrapped break in their headings only. What is too wide even so is
+    laid out with one line for each cell, its heading before it.
+
+    >>> wide = Table("name", "what it does")
+    >>> wide.add_row("estimate", "prints means and shares")
+    >>> [len(fitted(wide, width).columns) for width in (80, 40, 20)]
+    [2, 2, 2]
+    >>> [fitted(wide, width).show_header for width in (80, 40, 20)]
+    [True, True, False]
+    """
+    for column in table.columns:
+        column.overflow = "fold"
+    edges = [_edges(column, table) for column in table.columns]
+    least, most = [low for low, _ in edges], [high for _, high in edges]
+    room = width - 3 * len(table.columns) - 1
+    if sum(most) <= room:
+        return table
+    if sum(least) > room:
+        return _stacked(table)
+    while sum(most) > room:  # the widest that can gives way first
+        spare = [(high, place) for place, high in enumerate(most) if high > least[place]]
+        _, widest = max(spare)
+        most[widest] -= 1
+    for column, each in zip(table.columns, most, strict=True):
+        column.width, column.no_wrap = each, False
+    return table
+
+
+def _edges(column: Column, table: Table) -> tuple[int, int]:
+    """Return how narrow a column may be, and how wide its longest line is."""
+    heading = _text(column.header) if table.show_header else Text()
+    cells = [_text(cell) for cell in column.cells]
+    lines = [line.cell_len for text in (heading, *cells) for line in text.split("\n")]
+    whole = cells if column.no_wrap else []
+    words = [cell_len(word) for text in (heading, *cells) for word in text.plain.split()]
+    longest = [line.cell_len for text in whole for line in text.split("\n")]
+    return max([1, *words, *longest]), max([1, *lines])
+
+
+def _text(cell: RenderableType) -> Text:
+    return cell if isinstance(cell, Text) else console.render_str(str(cell))
+
+
+def _stacked(table: Table) -> Table:
+    """Return the same cells, one below the other, each beside its heading."""
+    found = Table(title=table.title, show_header=False)
+    found.add_column(overflow="fold")
+    found.add_column(overflow="fold")
+    columns = [(column.header, list(column.cells)) for column in table.columns]
+    for place in range(table.row_count):
+        for heading, cells in columns:
+            if _text(cells[place]).plain:
+                found.add_row(heading if table.show_header else "", cells[place])
+        found.add_section()
+    return found
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+PICTURES = (".png", ".svg", ".pdf")
 
 
 def say(text: str, *, markup: bool = True) -> None:
@@ -29,8 +112,15 @@ def remark(text: str) -> None:
 
 
 def emit_json(data: Any) -> None:
-    """Print machine-readable output; infinity, which JSON lacks, is null."""
-    console.print_json(json.dumps(_finite(data)))
+    """Print machine-readable output; infinity, which JSON lacks, is null.
+
+    It is coloured on a terminal only: for 5,000 labels that takes seconds.
+    """
+    text = json.dumps(_finite(data), indent=2, ensure_ascii=False)
+    if console.is_terminal:
+        console.print_json(text)
+    else:
+        say(text, markup=False)
 
 
 def _finite(data: Any) -> Any:
@@ -66,18 +156,33 @@ def checked_plot(path: Path | None) -> None:
     if path is None:
         return
     require("plots")
-    if path.suffix.lower() not in (".png", ".svg", ".pdf") or path.is_dir():
+    if path.suffix.lower() not in PICTURES or path.is_dir():
         raise ParameterError(f"a plot is a .png, .svg or .pdf file; got {path}")
+    checked_place(path)
+
+
+def checked_place(path: Path) -> None:
+    """Say before the work, not after it, that no file can be written there; make its folder."""
     try:
+        if path.is_dir():
+            raise IsADirectoryError("it is a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab"):
-            pass
+        tempfile.TemporaryFile(dir=path.parent).close()
     except OSError as problem:
         raise ParameterError(f"cannot write to {path}: {problem}") from None
 
 
 def save_plot(figure: Any, path: Path) -> None:
     """Save a figure, free its memory, and print where it is."""
-    figure.savefig(path, dpi=130, bbox_inches="tight")
+    with aside(path, ANYBODY) as file:
+        kind = path.suffix.lower().removeprefix(".")
+        figure.savefig(file, format=kind, dpi=130, bbox_inches="tight")
     pyplot().close(figure)
     remark(f"plot: {path.resolve()}")
+
+
+def save(data: bytes, path: Path, form: str) -> None:
+    """Write a file aside, give it its name, and print where it is."""
+    with aside(path, ANYBODY) as file:
+        file.write(data)
+    remark(f"{form}: {path.resolve()}")

@@ -8,12 +8,14 @@ from typing import Annotated
 
 import msgspec
 import typer
+from rich.console import Group
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from murmuration.analysis.open import open_source
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, TokenOption
-from murmuration.cli.output import console, emit_json
+from murmuration.cli.output import console, emit_json, fitted
 from murmuration.collector.status import Status
 from murmuration.errors import ParameterError
 from murmuration.wire.report import REASONS
@@ -31,7 +33,7 @@ def status(
     plain_http: PlainHttp = False,
     as_json: Json = False,
 ) -> None:
-    """Print what a campaign has received: stored, duplicates, and refused by reason."""
+    """Print what a campaign has received and what became of it, and each attribute's answers."""
     if watch and as_json:
         raise ParameterError("--watch is for people: leave --json out")
     with closing(open_source(source, campaign, token, plain_http=plain_http)) as opened:
@@ -40,14 +42,35 @@ def status(
             emit_json(msgspec.to_builtins(now))
         elif not watch:
             console.print(shown(now))
+            console.print(answers(now))
         else:
             try:
-                with Live(shown(now), console=console, auto_refresh=False) as live:
+                with Live(both(now), console=console, auto_refresh=False) as live:
                     while True:
                         sleep(WATCH_SECONDS)
-                        live.update(shown(opened.status()), refresh=True)
+                        live.update(both(opened.status()), refresh=True)
             except KeyboardInterrupt:
                 return
+
+
+def both(now: Status) -> Group:
+    """Return the tables of a status, as wide as the terminal is now."""
+    return Group(*(fitted(table, console.width) for table in (shown(now), answers(now))))
+
+
+def answers(now: Status) -> Table:
+    """Return how many answers each attribute has, by level too, and how many are missing."""
+    table = Table(title="answers to each attribute")
+    table.add_column("attribute", overflow="fold")
+    levels = list(dict.fromkeys(name for one in now.attributes for name in one.levels))
+    for heading in (*map(escape, levels), "answers"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("shown", justify="right")
+    for one in now.attributes:
+        by_level = [f"{one.levels.get(name, 0):,}" for name in levels]
+        state = f"{one.short:,} missing of {one.needed:,}" if one.short else "yes"
+        table.add_row(escape(one.attribute), *by_level, f"{one.answers:,}", state)
+    return table
 
 
 def shown(now: Status) -> Table:
@@ -70,6 +93,7 @@ def shown(now: Status) -> Table:
     earlier = outcomes.get("stored", 0) - now.people
     if earlier > 0 and not now.merged_collectors:
         table.add_row("stored for earlier questions, not in the estimates", f"{earlier:,}")
+    table.add_row("last report stored here (UTC, to the hour)", _hour(now.last_report))
     cohort = now.cohort
     table.add_row("shown from", f"{cohort:,} answers to an attribute on")
     if now.merged_collectors:
@@ -77,3 +101,12 @@ def shown(now: Status) -> Table:
     table.add_row("digest", now.digest[:16])
     table.add_row("name of this collector", now.collector)
     return table
+
+
+def _hour(last: str) -> str:
+    """Return an hour for people.
+
+    >>> _hour("2026-11-18T01:00Z"), _hour("")
+    ('2026-11-18 01:00', 'none')
+    """
+    return last.replace("T", " ").removesuffix("Z") or "none"

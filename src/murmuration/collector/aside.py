@@ -1,4 +1,4 @@
-"""Files that nobody else reads: written aside, then given their name."""
+"""Files that are whole or not there: written aside, then given their name."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from pathlib import Path
 from secrets import token_hex
 from typing import IO
 
+OWNER, ANYBODY = 0o600, 0o666
+"""Who may read a file, as far as the user's own settings (umask) allow."""
+
 
 @contextmanager
-def aside(path: Path) -> Iterator[IO[bytes]]:
+def aside(path: Path, mode: int = OWNER) -> Iterator[IO[bytes]]:
     """Open a new file beside `path`; when it is whole, it takes the name.
 
-    Only its owner reads it. What had the name is replaced, and a link that somebody planted there
-    is replaced too, never followed. If anything fails, nothing has changed.
+    Only its owner reads it, unless another `mode` is given. What had the name is replaced, and a
+    link that somebody planted there is replaced too, never followed. If anything fails, nothing has
+    changed.
     """
     part = path.with_name(f".{path.name}.{token_hex(8)}.part")
     flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY
     try:
-        with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
+        with os.fdopen(os.open(part, flags, mode), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -85,6 +85,8 @@ def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> 
     kept = rows if served.campaign.terms.keep_reports else rows[:, :0]
     new = chosen[store.add_reports(served.key, picked(ids, chosen), picked(kept, chosen))]
     store.add_tallies(served.key, served.campaign.frame.tally_valid(picked(rows, new)))
+    if len(new):
+        store.note_hour(served.key)
     again = np.ones(len(ids), dtype=bool)
     again[new] = False
     problems[fine[again]] = DUPLICATE

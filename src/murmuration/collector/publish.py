@@ -73,12 +73,17 @@ def serve(store: Store, campaign: Campaign, asked: str = "") -> Served:
         return Served(campaign, version, document, store.open_collection(campaign.digest), older)
 
 
-def served(store: Store, name: str) -> Served:
-    """Return a campaign of a store as it was last published, to read what was collected."""
-    latest = store.latest(name)
-    if latest is None:
+def served(store: Store, name: str, version: int | None = None) -> Served:
+    """Return a campaign of a store as it was last published, or one version of it, to be read."""
+    versions = store.versions(name)
+    if not versions:
         raise ParameterError(f"there is no campaign {name!r}; {_listed(store)}")
-    version, digest, document = latest
+    version = max(versions) if version is None else version
+    document = store.document(name, version)
+    if document is None:
+        numbers = ", ".join(map(str, versions))
+        raise ParameterError(f"{name} has no version {version}; this store has {numbers}")
+    digest = versions[version]
     key, older = store.key_of(digest) or 0, frozenset(store.digests(name) - {digest})
     return Served(campaign_document.read(document), version, document, key, older)
 

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from murmuration.campaign.model import utc_now
+from murmuration.campaign.model import Campaign, utc_now
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
 from murmuration.collector.tallies import known
+from murmuration.mechanisms.tally import Tally
+
+HOUR = "%Y-%m-%dT%H:00Z"
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    """How many answers an attribute has, and needs to be shown."""
+
+    attribute: str
+    answers: int
+    needed: int
+    levels: dict[str, int] = {}
+    """The answers by level, where people choose levels."""
+
+    @property
+    def short(self) -> int:
+        """How many answers are still missing.
+
+        >>> Arrived("age", answers=99, needed=1000).short
+        901
+        """
+        return max(0, self.needed - self.answers)
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -28,6 +52,9 @@ class Status(msgspec.Struct, frozen=True):
     people: int
     collector: str = ""
     """This collector's name, by which others may be told to take its tallies."""
+    attributes: list[Arrived] = []
+    last_report: str = ""
+    """The hour (UTC) in which a report was last stored here; no finer time is kept."""
 
 
 def status(store: Store, served: Served) -> Status:
@@ -35,6 +62,8 @@ def status(store: Store, served: Served) -> Status:
     campaign = served.campaign
     with store.snapshot():
         counts, books = store.counts(campaign.name), known(store, campaign)
+        hour = store.last_hour(campaign.digest)
+    tallies = books.total()
     received = counts.pop("received", 0)
     return Status(
         campaign=campaign.name,
@@ -47,6 +76,24 @@ def status(store: Store, served: Served) -> Status:
         outcomes=counts,
         balanced=received == sum(counts.values()),
         merged_collectors=sum(not books.is_whole(name) for name in books.counted),
-        people=campaign.people(books.total()),
+        people=campaign.people(tallies),
         collector=books.mine,
+        attributes=_arrived(campaign, tallies),
+        last_report=hour.strftime(HOUR) if hour else "",
     )
+
+
+def _arrived(campaign: Campaign, tallies: Sequence[Tally]) -> list[Arrived]:
+    """Count the answers to each attribute, level by level."""
+    groups = campaign.frame.by_group(tallies)
+    if campaign.strategy.gathers:
+        groups = groups * len(campaign.questions)
+    names = campaign.levels.names if campaign.levels else ()
+    needed = campaign.terms.cohort * campaign.rounds
+    return [
+        Arrived(
+            *(question.name, sum(tally.n for tally in own), needed),
+            levels=dict(zip(names, (tally.n for tally in own), strict=False)),
+        )
+        for question, own in zip(campaign.questions, groups, strict=True)
+    ]

@@ -43,6 +43,7 @@ from murmuration.wire.report import Incoming
 
 LARGE = report.SMALL + 1
 """A body from this size on is read in a thread, so that others do not wait for it."""
+MOST_DIGITS = 9
 OCTETS, TEXT = "application/octet-stream", "text/plain"
 
 
@@ -128,9 +129,9 @@ async def _incoming(call: Call, held: Part, kind: str) -> Incoming:
 async def estimates(call: Call) -> Response:
     """Read the crowd's answer as it is now."""
     form, level, about = _form(call.request), _level(call.request), _about(call.request)
-    combine = _combine(call.request)
+    combine, together = _combine(call.request), _together(call.request)
     tallies = await call.collector.read(total, call.served.campaign)
-    asked = (about, level, combine, form)
+    asked = (about, level, combine, together, form)
     data = await call.collector.compute(_estimates, call.served, tallies, *asked)
     return Response(data, media_type=figures.FORMATS[form])
 
@@ -268,6 +269,16 @@ def _combine(request: Request) -> str:
     return combine
 
 
+def _together(request: Request) -> int | None:
+    """Return from how many labels on intervals are to be right all at once; None for nowhere."""
+    together = request.query_params.get("together")
+    if together is None:
+        return None
+    if not (together.isascii() and together.isdigit() and len(together) <= MOST_DIGITS):
+        raise Problem("bad-parameter", "together is a whole number: of labels, at most")
+    return int(together)
+
+
 def _tallies(data: bytes, served: Served) -> CollectorTallies:
     """Read tallies; what is wrong with them is not said in the sender's words."""
     try:
@@ -279,12 +290,18 @@ def _tallies(data: bytes, served: Served) -> CollectorTallies:
 
 
 def _estimates(
-    served: Served, tallies: Sequence[Tally], about: str, level: float, combine: str, form: str
+    served: Served,
+    tallies: Sequence[Tally],
+    about: str,
+    level: float,
+    combine: str,
+    together: int | None,
+    form: str,
 ) -> bytes:
     try:
-        return figures.rendered(estimates_of(served, tallies, about, level, combine), form)
-    except CohortError:
-        least = served.campaign.terms.cohort
-        raise Problem("cohort-too-small", f"at least {least:,} people are needed") from None
+        found = estimates_of(served, tallies, about, level, combine, together)
+        return figures.rendered(found, form)
+    except CohortError as problem:
+        raise Problem("cohort-too-small", str(problem)) from None
     except ParameterError:
         raise Problem("not-acceptable", "Parquet is not installed here") from None

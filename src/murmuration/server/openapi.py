@@ -119,7 +119,11 @@ def _estimate_parameters() -> list[dict[str, Any]]:
     about = {"type": "string", "enum": list(figures.ABOUT)}
     form = {"type": "string", "enum": list(figures.FORMATS)}
     combine = {"type": "string", "enum": list(NAMES)}
-    schemas = {"level": level, "about": about, "combine": combine, "format": form}
+    together = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
+    schemas = {
+        **{"level": level, "about": about, "combine": combine, "together": together},
+        "format": form,
+    }
     return [{"name": name, "in": "query", "schema": schema} for name, schema in schemas.items()]
 
 

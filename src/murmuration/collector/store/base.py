@@ -28,6 +28,7 @@ from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire.ids import in_order
 
+HOUR = 3600
 ONLY_READ = "this store is open for reading only: nothing can be written to it"
 
 
@@ -277,6 +278,17 @@ class Store(ABC):
         )
         return (int(found[0][0]), str(found[0][1]), bytes(found[0][2])) if found else None
 
+    def versions(self, campaign: str) -> dict[int, str]:
+        """Return the digest of every version of a campaign, in the order of versions."""
+        sql = "SELECT version, digest FROM campaigns WHERE campaign = ? ORDER BY version"
+        return {int(version): str(digest) for version, digest in self.execute(sql, (campaign,))}
+
+    def document(self, campaign: str, version: int) -> bytes | None:
+        """Return the document of one version of a campaign."""
+        sql = "SELECT document FROM campaigns WHERE campaign = ? AND version = ?"
+        found = self.execute(sql, (campaign, version))
+        return bytes(found[0][0]) if found else None
+
     def campaigns(self) -> list[str]:
         """Return the names of all campaigns."""
         found = self.execute("SELECT DISTINCT campaign FROM campaigns ORDER BY campaign")
@@ -309,6 +321,20 @@ class Store(ABC):
                 key = int(self.execute("SELECT COALESCE(MAX(key), 0) + 1 FROM collections")[0][0])
                 self.execute("INSERT INTO collections (key, digest) VALUES (?, ?)", (key, digest))
             return key
+
+    def note_hour(self, key: int) -> None:
+        """Note that a report was stored in this hour; no time is kept that is finer."""
+        hour = int(time.time()) // HOUR
+        self.execute(
+            "UPDATE collections SET last_hour = ? WHERE key = ? AND last_hour < ?",
+            (hour, key, hour),
+        )
+
+    def last_hour(self, digest: str) -> datetime | None:
+        """Return the hour in which the last report of a digest was stored here."""
+        found = self.execute("SELECT last_hour FROM collections WHERE digest = ?", (digest,))
+        hour = int(found[0][0]) if found else 0
+        return datetime.fromtimestamp(hour * HOUR, UTC) if hour else None
 
     # --- tallies and counts ----------------------------------------------------------------------
 

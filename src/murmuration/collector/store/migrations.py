@@ -1,6 +1,7 @@
 """The schema, step by step. A step that was released never changes; a change is a new step.
 
     campaigns   every version of every campaign file that was served, as published
+    collections a small number for each digest, and the hour of the last report that was stored
     runs        sorted runs of reports, with a filter of their ids
     blocks      the reports of a run, some hundred to a row: ids, and bytes unless they are scrubbed
     tallies     one row per cell: what the reports add up to
@@ -150,6 +151,7 @@ MIGRATIONS: tuple[Step, ...] = (
         sort_into_runs,
         "DROP TABLE reports",
     ),
+    ("ALTER TABLE collections ADD COLUMN last_hour INTEGER NOT NULL DEFAULT 0",),
 )
 
 NEWEST = len(MIGRATIONS)

@@ -1,0 +1,90 @@
+"""Which figures are looked at: attributes and labels by name, and of long lists the largest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from msgspec.structs import replace
+
+from murmuration.analysis.figures import Attribute, Estimates
+from murmuration.campaign.question import ANSWERED
+from murmuration.errors import ParameterError
+from murmuration.results.figure import Figure
+
+LONG, TOP = 30, 20
+"""Of more labels than that, people are shown so many."""
+TOGETHER = "the sum of their values; it has no interval"
+
+
+def chosen(found: Estimates, where: Sequence[str]) -> Estimates:
+    """Return the figures that are named: "age", "phone=ios", "income*", "city=R*".
+
+    `*` stands for anything, `?` for one character. A name that fits nothing is refused.
+    """
+    if not where:
+        return found
+    attributes = [one for one in found.attributes if any(_asks(name, one.name) for name in where)]
+    figures = [one for one in found.estimates if any(_picks(name, one) for name in where)]
+    for name in where:
+        hidden = any(one.hidden and _asks(name, one.name) for one in attributes)
+        if not hidden and not any(_picks(name, one) for one in figures):
+            raise ParameterError(
+                f"no attribute or label is called {name!r}; there is "
+                f"{', '.join(one.name for one in found.attributes)}, and labels are written as "
+                "ATTRIBUTE=LABEL"
+            )
+    return replace(found, attributes=attributes, estimates=figures)
+
+
+def _asks(name: str, attribute: str) -> bool:
+    """Whether a name is about an attribute, or about labels of it."""
+    return _fits(attribute, name) or _fits(attribute, name.partition("=")[0])
+
+
+def _picks(name: str, figure: Figure) -> bool:
+    whole = f"{figure.attribute}={figure.item}"
+    return _fits(figure.attribute, name) or _fits(whole, name)
+
+
+def _fits(text: str, name: str) -> bool:
+    """Whether a name, or a pattern, is that of a text.
+
+    >>> _fits("income [k]", "income [k]"), _fits("income", "inc*"), _fits("income", "inc")
+    (True, True, False)
+    """
+    return text == name or fnmatchcase(text, name)
+
+
+def largest(found: Estimates, top: int | None = None) -> Estimates:
+    """Return the largest shares of each long list, sorted, and what the others are together.
+
+    Without `top`, lists of up to LONG labels stay as they are, and longer ones are cut to TOP.
+    """
+    figures: list[Figure] = []
+    for one, rows in found.by_attribute():
+        head = rows[: _head(one, rows)]
+        labels = rows[len(head) :]
+        most = top if top is not None else TOP if len(labels) > LONG else len(labels)
+        cut = one.kind == "category" and len(labels) > most
+        figures += [*head, *_cut(labels, most)] if cut else rows
+    return replace(found, estimates=figures)
+
+
+def _head(one: Attribute, rows: Sequence[Figure]) -> int:
+    """Return how many figures come before those of labels: the share that answered, if any."""
+    return int(one.missing and bool(rows) and rows[0].item == ANSWERED)
+
+
+def _cut(labels: Sequence[Figure], most: int) -> list[Figure]:
+    ordered = sorted(labels, key=lambda figure: -figure.value)
+    rest = ordered[most:]
+    return [*ordered[:most], _sum(rest)]
+
+
+def _sum(rest: Sequence[Figure]) -> Figure:
+    first, together = rest[0], sum(figure.value for figure in rest)
+    return Figure(
+        *(first.attribute, f"{len(rest):,} more", together, None, None, None),
+        *(first.n, first.epsilon, first.unit, f"{len(rest):,} more: {TOGETHER}"),
+    )

@@ -9,7 +9,6 @@ A mechanism takes numbers in [-1, 1] and items 0 to k-1; its fields are its law 
 from __future__ import annotations
 
 import dataclasses
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -181,7 +180,7 @@ class InUnits:
     # --- device ---
 
     def encode(self, values: Any) -> tuple[Any, dict[str, int]]:
-        """DEVICE. Return what the mechanism takes, and how many numbers of each attribute were clamped.
+        """DEVICE. Return what the mechanism takes, and how many of each attribute were clamped.
 
         Several attributes come as a table: a DataFrame (pandas, polars), an Arrow table or a
         mapping, whose columns are found by their names (others stay where they are), or as a list
@@ -196,7 +195,8 @@ class InUnits:
         if not self.names:
             values, count = self.units[0].encoded(values, self.outside)
             return values, {"": count} if count else {}
-        columns, clamped = [], {}
+        columns: list[Any] = []
+        clamped: dict[str, int] = {}
         for name, unit, column in zip(self.names, self.units, self._columns(values), strict=True):
             try:
                 encoded, count = unit.encoded(column, self.outside)
@@ -227,8 +227,8 @@ class InUnits:
         for name, count in clamped.items():
             unit = self.units[self.names.index(name) if self.names else 0]
             warnings.warn(
-                f"{name + ': ' if name else ''}{count:,} of {len(reports):,} values were not {unit} "
-                "and count as the nearer end",
+                f"{name + ': ' if name else ''}{count:,} of {len(reports):,} values were not "
+                f"{unit} and count as the nearer end",
                 stacklevel=2,
             )
         return reports
@@ -275,7 +275,9 @@ def unit_of(unit: Units) -> Range | Named:
     """Return a range or labels, or say what a unit is."""
     if isinstance(unit, Labels):
         return Named(unit)
-    given = list(unit) if isinstance(unit, Sequence) and not isinstance(unit, str) else []
+    given: list[Any] = (
+        list(unit) if isinstance(unit, Sequence) and not isinstance(unit, str) else []
+    )
     if len(given) == 2 and all(_is_number(end) for end in given):
         return Range(float(given[0]), float(given[1]))
     if given and all(isinstance(label, str) for label in given):
@@ -284,8 +286,9 @@ def unit_of(unit: Units) -> Range | Named:
 
 
 def _is_number(end: object) -> bool:
-    real = isinstance(end, int | float | np.integer | np.floating) and not isinstance(end, bool)
-    return real and math.isfinite(float(end))  # type: ignore[arg-type]
+    """Whether it can be the end of a range."""
+    real = isinstance(end, int | float | np.integer | np.floating)
+    return real and not isinstance(end, bool)
 
 
 def parameters_of(units: Units) -> dict[str, Any]:

@@ -56,6 +56,18 @@ def _reach(shape: Shape | None, level: float) -> tuple[Any, Any]:
     return z, z
 
 
+def _figures(
+    attribute: str,
+    names: Sequence[str],
+    columns: Sequence[Floats],
+    end: tuple[int, float, str, str],
+) -> Iterator[Figure]:
+    """Yield a figure per item, from value, standard error, low and high of each."""
+    for name, *found in zip(names, *(column.tolist() for column in columns), strict=True):
+        value, stderr, low, high = found
+        yield Figure(attribute, name, value, stderr, low, high, *end)
+
+
 def middle_and_half(low: float, high: float) -> tuple[float, float]:
     """Return what 0 is and how far 1 is from it, where [-1, 1] stands for [low, high].
 
@@ -108,9 +120,9 @@ class Estimate(Result):
 
     def figures(self, level: float = 0.95, attribute: str = "") -> Figures:
         """Return the mean as the only row."""
-        head = (self.n, self.epsilon, "", self.note)
-        ends = self.interval(level)
-        return Figures([Figure(attribute, "mean", self.value, self.stderr, *ends, *head)])
+        low, high = self.interval(level)
+        found = (self.value, self.stderr, low, high, self.n, self.epsilon, "", self.note)
+        return Figures([Figure(attribute, "mean", *found)])
 
     def __repr__(self) -> str:
         return f"Estimate({self})"
@@ -167,9 +179,8 @@ class FrequencyEstimate(Result):
     def figures(self, level: float = 0.95, attribute: str = "") -> Figures:
         """Return a row for each item."""
         columns = (self.value, self.stderr, *self.interval(level))
-        rows = zip(self._names(), *(column.tolist() for column in columns), strict=True)
-        head = (self.n, self.epsilon, "share", self.note)
-        return Figures(Figure(attribute, *row, *head) for row in rows)
+        end = (self.n, self.epsilon, "share", self.note)
+        return Figures(_figures(attribute, self._names(), columns, end))
 
     def _names(self) -> tuple[str, ...]:
         return self.labels or tuple(map(str, range(len(self.value))))
@@ -392,12 +403,11 @@ class AnsweredEstimate(Result):
         """Return the share that answered, and the mean or the shares among those."""
         mean = len(self.sums) == 1
         names = ["mean"] if mean else [str(item) for item in range(len(self.sums))]
-        columns = [self.among, self.among_stderr, *self.among_interval(level)]
-        rows = zip(names, *(column.tolist() for column in columns), strict=True)
-        head = (self.n, self.epsilon, "" if mean else "share", self.note)
+        columns = (self.among, self.among_stderr, *self.among_interval(level))
+        end = (self.n, self.epsilon, "" if mean else "share", self.note)
         share = self.answered.figures(level, attribute)[0]
         first = dataclasses.replace(share, item="answered", unit="share")
-        return Figures([first, *(Figure(attribute, *row, *head) for row in rows)])
+        return Figures([first, *_figures(attribute, names, columns, end)])
 
     def widened(self, factor: float) -> AnsweredEstimate:
         """Return the same with so many times the variance."""

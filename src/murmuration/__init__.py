@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from murmuration.analysis.combine import generalised as combine_levels
-    from murmuration.analysis.open import opened as open  # noqa: A004 - murmuration.open
+    from murmuration.analysis.opened import figures
+    from murmuration.analysis.opened import opened as open  # noqa: A004 - murmuration.open
     from murmuration.analysis.postprocess import base_cut, bayes, project_simplex
-    from murmuration.analysis.read import figures
     from murmuration.audit.admission import admit
     from murmuration.audit.exact import Audit
     from murmuration.audit.exact import audit as audit_mechanism
@@ -70,11 +70,11 @@ _HOMES = {
     "base_cut": "analysis.postprocess",
     "bayes": "analysis.postprocess",
     "combine_levels": "analysis.combine:generalised",
-    "figures": "analysis.read",
+    "figures": "analysis.opened",
     "list_mechanisms": "mechanisms.registry",
     "load": "campaign.file.load",
     "mechanism": "planning.made",
-    "open": "analysis.open:opened",
+    "open": "analysis.opened:opened",
     "plan": "planning.choose",
     "project_simplex": "analysis.postprocess",
     "seeded_rng": "exact.randomness",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -38,8 +39,12 @@ class Figures(list[Figure], Table):
     48.7
     """
 
-    def __init__(self, figures: Iterable[Figure] = ()) -> None:
+    notes: tuple[str, ...]
+    """What is not in the list, and why."""
+
+    def __init__(self, figures: Iterable[Figure] = (), notes: Iterable[str] = ()) -> None:
         super().__init__(figures)
+        self.notes = tuple(notes)
 
     @property
     def attributes(self) -> list[str]:
@@ -63,10 +68,14 @@ class Figures(list[Figure], Table):
         """
         return plot.figures(self, ax)
 
+    def _repr_html_(self) -> str:
+        said = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return super()._repr_html_() + said
+
     def __repr__(self) -> str:
         names = self.attributes
         shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-        return f"Figures({len(self)}: {shown})"
+        return "; ".join([f"Figures({len(self)}: {shown}", *self.notes]) + ")"
 
 
 class Result:

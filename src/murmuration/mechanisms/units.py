@@ -142,7 +142,7 @@ class InUnits:
     >>> ages = mechanism("optimal", epsilon=1.0, units=(18, 98))
     >>> reports = ages.privatize(np.full(10_000, 58.0), seeded_rng(1))
     >>> ages.estimate(ages.tally(reports))
-    Estimate(57.9497 [56.6332, 59.2663] (95%, participants, n=10,000))
+    Estimate(57.8823 [56.3159, 59.4487] (95%, participants, n=10,000))
     """
 
     mechanism: Mechanism

@@ -199,8 +199,10 @@ def test_a_plot_takes_and_returns_an_axis(found: Any) -> None:
 def test_five_thousand_labels_are_the_forty_largest() -> None:
     ax = shares(5000).plot()
     assert len(ax.patches) == 40
-    assert ax.get_title(loc="left") == "the 40 largest of 5,000"
+    assert ax.get_title(loc="left") == "the 40 largest of 5,000, intervals right all at once"
     assert ax.get_yticklabels()[0].get_text() == "4999"
+    low, high = shares(5000).simultaneous()
+    assert ax.lines[0].get_xdata() == pytest.approx([low[-1], high[-1]])
 
 
 def test_what_has_no_ends_and_looks_like_a_formula_is_drawn() -> None:

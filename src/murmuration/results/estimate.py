@@ -14,6 +14,7 @@ import numpy as np
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.results.figure import Figure, Figures, Result
+from murmuration.results.plot import AT_ONCE, MOST_BARS
 from murmuration.results.score import Shape, normal_quantile
 
 
@@ -182,6 +183,13 @@ class FrequencyEstimate(Result):
         end = (self.n, self.epsilon, "share", self.note)
         return Figures(_figures(attribute, self._names(), columns, end))
 
+    def drawn(self, level: float, attribute: str = "") -> Figures:
+        """Return all of few shares; of many, with simultaneous intervals: the largest are shown."""
+        if (k := len(self.value)) <= MOST_BARS:
+            return self.figures(level, attribute)
+        said = dataclasses.replace(self, note="; ".join(filter(None, [self.note, AT_ONCE])))
+        return said.figures(1 - (1 - level) / k, attribute)
+
     def _names(self) -> tuple[str, ...]:
         return self.labels or tuple(map(str, range(len(self.value))))
 
@@ -267,6 +275,12 @@ class TupleEstimate(Result):
         del attribute
         named = zip(self._names(), self.parts, strict=True)
         return Figures(row for name, part in named for row in part.figures(level, name))
+
+    def drawn(self, level: float, attribute: str = "") -> Figures:
+        """Return what a plot shows of each attribute."""
+        del attribute
+        named = zip(self._names(), self.parts, strict=True)
+        return Figures(row for name, part in named for row in part.drawn(level, name))
 
     def _names(self) -> tuple[str, ...]:
         return self.names or tuple(map(str, range(len(self.parts))))

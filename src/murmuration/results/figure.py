@@ -96,8 +96,15 @@ class Result:
         return self.figures(level).to_arrow()
 
     def plot(self, ax: Any = None, level: float = 0.95) -> Any:
-        """Draw it with matplotlib, on this axis or on a new one, which is returned."""
-        return self.figures(level).plot(ax)
+        """Draw it with matplotlib, on this axis or on a new one, which is returned.
+
+        Where only the largest of many shares are drawn, the intervals of all are right at once.
+        """
+        return self.drawn(level).plot(ax)
+
+    def drawn(self, level: float, attribute: str = "") -> Figures:
+        """Return the figures that a plot shows."""
+        return self.figures(level, attribute)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
         return self.figures().__arrow_c_stream__(requested_schema)

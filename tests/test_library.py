@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import struct
 import warnings
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +108,11 @@ def test_a_result_is_an_arrow_stream(found: Any) -> None:
     assert taken.column_names == COLUMNS
     assert taken["item"].to_pylist() == ["mean", *PHONES]
     assert pyarrow.table(found["phone"])["value"].to_pylist() == found["phone"].value.tolist()
-    assert pandas.DataFrame.from_arrow(found).equals(found.to_arrow().to_pandas())
+    rows = found.figures()
+    for given in (found, rows):
+        assert pandas.DataFrame.from_arrow(given).equals(found.to_arrow().to_pandas())
+    assert pyarrow.table(rows[1:3])["item"].to_pylist() == PHONES[:2]
+    assert list(rows[1:]) == rows[1:] != rows
 
 
 def test_every_kind_of_result_is_a_table() -> None:
@@ -498,6 +504,21 @@ def test_one_mechanisms_tally_is_a_file(tmp_path: Path) -> None:
     changed = solved.replace(b'"fingerprint": "', b'"fingerprint": "0')
     with pytest.raises(FormatError, match="checksum"):
         Tally.from_bytes(changed)
+    for parameters in (None, 7, {"epsilon": []}, {"name": "duchi"}, {"epsilon": 1.0, "k": 1 << 40}):
+        with pytest.raises((FormatError, ParameterError)):
+            Tally.from_bytes(headed(tally, parameters))
+    with pytest.raises(MismatchError, match="not of"):
+        Tally.from_bytes(headed(tally, {"epsilon": 2.0, "k": 5}))
+
+
+def headed(tally: Tally, parameters: Any) -> bytes:
+    """A tally whose header names other parameters, with a checksum that fits."""
+    data = tally.to_bytes()
+    magic, version, length = struct.unpack_from("<8sHI", data)
+    header = json.loads(data[14 : 14 + length]) | {"parameters": parameters}
+    text = json.dumps(header, sort_keys=True).encode()
+    body = struct.pack("<8sHI", magic, version, len(text)) + text + data[14 + length : -4]
+    return body + struct.pack("<I", zlib.crc32(body))
 
 
 def test_a_collectors_tallies_are_a_file(tmp_path: Path) -> None:

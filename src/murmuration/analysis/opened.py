@@ -38,7 +38,7 @@ class Opened:
     def estimates(
         self, about: str = "participants", level: float = 0.95, combine: str = ""
     ) -> Figures:
-        """Return all figures with intervals of this level: a list that is a table, too.
+        """Return all figures with intervals of this level: in order, and as a table.
 
         Of a store or a collector, nothing about fewer people than the campaign's cohort.
         """

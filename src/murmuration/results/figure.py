@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, overload
 
 from murmuration.results import plot
 from murmuration.results.table import Columns, Table
@@ -29,8 +29,8 @@ class Figure:
     note: str = ""
 
 
-class Figures(list[Figure], Table):
-    """Figures in a list, which is a table too: one row each.
+class Figures(Sequence[Figure], Table):
+    """Figures in their order, which are a table too: one row each.
 
     >>> found = Figures([Figure("age", "mean", 48.4, 0.16, 48.1, 48.7, 1000, 1.0, "years")])
     >>> found
@@ -39,12 +39,28 @@ class Figures(list[Figure], Table):
     48.7
     """
 
-    notes: tuple[str, ...]
-    """What is not in the list, and why."""
-
     def __init__(self, figures: Iterable[Figure] = (), notes: Iterable[str] = ()) -> None:
-        super().__init__(figures)
-        self.notes = tuple(notes)
+        """Take figures, and what is to be said about those that are not there."""
+        self._figures, self.notes = tuple(figures), tuple(notes)
+
+    @overload
+    def __getitem__(self, place: int) -> Figure: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Figures: ...
+
+    def __getitem__(self, place: int | slice) -> Figure | Figures:
+        found = self._figures[place]
+        return Figures(found) if isinstance(found, tuple) else found
+
+    def __len__(self) -> int:
+        return len(self._figures)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._figures == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._figures)
 
     @property
     def attributes(self) -> list[str]:

@@ -435,7 +435,7 @@ def test_an_export_counts_to_the_same_tallies(murmur, tmp_path, text: str) -> No
     assert "700 reports" in murmur("export", "a.db", "out.parquet")
     path = tmp_path / "out.parquet"
     campaign = export.campaign_of(path)
-    read = list(export.read(path))
+    read = list(export.rows(path))
     order = np.lexsort(ids.T[::-1])
     assert (np.concatenate([part for part, _ in read]) == ids[order]).all()
     again = np.concatenate([part for _, part in read])
@@ -495,7 +495,7 @@ def test_a_link_in_the_place_of_an_export_is_replaced_and_not_followed(murmur, t
         murmur("export", "a.db", "out.parquet", *["--force"] * number)
         assert victim.read_bytes() == b"precious"
         assert not (tmp_path / "out.parquet").is_symlink()
-        assert sum(len(ids) for ids, _ in export.read(tmp_path / "out.parquet")) == 20
+        assert sum(len(ids) for ids, _ in export.rows(tmp_path / "out.parquet")) == 20
         (tmp_path / "out.parquet").unlink()
     (tmp_path / "out.parquet").symlink_to(tmp_path / "nowhere")  # would be made by whoever follows
     murmur("export", "a.db", "out.parquet", "--force")

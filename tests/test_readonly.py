@@ -132,7 +132,7 @@ def test_analysts_do_not_wait_for_who_writes(url: str, murmur: Murmur, tmp_path:
         assert [one["name"] for one in json.loads(murmur("token", "list", url, "--json"))] == [
             "ann"
         ]
-    found = [rows for _, rows in export.read(tmp_path / "out.parquet")]
+    found = [rows for _, rows in export.rows(tmp_path / "out.parquet")]
     assert b"".join(sorted(map(bytes, found[0]))) == b"".join(sorted(map(bytes, ROWS[:PEOPLE])))
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from murmuration.analysis.combine import generalised as combine_levels
+    from murmuration.analysis.opened import figures
+    from murmuration.analysis.opened import opened as open  # noqa: A004 - murmuration.open
     from murmuration.analysis.postprocess import base_cut, bayes, project_simplex
-    from murmuration.analysis.read import figures
     from murmuration.audit.admission import admit
     from murmuration.audit.exact import Audit
     from murmuration.audit.exact import audit as audit_mechanism
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
     from murmuration.mechanisms.item.base import Labels
     from murmuration.mechanisms.registry import list_mechanisms
     from murmuration.mechanisms.tally import Tally
-    from murmuration.planning.auto import mechanism
+    from murmuration.mechanisms.units import InUnits
     from murmuration.planning.choose import Attribute, plan
+    from murmuration.planning.made import mechanism
     from murmuration.results.distribution import Distribution
     from murmuration.results.estimate import Estimate, FrequencyEstimate, TupleEstimate
-    from murmuration.results.figure import Figure
+    from murmuration.results.figure import Figure, Figures
 
 __version__ = "0.1.0"
 
@@ -50,7 +52,9 @@ _HOMES = {
     "Distribution": "results.distribution",
     "Estimate": "results.estimate",
     "Figure": "results.figure",
+    "Figures": "results.figure",
     "FrequencyEstimate": "results.estimate",
+    "InUnits": "mechanisms.units",
     "Labels": "mechanisms.item.base",
     "Ledger": "device.ledger",
     "Levels": "campaign.levels",
@@ -66,10 +70,11 @@ _HOMES = {
     "base_cut": "analysis.postprocess",
     "bayes": "analysis.postprocess",
     "combine_levels": "analysis.combine:generalised",
-    "figures": "analysis.read",
+    "figures": "analysis.opened",
     "list_mechanisms": "mechanisms.registry",
     "load": "campaign.file.load",
-    "mechanism": "planning.auto",
+    "mechanism": "planning.made",
+    "open": "analysis.opened:opened",
     "plan": "planning.choose",
     "project_simplex": "analysis.postprocess",
     "seeded_rng": "exact.randomness",
@@ -86,7 +91,9 @@ __all__ = [
     "Distribution",
     "Estimate",
     "Figure",
+    "Figures",
     "FrequencyEstimate",
+    "InUnits",
     "Labels",
     "Ledger",
     "Levels",
@@ -106,6 +113,7 @@ __all__ = [
     "list_mechanisms",
     "load",
     "mechanism",
+    "open",
     "plan",
     "project_simplex",
     "seeded_rng",

@@ -29,7 +29,7 @@ from murmuration.exact.exponential import within
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, require_rng
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.domain import Box, Domain
+from murmuration.mechanisms.domain import Box, Domain, described, table_columns
 from murmuration.mechanisms.frame import Asked, Frame
 from murmuration.mechanisms.registry import to_document
 from murmuration.mechanisms.strategy import Strategy
@@ -262,18 +262,23 @@ class Campaign:
 
     def encode(
         self,
-        answers: Mapping[str, Any],
+        answers: Any,
         rng: Rng | Mapping[str, Rng],
         never_silent: bool = False,
     ) -> list[NDArray[np.generic]]:
         """Return one column per attribute from answers by name; refuse what is missing.
 
+        Answers are a mapping, a DataFrame (pandas, polars) or an Arrow table.
         Unless it may be (`Question.missing`): then a name that is left out, or None for all of a
         column, is no answer of anybody. `rng` draws labels for answers that are none; or there is
         one for each attribute's name. `never_silent`: answers that a question would refuse count by
         its other rule.
         """
-        names = [question.name for question in self.questions]
+        if (columns := table_columns(answers)) is None:
+            raise InputError(
+                f"answers come by name, in a mapping or a DataFrame; got {described(answers)}"
+            )
+        answers, names = dict(columns), [question.name for question in self.questions]
         given = {name: column for name, column in answers.items() if column is not None}
         if missing := [q.name for q in self.questions if q.name not in given and not q.missing]:
             raise InputError(

@@ -27,7 +27,7 @@ def export(
     """Write a campaign's randomised reports to a Parquet file that only you can read.
 
     One row per report: its id, and for each entry the number of its law and the bytes. The
-    campaign is in the file's metadata; `murmuration.collector.export.read` turns it back into rows.
+    campaign is in the file's metadata; `murmuration.collector.export.read` yields columns of it.
     """
     if out.suffix.lower() != ".parquet":
         raise ParameterError(

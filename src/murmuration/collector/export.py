@@ -6,7 +6,7 @@
     entry_1_cell ...
 
 The file's metadata hold the campaign's digest and its published document, so that a file can be
-read and counted by itself.
+read and counted by itself: `read` yields columns, one set for each cell, `rows` what was sent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from murmuration.collector.aside import aside
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
 from murmuration.errors import FormatError, ParameterError
-from murmuration.exact.arrays import Ints, Rows
+from murmuration.exact.arrays import Ints, Reports, Rows
+from murmuration.mechanisms.base import Mechanism
+from murmuration.results.table import Columns, Table
 from murmuration.wire.ids import ID_BYTES, Ids
 
 DIGEST, DOCUMENT = b"murmuration.digest", b"murmuration.campaign"
@@ -125,8 +127,65 @@ def campaign_of(path: Path) -> Campaign:
     return campaign
 
 
-def read(path: Path, campaign: Campaign | None = None) -> Iterator[tuple[Ids, Rows]]:
-    """Yield ids and rows, as they were sent; `campaign.tally` counts them again."""
+@dataclass(frozen=True, eq=False)
+class CellReports(Table):
+    """Some reports by one cell's law, as columns."""
+
+    attribute: str
+    """What it asks; all names, if it asks several attributes at once."""
+    level: str
+    """The level that these people chose; "" where there are none to choose."""
+    mechanism: Mechanism
+    ids: Ids
+    reports: Reports
+    """As the mechanism has them: symbols in a flat array, or rows of bits or bytes."""
+
+    def columns(self) -> Columns:
+        """Return id (hexadecimal), attribute, level, mechanism and the report, one row each."""
+        n = len(self.ids)
+        text = np.ascontiguousarray(self.ids).tobytes().hex()
+        width = 2 * ID_BYTES
+        return {
+            "id": [text[start : start + width] for start in range(0, width * n, width)],
+            "attribute": [self.attribute] * n,
+            "level": [self.level] * n,
+            "mechanism": [self.mechanism.name] * n,
+            "symbol" if self.reports.ndim == 1 else "report": self.reports.tolist(),
+        }
+
+    def __repr__(self) -> str:
+        at = f" at {self.level}" if self.level else ""
+        return f"CellReports({self.attribute}{at}, {self.mechanism.name}, {len(self.ids):,})"
+
+
+def read(path: Path | str, campaign: Campaign | None = None) -> Iterator[CellReports]:
+    """Yield the reports of each cell as columns, batch by batch.
+
+    Refuses what no device can have sent.
+    """
+    campaign = campaign or campaign_of(Path(path))
+    for ids, sent in rows(path, campaign):
+        for numbers, octets in campaign.frame.entries(sent):
+            for cell in np.unique(numbers).tolist():
+                yield _of_cell(campaign, cell, ids[numbers == cell], octets[numbers == cell])
+
+
+def _of_cell(campaign: Campaign, cell: int, ids: Ids, octets: Rows) -> CellReports:
+    group = int(campaign.frame.group_of[cell])
+    law, place = campaign.frame.cells[cell], cell - campaign.frame.cells_of[group].start
+    asked = campaign.strategy.grouped(len(campaign.questions))[group]
+    return CellReports(
+        attribute=", ".join(campaign.questions[number].name for number in asked),
+        level=campaign.levels.names[place] if campaign.levels else "",
+        mechanism=law,
+        ids=ids,
+        reports=law.checked_reports(law.from_rows(octets[:, : law.report_bytes])),
+    )
+
+
+def rows(path: Path | str, campaign: Campaign | None = None) -> Iterator[tuple[Ids, Rows]]:
+    """Yield ids and rows of bytes, as they were sent; `campaign.tally` counts them again."""
+    path = Path(path)
     campaign = campaign or campaign_of(path)
     for batch in _opened(path).iter_batches(ROWS_PER_BATCH):
         ids = np.frombuffer(b"".join(batch.column("id").to_pylist()), dtype=np.uint8)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -198,7 +199,7 @@ class NumberOrNone(Domain):
 
     def checked(self, values: Any) -> Floats:
         """Return floats, nan where there is no answer."""
-        numbers = _real_numbers(values)
+        numbers = real_numbers(values)
         silent = np.isnan(numbers)
         _require_inside(np.where(silent, 0.0, numbers))
         return numbers
@@ -321,13 +322,17 @@ class Box(Domain):
         d = len(self.sizes)
         if len(columns) != d:
             raise InputError(
-                f"values must be rows of {d} numbers, or {d} arrays, one per attribute"
+                f"values must be rows of {d} numbers, {d} arrays or Series in a list, one per "
+                f"attribute, or a DataFrame of {d} columns; got {described(values)}"
             )
         arrays: list[NDArray[np.generic]] = [
             part.checked(column) for part, column in zip(self.parts, columns, strict=True)
         ]
-        if len({len(array) for array in arrays}) != 1:
-            raise InputError("all columns must be of one length, one row per person")
+        if len(lengths := sorted({len(array) for array in arrays})) != 1:
+            raise InputError(
+                "all columns must be of one length, one row per person; got lengths "
+                f"{', '.join(map(str, lengths))}"
+            )
         return arrays
 
     def parameters(self) -> dict[str, Any]:
@@ -424,43 +429,73 @@ class Ball(Domain):
 
 def checked_values(values: ArrayLike) -> Floats:
     """Return the values as floats in [-1, 1], or say that they are not, without repeating them."""
-    return _require_inside(_real_numbers(values))
+    return _require_inside(real_numbers(values))
 
 
-def _real_numbers(values: ArrayLike) -> Floats:
-    """Return a flat array of floats, or say that these are none."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise InputError("masked values have no answer: leave those people out first")
+def real_numbers(values: Any, fit: str = "in [-1, 1]") -> Floats:
+    """Return a flat array of floats, or say that these are none; nan for what a column has not.
+
+    >>> real_numbers([1, 2]).tolist()
+    [1.0, 2.0]
+    """
+    _refuse_masked(values)
     try:
-        array = np.atleast_1d(np.asarray(values))
+        array = np.atleast_1d(_array(values))
         if array.dtype.kind not in "fiu" and array.size:
             raise TypeError
         numbers = array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise InputError("values must be real numbers in [-1, 1]") from None
+        raise InputError(
+            f"values must be real numbers {fit}, one per person; got {described(values)}"
+        ) from None
     if numbers.ndim != 1:
-        raise InputError(f"values must be a flat array, one per person; got {numbers.ndim}-d")
+        raise InputError(
+            f"values must be a flat array, one per person; got {described(values)}, which is "
+            f"{numbers.ndim}-d"
+        )
     return numbers
+
+
+def _array(values: Any) -> NDArray[Any]:
+    """Return an array; of a column of numbers some of which are missing, one with nan for them."""
+    array = np.asarray(values)
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    if array.dtype.kind == "O" and kind in ("f", "i", "u"):  # pandas with NA
+        return np.asarray(values.to_numpy(dtype=np.float64, na_value=math.nan))
+    return array
+
+
+def _refuse_masked(values: Any) -> None:
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError("masked values have no answer: leave those people out first")
 
 
 def _require_inside(numbers: Floats) -> Floats:
     """Return the numbers, or say how many are outside [-1, 1]."""
     if numbers.size and not (numbers.min() >= -1 and numbers.max() <= 1):
         outside = ~((numbers >= -1) & (numbers <= 1))
+        missing = int(np.isnan(numbers).sum())
+        said = f", {missing} of them missing (nan)" if missing else ""
         raise InputError(
             f"values must be in [-1, 1]; {int(outside.sum())} of {numbers.size} are not (first at "
-            f"position {int(outside.argmax())}). Rescale and clamp first; nothing was sent."
+            f"position {int(outside.argmax())}{said}). Rescale and clamp first, or give the "
+            "mechanism their units=(low, high); nothing was sent."
         )
     return numbers
 
 
 def checked_items(values: ArrayLike, k: int) -> Ints:
     """Return items as integers in 0 .. k-1, or say that they are not, without repeating them."""
-    if isinstance(values, np.ma.MaskedArray):
-        raise InputError("masked values have no answer: leave those people out first")
-    array = np.atleast_1d(np.asarray(values))
+    _refuse_masked(values)
+    try:
+        array = np.atleast_1d(np.asarray(values))
+    except ValueError:  # rows of different lengths
+        array = np.empty(0, dtype=object).reshape(0, 0)
     if array.ndim != 1 or (array.dtype.kind not in "ui" and array.size):
-        raise InputError(f"values must be a flat array of whole numbers, items 0 to {k - 1}")
+        raise InputError(
+            f"values must be a flat array of whole numbers, items 0 to {k - 1}; got "
+            f"{described(values)}"
+        )
     if array.size and not (array.min() >= 0 and array.max() < k):
         outside = (array < 0) | (array >= k)
         raise InputError(
@@ -486,14 +521,58 @@ def checked_sizes(d: object, domains: object) -> tuple[int, ...]:
     return sizes
 
 
+# --- what may come -----------------------------------------------------------------------------
+
+
+def table_columns(values: Any) -> list[tuple[str, Any]] | None:
+    """Return names and columns of a table: a DataFrame (pandas, polars), an Arrow table, a mapping.
+
+    None for what is no table.
+
+    >>> table_columns({"age": [41, 58]}), table_columns([41, 58])
+    ([('age', [41, 58])], None)
+    """
+    if hasattr(values, "column_names"):  # Arrow
+        return list(zip(values.column_names, values.columns, strict=True))
+    if hasattr(values, "get_columns"):  # polars
+        return [(column.name, column) for column in values.get_columns()]
+    if isinstance(values, Mapping) or (hasattr(values, "columns") and hasattr(values, "items")):
+        return [(str(name), column) for name, column in values.items()]
+    return None
+
+
+def described(values: Any) -> str:
+    """Say what was given, without any value of it.
+
+    >>> described([np.zeros(3), np.zeros((2, 2))])
+    'a list of 2 (ndarray of float64, shape (3,); ndarray of float64, shape (2, 2))'
+    """
+    kind = type(values).__name__
+    if isinstance(values, list | tuple):
+        inside = [described(one) for one in values[:4] if hasattr(one, "__len__")]
+        more = f" ({'; '.join(inside)})" if inside else ""
+        return f"a {kind} of {len(values)}{more}"
+    if (named := table_columns(values)) is not None:
+        return f"a {kind} of {len(named)} columns"
+    dtype, shape = getattr(values, "dtype", None), getattr(values, "shape", None)
+    return kind if dtype is None else f"{kind} of {dtype}, shape {shape}"
+
+
 def _columns(values: Any) -> list[Any]:
-    """Return a list of columns as it is, and rows of numbers column by column."""
+    """Return columns as they are, and rows of numbers column by column."""
+    if (named := table_columns(values)) is not None:
+        return [column for _, column in named]
     if isinstance(values, list | tuple) and all(map(_is_array, values)):
         return list(values)
-    rows = np.asarray(values)
+    try:
+        rows = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        return []
     rows = rows.reshape(1, -1) if rows.ndim == 1 else rows
     return list(rows.T) if rows.ndim == 2 and rows.dtype.kind in "fiu" else []
 
 
-def _is_array(column: object) -> bool:
-    return isinstance(column, np.ndarray) and column.ndim == 1
+def _is_array(column: Any) -> bool:
+    """Whether this is a column: a flat array, or a Series of whatever library."""
+    listed = hasattr(column, "__array__") and hasattr(column, "__len__")
+    return listed and np.asarray(column).ndim == 1

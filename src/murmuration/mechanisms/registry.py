@@ -80,9 +80,18 @@ def from_document(document: Mapping[str, Any]) -> Mechanism:
     """
     if not isinstance(document, Mapping) or set(document) != {"mechanism", "parameters", "law"}:
         raise FormatError("a published mechanism has mechanism, parameters, law and nothing else")
+    return from_heading(document).with_law(document["law"])
+
+
+def from_heading(heading: Mapping[str, Any]) -> Mechanism:
+    """Return the mechanism of a name and parameters as JSON, with the law that they have here.
+
+    >>> from_heading({"mechanism": "duchi", "parameters": {"epsilon": 1.0}})
+    Duchi(epsilon=1.0)
+    """
     try:
-        parameters = {name: _tuples(value) for name, value in document["parameters"].items()}
-        return mechanism(document["mechanism"], **parameters).with_law(document["law"])
+        parameters = {name: _tuples(value) for name, value in heading["parameters"].items()}
+        return mechanism(heading["mechanism"], **parameters)
     except MurmurationError:
         raise
     except (AttributeError, TypeError, ValueError, ArithmeticError, RecursionError) as problem:

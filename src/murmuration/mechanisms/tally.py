@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_PEOPLE = 1 << 40
 """More people than that cannot be counted: sums of counters stay below 2^63."""
 
-_MAGIC = b"MURMTALY"
+MAGIC = b"MURMTALY"
 _VERSION = 1
 _HEAD = struct.Struct("<8sHI")  # magic, version, length of the JSON header
 _CRC = struct.Struct("<I")
@@ -96,16 +96,22 @@ class Tally:
             sort_keys=True,
         ).encode()
         body = (
-            _HEAD.pack(_MAGIC, _VERSION, len(header)) + header + self.counts.astype("<i8").tobytes()
+            _HEAD.pack(MAGIC, _VERSION, len(header)) + header + self.counts.astype("<i8").tobytes()
         )
         return body + _CRC.pack(zlib.crc32(body))
 
     @classmethod
-    def from_bytes(cls, data: bytes, mechanism: Mechanism) -> Self:
-        """Read a tally of this mechanism; anything else is refused with the reason."""
-        if not isinstance(data, bytes) or not hasattr(mechanism, "fingerprint"):
+    def from_bytes(cls, data: bytes, mechanism: Mechanism | None = None) -> Self:
+        """Read a tally of this mechanism; anything else is refused with the reason.
+
+        Without a mechanism it is the one that the bytes name, if its law comes out the same here: a
+        table that was solved elsewhere may not.
+        """
+        fits = mechanism is None or hasattr(mechanism, "fingerprint")
+        if not isinstance(data, bytes) or not fits:
             raise FormatError("from_bytes takes the bytes, then the mechanism they belong to")
         header, counts = _split(data)
+        mechanism = mechanism or _named(header)
         if header.get("fingerprint") != mechanism.fingerprint:
             theirs = f"{header.get('mechanism')} {header.get('parameters')}"
             raise MismatchError(f"this is a tally of {theirs}, not of {mechanism}")
@@ -114,7 +120,7 @@ class Tally:
 
 def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
     """Return header and counts of a serialised tally, or say why they cannot be read."""
-    if len(data) < _HEAD.size + _CRC.size or not data.startswith(_MAGIC):
+    if len(data) < _HEAD.size + _CRC.size or not data.startswith(MAGIC):
         raise FormatError("these bytes are not a tally")
     _, version, length = _HEAD.unpack_from(data)
     if version != _VERSION:
@@ -137,6 +143,13 @@ def _parsed(text: bytes) -> dict[str, Any]:
     except (ValueError, KeyError, RecursionError):
         pass
     raise FormatError("this tally's header cannot be read")
+
+
+def _named(header: dict[str, Any]) -> Mechanism:
+    """Make the mechanism that a header names."""
+    from murmuration.mechanisms.registry import from_heading  # here: it imports every mechanism
+
+    return from_heading({key: header.get(key) for key in ("mechanism", "parameters")})
 
 
 def require_same(mechanism: Mechanism, tally: Tally) -> Tally:

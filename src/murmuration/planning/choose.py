@@ -31,6 +31,7 @@ from murmuration.mechanisms.registry import mechanism, mechanisms_for
 from murmuration.mechanisms.tally import MAX_PEOPLE
 from murmuration.planning import allocate
 from murmuration.planning.shuffle import central_epsilon
+from murmuration.results.table import Columns, Table
 
 MOST_BYTES = 4096
 """The largest report that is worth considering."""
@@ -116,8 +117,8 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A campaign: its rows, and what they were worked out for."""
+class Plan(Table):
+    """A campaign: its rows, and what they were worked out for. It is a table, one row each."""
 
     epsilon: float
     people: int
@@ -127,6 +128,15 @@ class Plan:
     rows: tuple[Planned, ...]
     advice: str
     """Whether to split epsilon or to sample, where all attributes are categorical."""
+
+    def columns(self) -> Columns:
+        """Return attributes and mechanisms by name, and the numbers of each row."""
+        numbers = [field.name for field in dataclasses.fields(Planned)][2:]
+        return {
+            "attribute": [row.attribute.name for row in self.rows],
+            "mechanism": [row.choice.mechanism.name for row in self.rows],
+            **{name: [getattr(row, name) for row in self.rows] for name in numbers},
+        }
 
 
 # --- choosing ----------------------------------------------------------------------------------

@@ -7,12 +7,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats, Ints
+from murmuration.results import plot
+from murmuration.results.figure import Figure
+from murmuration.results.table import Columns, Table
 
 METHODS = ("auto", "em", "ems")
 CLEARLY = 3.0
@@ -23,7 +27,7 @@ FINE = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Distribution:
+class Distribution(Table):
     """A histogram on [-1, 1] with what can be read from it; values spread evenly in each bin.
 
     Post-processed by nature: shares are non-negative and add up to one, so single shares are not
@@ -95,6 +99,24 @@ class Distribution:
             raise ParameterError("ask for replicates first: distribution(tally, replicates=200)")
         low, high = np.quantile(self.replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return low, high
+
+    def columns(self) -> Columns:
+        """Return where each bin starts and ends, and its share."""
+        starts, ends = self.edges[:-1].tolist(), self.edges[1:].tolist()
+        return {"start": starts, "end": ends, "share": self.histogram.tolist()}
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the histogram; return the axis."""
+        bins = zip(*self.columns().values(), strict=True)
+        head = (None, None, None, self.n, self.epsilon, "share")
+        rows = [Figure("", f"{start:g} to {end:g}", share, *head) for start, end, share in bins]
+        return plot.figures(rows, ax)
+
+    def __repr__(self) -> str:
+        bins, ends = len(self.histogram), f"{self.low:g} to {self.high:g}"
+        return (
+            f"Distribution({bins} bins, {ends}, mean {self.mean:.4g}, n={self.n:,}, {self.method})"
+        )
 
     def scaled(self, low: float, high: float) -> Distribution:
         """Return the same shares over the attribute's own range."""

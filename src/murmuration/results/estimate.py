@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -12,6 +13,8 @@ import numpy as np
 
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
+from murmuration.results.figure import Figure, Figures, Result
+from murmuration.results.plot import AT_ONCE, MOST_BARS
 from murmuration.results.score import Shape, normal_quantile
 
 
@@ -54,11 +57,36 @@ def _reach(shape: Shape | None, level: float) -> tuple[Any, Any]:
     return z, z
 
 
+def _figures(
+    attribute: str,
+    names: Sequence[str],
+    columns: Sequence[Floats],
+    end: tuple[int, float, str, str],
+) -> Iterator[Figure]:
+    """Yield a figure per item, from value, standard error, low and high of each."""
+    for name, *found in zip(names, *(column.tolist() for column in columns), strict=True):
+        value, stderr, low, high = found
+        yield Figure(attribute, name, value, stderr, low, high, *end)
+
+
+def middle_and_half(low: float, high: float) -> tuple[float, float]:
+    """Return what 0 is and how far 1 is from it, where [-1, 1] stands for [low, high].
+
+    >>> middle_and_half(18, 98)
+    (58.0, 40.0)
+    """
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ParameterError(f"a range needs two finite ends, low < high; got [{low}, {high}]")
+    return low + (high - low) / 2, (high - low) / 2
+
+
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Result):
     """An unbiased mean with its standard error; nothing clipped, nothing hidden.
 
     >>> mean = Estimate(value=0.25, stderr=0.01, n=40_000, epsilon=1.0, about=About.PARTICIPANTS)
+    >>> mean
+    Estimate(0.25 [0.2304, 0.2696] (95%, participants, n=40,000))
     >>> [round(end, 3) for end in mean.interval(0.95)]
     [0.23, 0.27]
     >>> mean.scaled(18, 98).value
@@ -86,12 +114,19 @@ class Estimate:
 
     def scaled(self, low: float, high: float) -> Estimate:
         """Return the estimate in the attribute's own units: [-1, 1] stands for [low, high]."""
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ParameterError(f"a range needs two finite ends, low < high; got [{low}, {high}]")
-        half = (high - low) / 2
+        _, half = middle_and_half(low, high)
         return dataclasses.replace(
             self, value=low + (self.value + 1) * half, stderr=self.stderr * half
         )
+
+    def figures(self, level: float = 0.95, attribute: str = "") -> Figures:
+        """Return the mean as the only row."""
+        low, high = self.interval(level)
+        found = (self.value, self.stderr, low, high, self.n, self.epsilon, "", self.note)
+        return Figures([Figure(attribute, "mean", *found)])
+
+    def __repr__(self) -> str:
+        return f"Estimate({self})"
 
     def __str__(self) -> str:
         low, high = self.interval()
@@ -100,7 +135,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class FrequencyEstimate:
+class FrequencyEstimate(Result):
     """The shares of k items, each unbiased with its own standard error.
 
     `value` may hold numbers below 0 and need not add up to 1: that is what unbiased looks like.
@@ -115,6 +150,8 @@ class FrequencyEstimate:
     [[0.7, -0.3], [1.1, 0.1]]
     >>> [[round(end, 2) for end in ends.tolist()] for ends in tidy.interval()]
     [[0.7, 0.0], [1.0, 0.1]]
+    >>> raw.labelled(["yes", "no"])
+    FrequencyEstimate([yes 0.9000, no -0.1000] (participants, n=100))
     """
 
     value: Floats
@@ -131,6 +168,30 @@ class FrequencyEstimate:
     """What the reader should know about how this was made; empty when there is nothing to say."""
     shape: Shape | None = field(default=None, repr=False, compare=False)
     """How far the intervals reach, in standard errors; as normal ones do where it is None."""
+    labels: tuple[str, ...] = ()
+    """What the items are called; they are numbers where there are none."""
+
+    def labelled(self, labels: Sequence[str]) -> FrequencyEstimate:
+        """Return the same shares with a label for each item."""
+        if isinstance(labels, str) or len(labels) != len(self.value):
+            raise ParameterError(f"{len(self.value)} items have {len(self.value)} labels")
+        return dataclasses.replace(self, labels=tuple(map(str, labels)))
+
+    def figures(self, level: float = 0.95, attribute: str = "") -> Figures:
+        """Return a row for each item."""
+        columns = (self.value, self.stderr, *self.interval(level))
+        end = (self.n, self.epsilon, "share", self.note)
+        return Figures(_figures(attribute, self._names(), columns, end))
+
+    def drawn(self, level: float, attribute: str = "") -> Figures:
+        """Return all of few shares; of many, with simultaneous intervals: the largest are shown."""
+        if (k := len(self.value)) <= MOST_BARS:
+            return self.figures(level, attribute)
+        said = dataclasses.replace(self, note="; ".join(filter(None, [self.note, AT_ONCE])))
+        return said.figures(1 - (1 - level) / k, attribute)
+
+    def _names(self) -> tuple[str, ...]:
+        return self.labels or tuple(map(str, range(len(self.value))))
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends of an interval for each item, each right with probability `level`.
@@ -153,8 +214,12 @@ class FrequencyEstimate:
         normal_quantile(level)  # refuses what is no level
         return self.interval(1 - (1 - level) / len(self.value))
 
+    def __repr__(self) -> str:
+        return f"FrequencyEstimate({self})"
+
     def __str__(self) -> str:
-        shown = ", ".join(f"{share:.4f}" for share in self.value[:8])
+        named = zip(self.labels or [""] * 8, self.value[:8].tolist(), strict=False)
+        shown = ", ".join(f"{label} {share:.4f}".lstrip() for label, share in named)
         more = f", ... ({len(self.value)} items)" if len(self.value) > 8 else ""
         done = f", {' then '.join(self.steps)}" if self.steps else ""
         said = f"; {self.note}" if self.note else ""
@@ -162,22 +227,63 @@ class FrequencyEstimate:
 
 
 @dataclass(frozen=True, eq=False)
-class TupleEstimate:
+class TupleEstimate(Result):
     """One object for a tuple: a mean for each numeric attribute, shares for each categorical one.
 
-    `estimate[j]` is attribute j's own estimate, with its own interval.
+    `estimate[j]` is attribute j's own estimate, with its own interval; by its name, too, if the
+    attributes have names.
+
+    >>> age = Estimate(0.25, 0.01, 40_000, 1.0, About.PARTICIPANTS)
+    >>> found = TupleEstimate((age,), 40_000, 1.0, About.PARTICIPANTS).named(["age"])
+    >>> found
+    TupleEstimate(age, n=40,000)
+    >>> found["age"] is age
+    True
     """
 
     parts: tuple[Estimate | FrequencyEstimate, ...]
     n: int
     epsilon: float
     about: About
+    names: tuple[str, ...] = ()
+    """What the attributes are called; they are numbers where there are none."""
 
-    def __getitem__(self, attribute: int) -> Estimate | FrequencyEstimate:
-        return self.parts[attribute]
+    def named(self, names: Any) -> TupleEstimate:
+        """Return the same with names: a list of them, or a DataFrame whose columns have them."""
+        columns = getattr(names, "column_names", getattr(names, "columns", names))
+        words = tuple(map(str, columns))
+        if isinstance(names, str) or not len(words) == len(self.parts) == len(set(words)):
+            raise ParameterError(f"{len(self.parts)} attributes have so many different names")
+        return dataclasses.replace(self, names=words)
+
+    def __getitem__(self, attribute: int | str) -> Estimate | FrequencyEstimate:
+        if not isinstance(attribute, str):
+            return self.parts[attribute]
+        if attribute not in self.names:
+            there = ", ".join(self.names) or "none; see `named`"
+            raise KeyError(f"no attribute is called {attribute!r}; names are {there}")
+        return self.parts[self.names.index(attribute)]
+
+    def __iter__(self) -> Iterator[Estimate | FrequencyEstimate]:
+        return iter(self.parts)
 
     def __len__(self) -> int:
         return len(self.parts)
+
+    def figures(self, level: float = 0.95, attribute: str = "") -> Figures:
+        """Return the rows of all attributes, each under its name."""
+        del attribute
+        named = zip(self._names(), self.parts, strict=True)
+        return Figures(row for name, part in named for row in part.figures(level, name))
+
+    def drawn(self, level: float, attribute: str = "") -> Figures:
+        """Return what a plot shows of each attribute."""
+        del attribute
+        named = zip(self._names(), self.parts, strict=True)
+        return Figures(row for name, part in named for row in part.drawn(level, name))
+
+    def _names(self) -> tuple[str, ...]:
+        return self.names or tuple(map(str, range(len(self.parts))))
 
     @property
     def value(self) -> Any:
@@ -193,8 +299,14 @@ class TupleEstimate:
         numeric = all(isinstance(part, Estimate) for part in self.parts)
         return np.array(errors) if numeric else errors
 
+    def __repr__(self) -> str:
+        names = self._names()
+        shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        return f"TupleEstimate({shown}, n={self.n:,})"
+
     def __str__(self) -> str:
-        return "\n".join(f"{place}: {part}" for place, part in enumerate(self.parts))
+        named = zip(self._names(), self.parts, strict=True)
+        return "\n".join(f"{name}: {part}" for name, part in named)
 
     def interval(self, level: float = 0.95) -> list[Any]:
         """Return each attribute's interval (or intervals)."""
@@ -202,7 +314,7 @@ class TupleEstimate:
 
 
 @dataclass(frozen=True, eq=False)
-class AnsweredEstimate:
+class AnsweredEstimate(Result):
     """N, the share that answered, and sums S over all people; `among` is S/N, of those who did.
 
     S is a number's mean over all people with 0 for no answer, or the share of each label among all;
@@ -287,6 +399,30 @@ class AnsweredEstimate:
         root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
         return (b - root) / a, (b + root) / a
 
+    def scaled(self, low: float, high: float) -> AnsweredEstimate:
+        """Return a number's estimate in its own units: [-1, 1] stands for [low, high].
+
+        A person who answered adds middle + half x to S instead of x: S becomes half S + middle N.
+        """
+        middle, half = middle_and_half(low, high)
+        square = middle**2 * self.share_variance + 2 * half * middle * self.covariances
+        return dataclasses.replace(
+            self,
+            sums=half * self.sums + middle * self.share,
+            variances=np.maximum(half**2 * self.variances + square, 0.0),
+            covariances=half * self.covariances + middle * self.share_variance,
+        )
+
+    def figures(self, level: float = 0.95, attribute: str = "") -> Figures:
+        """Return the share that answered, and the mean or the shares among those."""
+        mean = len(self.sums) == 1
+        names = ["mean"] if mean else [str(item) for item in range(len(self.sums))]
+        columns = (self.among, self.among_stderr, *self.among_interval(level))
+        end = (self.n, self.epsilon, "" if mean else "share", self.note)
+        share = self.answered.figures(level, attribute)[0]
+        first = dataclasses.replace(share, item="answered", unit="share")
+        return Figures([first, *_figures(attribute, names, columns, end)])
+
     def widened(self, factor: float) -> AnsweredEstimate:
         """Return the same with so many times the variance."""
         return dataclasses.replace(
@@ -296,8 +432,13 @@ class AnsweredEstimate:
             covariances=self.covariances * factor,
         )
 
+    def __repr__(self) -> str:
+        return f"AnsweredEstimate({self})"
+
     def __str__(self) -> str:
-        return f"answered {self.answered}; among them {self.among.tolist()}"
+        among = ", ".join(f"{value:.6g}" for value in self.among[:8].tolist())
+        more = f", ... ({len(self.sums)} items)" if len(self.sums) > 8 else ""
+        return f"answered {self.answered}; among them [{among}{more}]"
 
 
 AnyEstimate = Estimate | FrequencyEstimate | TupleEstimate | AnsweredEstimate

@@ -118,7 +118,7 @@ class SumScore:
     comes on top (`rest`) is normal.
 
     >>> parts = (QuadraticScore(0.5, 0.05, 100, (0.0, 1.0, -1.0), 0.0, 1.0), None)
-    >>> [round(end, 2) for end in SumScore(parts, np.array([0.0, 0.1])).reach(0.95)]
+    >>> [round(float(end), 2) for end in SumScore(parts, np.array([0.0, 0.1])).reach(0.95)]
     [1.96, 1.96]
     """
 

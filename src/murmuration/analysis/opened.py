@@ -1,0 +1,122 @@
+"""`murmuration.open`: results in two lines, from a store, a collector or a file of tallies.
+
+What is opened is only read, and is closed again before the figures are returned.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from murmuration.analysis import read
+from murmuration.analysis.estimates import estimates as estimates_of
+from murmuration.analysis.open import Source, open_source
+from murmuration.campaign.model import Campaign
+from murmuration.collector.publish import Served
+from murmuration.collector.status import Status
+from murmuration.collector.tallies import MAGIC, CollectorTallies
+from murmuration.errors import ParameterError
+from murmuration.mechanisms import tally as one_tally
+from murmuration.mechanisms.tally import Tally
+from murmuration.results.figure import Figures
+
+TOKEN = "MURMUR_TOKEN"  # noqa: S105 - the name of the variable that may have one
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A place to read results from. It is opened for each question, and closed after it."""
+
+    where: str = field(repr=False)
+    campaign: str | Campaign = ""
+    token: str = field(default="", repr=False)
+    plain_http: bool = False
+
+    def estimates(
+        self, about: str = "participants", level: float = 0.95, combine: str = ""
+    ) -> Figures:
+        """Return all figures with intervals of this level: in order, and as a table.
+
+        Of a store or a collector, nothing about fewer people than the campaign's cohort.
+        """
+        if (data := _tallies_of(self.where)) is not None:
+            return _from_file(data, self.campaign, about, level, combine)
+        with self._source() as source:
+            return Figures(source.estimates(about, level, combine).estimates)
+
+    def status(self) -> Status:
+        """Return what has arrived and what became of it."""
+        if _tallies_of(self.where) is not None:
+            raise ParameterError("a file of tallies has estimates, and no status")
+        with self._source() as source:
+            return source.status()
+
+    @contextmanager
+    def _source(self) -> Iterator[Source]:
+        name = self.campaign.name if isinstance(self.campaign, Campaign) else self.campaign
+        source = open_source(self.where, name, self.token, plain_http=self.plain_http)
+        with closing(source):
+            yield source
+
+
+def opened(
+    where: str | Path, campaign: str | Campaign = "", token: str = "", *, plain_http: bool = False
+) -> Opened:
+    """ANALYST. Open results to read: a store, a collector, or a file of tallies.
+
+    where: a path, sqlite:///..., postgresql://..., http(s)://..., or a file that has the bytes of
+        `Tally.to_bytes` or of a collector's address `.../tally`
+    campaign: its name, where there are several; for a collector's tallies the campaign itself
+    token: for a collector that asks for one; MURMUR_TOKEN of the environment if it is left out
+    plain_http: let the token go over plain HTTP
+
+    >>> murmuration.open("survey.db").estimates().to_pandas()  # doctest: +SKIP
+    >>> murmuration.open("http://127.0.0.1:8750").estimates().plot()  # doctest: +SKIP
+    """
+    place = str(where)
+    web = place.startswith(("http://", "https://"))
+    found = Opened(place, campaign, token or (os.environ.get(TOKEN, "") if web else ""), plain_http)
+    if _tallies_of(place) is None and not web:
+        with found._source():
+            pass  # says at once if there is no such store, or no such campaign in it
+    return found
+
+
+def figures(
+    campaign: Campaign,
+    tallies: Sequence[Tally],
+    about: str = "participants",
+    level: float = 0.95,
+    cohort: int | None = None,
+    combine: str = "",
+) -> Figures:
+    """ANALYST. Return all figures of a campaign's tallies: see `analysis.read.figures`."""
+    return Figures(read.figures(campaign, tallies, about, level, cohort, combine))
+
+
+def _tallies_of(where: str) -> bytes | None:
+    """Return the bytes of a file of tallies; None for a store or an address."""
+    with suppress(OSError, ValueError), Path(where).open("rb") as file:
+        if (start := file.read(8)) in (MAGIC, one_tally.MAGIC):
+            return start + file.read()
+    return None
+
+
+def _from_file(
+    data: bytes, campaign: str | Campaign, about: str, level: float, combine: str
+) -> Figures:
+    """Read one mechanism's tally, or those of a whole campaign."""
+    if data.startswith(one_tally.MAGIC):
+        tally = Tally.from_bytes(data)
+        return tally.mechanism.estimate(tally, about).figures(level)
+    if not isinstance(campaign, Campaign):
+        raise ParameterError(
+            "a collector's tallies do not say what was asked: give the campaign, as in "
+            'murmuration.open(file, campaign=murmuration.load("campaign.toml"))'
+        )
+    whole = CollectorTallies.from_bytes(data, campaign).total()
+    asked = Served(campaign, version=0, document=b"", key=0, older=frozenset())
+    return Figures(estimates_of(asked, whole, about, level, combine).estimates)

@@ -82,7 +82,11 @@ def heard(tmp_path_factory: pytest.TempPathFactory) -> Heard:
     with running(
         folder / "store.db", OPEN, GUARDED, CLOSED, limits=LIMITS, fault=folder / "fault"
     ) as server:
-        found.tokens = [server.admin, server.token("device", campaign="guarded")]
+        found.tokens = [
+            server.admin,
+            server.token("device", campaign="guarded"),
+            server.token("merge", sources=[SOURCE]),
+        ]
         for feed in (_reports, _bodies, _addresses, _tokens, _tallies, _lines, _crowd, _faults):
             feed(server, found)
         found.metrics = server.get("/metrics").body.decode()
@@ -175,8 +179,8 @@ def _tokens(server: Collector, heard: Heard) -> None:
 def _tallies(server: Collector, heard: Heard) -> None:
     """Tallies of somebody else, whose names are canaries."""
     server.share(bytes(32))
-    token = server.token("merge", sources=[SOURCE])
-    send = partial(_send, server, heard, "POST", TALLY, Authorization=f"Bearer {token}")
+    merger = f"Bearer {heard.tokens[2]}"
+    send = partial(_send, server, heard, "POST", TALLY, Authorization=merger)
     other = campaign_of(OPEN.replace('"open"', f'"{WORD}"').replace("ios", WORD))
     send(
         CollectorTallies(other, {HEX[:16]: Part(other.frame.empty())}).to_bytes(),
@@ -258,7 +262,7 @@ def _faults(server: Collector, heard: Heard) -> None:
     """The store fails, and its message has a canary."""
     fault, bearer = Path(server.store).with_name("fault"), f"Bearer {server.admin}"
     fine = json.dumps([{**uploads(CAMPAIGN, 1)[0], "id": HEX}])
-    merger = f"Bearer {server.token('merge', sources=[SOURCE])}"
+    merger = f"Bearer {heard.tokens[2]}"
     for kind in ("bug", "store", "full", "damaged"):
         fault.write_text(f"{kind}: {WORD} {NUMBER} {server.admin} 127.0.0.1")
         try:

@@ -320,6 +320,7 @@ class Store(ABC):
             if key is None:
                 key = int(self.execute("SELECT COALESCE(MAX(key), 0) + 1 FROM collections")[0][0])
                 self.execute("INSERT INTO collections (key, digest) VALUES (?, ?)", (key, digest))
+            self._runs.noticed(key)  # now, so that the first upload does not wait for it
             return key
 
     def note_hour(self, key: int) -> None:

@@ -98,13 +98,8 @@ def made(hashes: Hashes) -> Words:
     return words
 
 
-def set_bits(words: Words) -> Places:
-    """Return the numbers of the bits that a filter has."""
-    return np.flatnonzero(np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little"))
-
-
 def bits_of(hashes: Hashes) -> Places:
-    """Return the same from the ids, if some of them twice."""
+    """Return the numbers of the bits that these ids set, some of them twice."""
     bits = bits_for(len(hashes.places[0]))
     lines = [_word(places, bits) << 6 for places in hashes.places]
     each = [line + bit for line, three in zip(lines, hashes.bits, strict=True) for bit in three]
@@ -124,12 +119,18 @@ class Shelf:
         self._turned = np.zeros(WORD << bits, dtype=kind)
         self._runs: list[int] = [NOBODY] * (8 * self._turned.itemsize)
 
-    def put(self, run: int, bits: Places) -> bool:
-        """Take a filter, as the numbers of its bits; return whether there was room."""
+    def put(self, run: int, hashes: Hashes | None, words: Words | None = None) -> bool:
+        """Take the filter of some ids, or one that was made; return whether there was room."""
         if NOBODY not in self._runs:
             return False
         slot = self._runs.index(NOBODY)
-        self._turned[bits] |= self._mark(slot)
+        if hashes is not None:
+            self._turned[bits_of(hashes)] |= self._mark(slot)
+        if words is not None:
+            each = np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little")
+            self._turned |= each.astype(self._turned.dtype, copy=False) << self._turned.dtype.type(
+                slot
+            )
         self._runs[slot] = run
         return True
 

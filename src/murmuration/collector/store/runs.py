@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.collector.store import filters
-from murmuration.collector.store.filters import Hashes, Shelf
+from murmuration.collector.store.filters import Hashes, Shelf, Words
 from murmuration.errors import FormatError
 from murmuration.wire.ids import ID_BYTES, in_order
 
@@ -86,16 +86,16 @@ class Known:
     growing: dict[tuple[int, int], list[Run]] = field(default_factory=dict)
     """Runs that may still be merged, by the bytes of a row and by size."""
 
-    def put(self, run: Run, filter_bits: NDArray[np.int64]) -> None:
-        """Take notice of a run."""
+    def put(self, run: Run, hashes: Hashes | None, words: Words | None = None) -> None:
+        """Take notice of a run, by its ids or by its filter."""
         self.runs[run.number] = run
         if 4 * run.n <= most(run.width):
             self.growing.setdefault((run.width, tier_of(run.n)), []).append(run)
         bits = filters.bits_for(run.n)
         alike = self.shelves.setdefault(bits, [])
-        if not any(shelf.put(run.number, filter_bits) for shelf in alike):
+        if not any(shelf.put(run.number, hashes, words) for shelf in alike):
             alike.append(Shelf(bits))
-            alike[-1].put(run.number, filter_bits)
+            alike[-1].put(run.number, hashes, words)
 
     def drop(self, numbers: Collection[int]) -> None:
         """Forget some runs."""
@@ -161,7 +161,7 @@ class Runs:
 
     def add(self, key: int, ids: Octets, rows: Octets) -> Mask:
         """Store reports whose ids are all different; tell which were not there before."""
-        known = self._noticed(key)
+        known = self.noticed(key)
         if not _are_sorted(ids):
             order, _ = in_order(ids)
             new = np.zeros(len(ids), dtype=bool)
@@ -177,7 +177,7 @@ class Runs:
 
     def append(self, key: int, ids: Octets, rows: Octets) -> None:
         """Store sorted reports of which none is known."""
-        self._noticed(key)
+        self.noticed(key)
         self._append_all(key, ids, rows, filters.hashed(ids, self._read_secret()))
 
     def _append_all(self, key: int, ids: Octets, rows: Octets, hashes: Hashes) -> None:
@@ -187,7 +187,7 @@ class Runs:
             part = slice(start, start + size)
             self._append(key, ids[part], rows[part], hashes.of(part))
 
-    def _noticed(self, key: int) -> Known:
+    def noticed(self, key: int) -> Known:
         """Return the runs of a key, after a look at what others have done since."""
         known = self._known.setdefault(key, Known())
         if key in self._current:
@@ -201,7 +201,7 @@ class Runs:
             run = Run(number, *listed[number], self._firsts(number))
             if len(words) != 1 << filters.bits_for(run.n):
                 raise FormatError(DAMAGED)
-            known.put(run, filters.set_bits(words))
+            known.put(run, None, words)
         self._current.add(key)
         return known
 
@@ -254,7 +254,7 @@ class Runs:
             ],
         )
         run = Run(number, n, width, as_texts(ids[::BLOCK]))
-        self._known[key].put(run, filters.bits_of(hashes))
+        self._known[key].put(run, hashes)
         self._made.append((key, number))
 
     # --- merging ---------------------------------------------------------------------------------

@@ -60,8 +60,8 @@ def plan(
 def parse_categorical(text: str) -> Attribute:
     """Read NAME=K.
 
-    >>> parse_categorical("colour=5")
-    Attribute(name='colour', k=5)
+    >>> parse_categorical("colour=5").k
+    5
     """
     name, _, size = text.rpartition("=")
     try:

@@ -634,6 +634,8 @@ def test_estimates_are_the_librarys(
     path = f"/v1/campaigns/exact/estimates?level={level}&about={about}"
     answer = server.get(path).json
     assert answer.pop("estimates") == expected
+    asked = [question.name for question in campaign.questions]
+    assert [one["name"] for one in answer.pop("attributes")] == asked
     head = {"campaign": "exact", "version": 1, "digest": campaign.digest, "people": 3000}
     assert answer == {**head, "level": level, "about": about}
     table = pyarrow.parquet.read_table(io.BytesIO(server.get(f"{path}&format=parquet").body))

@@ -52,7 +52,7 @@ def _height(rows: Sequence[Figure]) -> float:
 
 def _panel(axes: Any, one: Attribute, rows: Sequence[Figure]) -> None:
     head = [row for row in rows if one.missing and row.unit == "share"][:1]
-    said = [f"answered: {100 * row.value:.1f}%" for row in head]
+    said = [f"answered: {100 * row.value:.1f}% ± {_half(row):.1f} pp" for row in head]
     rest = list(rows[len(head) :])
     if one.hidden or not rest:
         axes.set_axis_off()
@@ -107,6 +107,7 @@ def _number(axes: Any, one: Attribute, rows: Sequence[Figure]) -> list[str]:
         axes.set_yticks([])
         axes.set_ylim(-1, 1)
         axes.set_box_aspect(0.3)
+        axes.set_anchor("N")
         axes.plot([low, high], [0, 0], color=GREY, lw=5, solid_capstyle="butt", zorder=1)
         for side in ("left", "right", "top"):
             axes.spines[side].set_visible(False)
@@ -136,6 +137,12 @@ def _ends(row: Figure) -> tuple[float, float]:
         row.value if row.low is None else row.low,
         row.value if row.high is None else row.high,
     )
+
+
+def _half(row: Figure) -> float:
+    """Return half of a share's interval, in percentage points."""
+    low, high = _ends(row)
+    return 100 * (high - low) / 2
 
 
 def _plain(text: str) -> str:

@@ -147,6 +147,7 @@ def test_what_is_hidden_is_listed_with_what_it_has_and_needs(few: Path) -> None:
     assert {one["attribute"] for one in found["estimates"]} == {"phone"}
 
 
+@pytest.mark.slow
 def test_what_is_hidden_is_a_row_without_a_value(few: Path, tmp_path: Path) -> None:
     murmur("estimate", few, "-o", tmp_path / "out.csv", "-o", tmp_path / "out.parquet")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text())))
@@ -203,6 +204,7 @@ def test_a_collector_says_the_same_over_http(tmp_path: Path, few: Path) -> None:
 # --- long lists ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_long_lists_are_cut_to_the_largest_and_the_rest_is_summed(long: Path) -> None:
     text = murmur("estimate", long).stdout
     assert "and 4,980 more" in words(text)
@@ -246,6 +248,7 @@ def test_shares_that_could_be_nothing_are_marked() -> None:
     assert not any(indistinct(one) for one in found if one.attribute != "phone")
 
 
+@pytest.mark.slow
 def test_a_plot_of_5000_labels_has_bars_that_can_be_read(long: Path, tmp_path: Path) -> None:
     done = murmur("estimate", long, "--plot", tmp_path / "out.png")
     assert "plot:" in done.stderr
@@ -342,6 +345,7 @@ def test_an_earlier_version_is_no_way_around_a_cohort_that_was_raised(tmp_path: 
         assert "fewer than 1,000" in told
 
 
+@pytest.mark.slow
 def test_the_ending_of_a_file_says_its_form(few: Path, tmp_path: Path) -> None:
     names = ("json", "csv", "parquet", "png", "svg", "txt")
     options = [part for name in names for part in ("-o", tmp_path / "out" / f"f.{name}")]

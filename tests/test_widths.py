@@ -115,6 +115,7 @@ def test_estimate_and_status(store: Path) -> None:
     assert lost("status", store) == NONE
 
 
+@pytest.mark.slow
 def test_check(tmp_path: Path) -> None:
     (tmp_path / "campaign.toml").write_text(SURVEY)
     assert lost("check", tmp_path / "campaign.toml") == NONE

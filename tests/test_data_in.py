@@ -10,6 +10,7 @@ import json
 import signal
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ import pytest
 import collectors
 import command
 from between import free_port
+from murmuration.cli.fit import Fit, name_unknown
 from murmuration.cli.tables import Form, open_table
 from murmuration.device.client import Client
 from murmuration.errors import ParameterError
@@ -226,11 +228,18 @@ def test_send_stops_before_anything_is_sent(tmp_path: Path) -> None:
     assert "'Bonn' 6" in checked.problem
 
 
+def test_a_value_can_do_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    fit = Fit("town", unknown=Counter({"\x1b[2J\u202e[red]": 3, "x" * 99: 1}))
+    name_unknown([fit])
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "town: unknown are '\\x1b[2J\\u202e[red]' 3, '" in shown
+    assert "x" * 41 not in shown
+
+
 @pytest.mark.slow
 def test_a_device_and_send_read_alike(tmp_path: Path) -> None:
     """The rule is the device's: what `send` counts as fitting, a device alone takes."""
-    text = TOWNS.format(rest="").replace("[[attributes]]", 'x = "exact"\n[[attributes]]', 0)
-    with collectors.running(tmp_path / "store.db", text) as collector:
+    with collectors.running(tmp_path / "store.db", TOWNS.format(rest="")) as collector:
         url = collector.collection("towns").url
         client = Client(url, tmp_path / "ledger.db")
         assert client.report({"town": " Rome\u00a0", "age": " 3.0e1 "}).outcome == "stored"

@@ -103,7 +103,9 @@ def init(
     ] = None,
     missing: Annotated[
         list[str] | None,
-        typer.Option(help="What stands for no value in --data, as '?'; may be repeated."),
+        typer.Option(
+            help="What stands for no value, as ?, instead of what is obvious; may be repeated."
+        ),
     ] = None,
     max_labels: Annotated[
         int, typer.Option(min=2, max=MOST_ITEMS, help="The most labels that a column may have.")

@@ -507,6 +507,9 @@ def test_one_mechanisms_tally_is_a_file(tmp_path: Path) -> None:
     for parameters in (None, 7, {"epsilon": []}, {"name": "duchi"}, {"epsilon": 1.0, "k": 1 << 40}):
         with pytest.raises((FormatError, ParameterError)):
             Tally.from_bytes(headed(tally, parameters))
+    smith = mechanism("bassily-smith", epsilon=1.0, k=4, people=1000).empty()
+    with pytest.raises(FormatError, match="cannot be made"):
+        Tally.from_bytes(headed(smith, {"epsilon": 1.0, "k": 4, "people": 10**400}))
     with pytest.raises(MismatchError, match="not of"):
         Tally.from_bytes(headed(tally, {"epsilon": 2.0, "k": 5}))
 

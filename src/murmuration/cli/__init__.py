@@ -93,7 +93,7 @@ COMMANDS = {
         "Print means and shares with their intervals; what too few have answered is listed.",
     ),
     "export": Entry(
-        "export", "Write a campaign's randomised reports to a Parquet file, one row per report."
+        "export", "Write a campaign's randomised reports to a Parquet file that only you can read."
     ),
     "merge": Entry(
         "merge",

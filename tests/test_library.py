@@ -468,6 +468,21 @@ def test_the_estimates_of_a_store_in_two_lines(tmp_path: Path) -> None:
     assert murmuration.open(f"sqlite:///{where}").status().people == 1000
 
 
+def test_what_is_hidden_is_said(tmp_path: Path) -> None:
+    """Each of 190 people is asked about one of two attributes: 100 are not asked about both."""
+    where, campaign, _, rows = filled(tmp_path, 190)
+    found = murmuration.open(where).estimates()
+    hidden = {"age", "phone"} - set(found.attributes)
+    assert len(hidden) == 1
+    assert found.notes == figures(campaign, campaign.tally(rows)).notes
+    (note,) = found.notes
+    assert note.startswith(f"{hidden.pop()}: hidden: ")
+    assert note.endswith(" answers, shown from 100 on")
+    assert note in repr(found)
+    assert note in found._repr_html_()
+    assert found.to_pandas().attrs["notes"] == (note,)
+
+
 def test_nothing_stays_open_and_nothing_is_written(tmp_path: Path) -> None:
     where, *_ = filled(tmp_path)
     before = where.read_bytes()
@@ -507,6 +522,9 @@ def test_one_mechanisms_tally_is_a_file(tmp_path: Path) -> None:
     for parameters in (None, 7, {"epsilon": []}, {"name": "duchi"}, {"epsilon": 1.0, "k": 1 << 40}):
         with pytest.raises((FormatError, ParameterError)):
             Tally.from_bytes(headed(tally, parameters))
+    smith = mechanism("bassily-smith", epsilon=1.0, k=4, people=1000).empty()
+    with pytest.raises(FormatError, match="cannot be made"):
+        Tally.from_bytes(headed(smith, {"epsilon": 1.0, "k": 4, "people": 10**400}))
     with pytest.raises(MismatchError, match="not of"):
         Tally.from_bytes(headed(tally, {"epsilon": 2.0, "k": 5}))
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from murmuration.analysis.combine import generalised as combine_levels
-    from murmuration.analysis.opened import figures
     from murmuration.analysis.opened import opened as open  # noqa: A004 - murmuration.open
     from murmuration.analysis.postprocess import base_cut, bayes, project_simplex
+    from murmuration.analysis.read import figures
     from murmuration.audit.admission import admit
     from murmuration.audit.exact import Audit
     from murmuration.audit.exact import audit as audit_mechanism
@@ -70,7 +70,7 @@ _HOMES = {
     "base_cut": "analysis.postprocess",
     "bayes": "analysis.postprocess",
     "combine_levels": "analysis.combine:generalised",
-    "figures": "analysis.opened",
+    "figures": "analysis.read",
     "list_mechanisms": "mechanisms.registry",
     "load": "campaign.file.load",
     "mechanism": "planning.made",

@@ -99,6 +99,12 @@ def why_hidden(one: Attribute) -> str:
     return f"hidden: {one.answers:,} answers, shown from {one.needed:,} on"
 
 
+def notes_on(attributes: Sequence[Attribute]) -> list[str]:
+    """Say of each attribute what of it is not shown, if anything."""
+    hidden = [f"{one.name}: {why_hidden(one)}" for one in attributes if one.hidden]
+    return hidden + [f"{one.name}: {one.note}" for one in attributes if one.note]
+
+
 def _csv(found: Sequence[dict[str, Any]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -6,13 +6,14 @@ What is opened is only read, and is closed again before the figures are returned
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from murmuration.analysis import read
 from murmuration.analysis.estimates import estimates as estimates_of
+from murmuration.analysis.figures import Estimates, notes_on
 from murmuration.analysis.open import Source, open_source
 from murmuration.campaign.model import Campaign
 from murmuration.collector.publish import Served
@@ -34,18 +35,24 @@ class Opened:
     campaign: str | Campaign = ""
     token: str = field(default="", repr=False)
     plain_http: bool = False
+    version: int | None = None
 
     def estimates(
-        self, about: str = "participants", level: float = 0.95, combine: str = ""
+        self,
+        about: str = "participants",
+        level: float = 0.95,
+        combine: str = "",
+        together: int | None = None,
     ) -> Figures:
         """Return all figures with intervals of this level: in order, and as a table.
 
-        Of a store or a collector, nothing about fewer people than the campaign's cohort.
+        Nothing about fewer people than the campaign's cohort: `notes` says what is hidden. Of
+        categories with more labels than `together`, intervals are right all at once.
         """
         if (data := _tallies_of(self.where)) is not None:
-            return _from_file(data, self.campaign, about, level, combine)
+            return _from_file(data, self.campaign, about, level, combine, together)
         with self._source() as source:
-            return Figures(source.estimates(about, level, combine).estimates)
+            return _as_table(source.estimates(about, level, combine, together))
 
     def status(self) -> Status:
         """Return what has arrived and what became of it."""
@@ -57,13 +64,18 @@ class Opened:
     @contextmanager
     def _source(self) -> Iterator[Source]:
         name = self.campaign.name if isinstance(self.campaign, Campaign) else self.campaign
-        source = open_source(self.where, name, self.token, plain_http=self.plain_http)
-        with closing(source):
+        how: dict[str, Any] = {"plain_http": self.plain_http, "version": self.version}
+        with closing(open_source(self.where, name, self.token, **how)) as source:
             yield source
 
 
 def opened(
-    where: str | Path, campaign: str | Campaign = "", token: str = "", *, plain_http: bool = False
+    where: str | Path,
+    campaign: str | Campaign = "",
+    token: str = "",
+    *,
+    plain_http: bool = False,
+    version: int | None = None,
 ) -> Opened:
     """ANALYST. Open results to read: a store, a collector, or a file of tallies.
 
@@ -72,29 +84,19 @@ def opened(
     campaign: its name, where there are several; for a collector's tallies the campaign itself
     token: for a collector that asks for one; MURMUR_TOKEN of the environment if it is left out
     plain_http: let the token go over plain HTTP
+    version: an earlier version of the campaign, from a store
 
     >>> murmuration.open("survey.db").estimates().to_pandas()  # doctest: +SKIP
     >>> murmuration.open("http://127.0.0.1:8750").estimates().plot()  # doctest: +SKIP
     """
     place = str(where)
     web = place.startswith(("http://", "https://"))
-    found = Opened(place, campaign, token or (os.environ.get(TOKEN, "") if web else ""), plain_http)
+    token = token or (os.environ.get(TOKEN, "") if web else "")
+    found = Opened(place, campaign, token, plain_http, version)
     if _tallies_of(place) is None and not web:
         with found._source():
             pass  # says at once if there is no such store, or no such campaign in it
     return found
-
-
-def figures(
-    campaign: Campaign,
-    tallies: Sequence[Tally],
-    about: str = "participants",
-    level: float = 0.95,
-    cohort: int | None = None,
-    combine: str = "",
-) -> Figures:
-    """ANALYST. Return all figures of a campaign's tallies: see `analysis.read.figures`."""
-    return Figures(read.figures(campaign, tallies, about, level, cohort, combine))
 
 
 def _tallies_of(where: str) -> bytes | None:
@@ -105,8 +107,17 @@ def _tallies_of(where: str) -> bytes | None:
     return None
 
 
+def _as_table(found: Estimates) -> Figures:
+    return Figures(found.estimates, notes_on(found.attributes))
+
+
 def _from_file(
-    data: bytes, campaign: str | Campaign, about: str, level: float, combine: str
+    data: bytes,
+    campaign: str | Campaign,
+    about: str,
+    level: float,
+    combine: str,
+    together: int | None,
 ) -> Figures:
     """Read one mechanism's tally, or those of a whole campaign."""
     if data.startswith(one_tally.MAGIC):
@@ -119,4 +130,4 @@ def _from_file(
         )
     whole = CollectorTallies.from_bytes(data, campaign).total()
     asked = Served(campaign, version=0, document=b"", key=0, older=frozenset())
-    return Figures(estimates_of(asked, whole, about, level, combine).estimates)
+    return _as_table(estimates_of(asked, whole, about, level, combine, together))

@@ -15,7 +15,7 @@ from typing import Any
 
 from murmuration.analysis import answered
 from murmuration.analysis.combine import PLAIN, checked_name, of_campaign
-from murmuration.analysis.figures import Attribute
+from murmuration.analysis.figures import Attribute, notes_on
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import Question
 from murmuration.errors import EmptyError, MismatchError
@@ -27,7 +27,7 @@ from murmuration.results.estimate import (
     FrequencyEstimate,
     TupleEstimate,
 )
-from murmuration.results.figure import Figure
+from murmuration.results.figure import Figure, Figures
 
 Part = Estimate | FrequencyEstimate | AnsweredEstimate
 
@@ -39,16 +39,17 @@ def figures(
     level: float = 0.95,
     cohort: int | None = None,
     combine: str = "",
-) -> list[Figure]:
+) -> Figures:
     """ANALYST. Return all figures, each attribute's in its own units.
 
-    Attributes that fewer people than the cohort have answered have none: `reading` lists them.
+    Attributes that fewer people than the cohort have answered have none: the notes name them.
     `combine` says how levels become one estimate: "total", the plain sum, is right whatever made
     people choose theirs; "generalised" is sharper, and right if nobody's level depends on the
     answer. Without a name it is the plain sum, unless the campaign says that levels are drawn by
     lot.
     """
-    return reading(campaign, tallies, about, level, cohort, combine).figures
+    found = reading(campaign, tallies, about, level, cohort, combine)
+    return Figures(found.figures, notes_on(found.attributes))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -80,7 +80,7 @@ def from_document(document: Mapping[str, Any]) -> Mechanism:
     """
     if not isinstance(document, Mapping) or set(document) != {"mechanism", "parameters", "law"}:
         raise FormatError("a published mechanism has mechanism, parameters, law and nothing else")
-    return from_heading(document).with_law(document["law"])
+    return _made(document, lambda found: found.with_law(document["law"]))
 
 
 def from_heading(heading: Mapping[str, Any]) -> Mechanism:
@@ -89,9 +89,14 @@ def from_heading(heading: Mapping[str, Any]) -> Mechanism:
     >>> from_heading({"mechanism": "duchi", "parameters": {"epsilon": 1.0}})
     Duchi(epsilon=1.0)
     """
+    return _made(heading, lambda found: found.with_law(found.law()))
+
+
+def _made(heading: Mapping[str, Any], planted: Callable[[Mechanism], Mechanism]) -> Mechanism:
+    """Make what a heading names, and its law; anyone may have written it."""
     try:
         parameters = {name: _tuples(value) for name, value in heading["parameters"].items()}
-        return mechanism(heading["mechanism"], **parameters)
+        return planted(mechanism(heading["mechanism"], **parameters))
     except MurmurationError:
         raise
     except (AttributeError, TypeError, ValueError, ArithmeticError, RecursionError) as problem:

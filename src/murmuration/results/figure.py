@@ -76,6 +76,12 @@ class Figures(Sequence[Figure], Table):
         names = [field.name for field in fields(Figure)]
         return {name: [getattr(figure, name) for figure in self] for name in names}
 
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame; the notes are in its `attrs`."""
+        frame = super().to_pandas()
+        frame.attrs["notes"] = self.notes
+        return frame
+
     def plot(self, ax: Any = None) -> Any:
         """Draw means with their intervals and shares as bars; return the axis.
 

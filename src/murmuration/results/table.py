@@ -16,8 +16,8 @@ from murmuration.errors import ParameterError
 Columns = Mapping[str, Sequence[Any]]
 MOST_ROWS = 40
 """Rows that a notebook shows."""
-SHOWN_APART = ("stderr", "low", "high")
-"""Columns that are shown with as many decimals as the value beside them."""
+ALIKE = ("value", "stderr", "low", "high")
+"""Columns that are shown with the decimals that the standard error has."""
 
 
 def needed(module: str, what: str, install: str) -> Any:
@@ -99,14 +99,14 @@ def _rows(columns: Columns) -> Iterator[list[str]]:
         yield [_cell(name, value, by_name.get("stderr")) for name, value in by_name.items()]
 
 
-def _cell(name: str, value: object, stderr: object) -> str:
+def _cell(name: str, value: Any, stderr: Any) -> str:
     """Write a number with two digits of its standard error, where it has one."""
     if value is None:
         return ""
-    if not isinstance(value, float):
-        return f"{value:,}" if isinstance(value, int) else str(value)
-    own = name in ("value", *SHOWN_APART) and isinstance(stderr, float)
-    return to_error(value, stderr) if own and isinstance(stderr, float) else f"{value:.4g}"
+    if isinstance(value, float):
+        known = name in ALIKE and isinstance(stderr, float)
+        return to_error(value, stderr) if known else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def to_error(value: float, stderr: float) -> str:

@@ -101,6 +101,28 @@ def test_a_group_that_fails_can_be_tried_again(
     assert audited(store, CAMPAIGN).counts == {"received": 20, "stored": 20}
 
 
+def test_a_group_with_duplicates_that_fails_can_be_tried_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The upload is the same afterwards: what the failure took for a duplicate may be none."""
+    served, (ids, rows) = serve(store, CAMPAIGN), made(CAMPAIGN, 20)
+    commit(store, [columns(served, ids[:5], rows[:5])])
+    batch = columns(served, ids, rows)
+
+    def fail(*given: object) -> None:
+        raise StoreError("this is a test")
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "add_counts", fail)
+            with pytest.raises(StoreError, match="a test"):
+                commit(store, [batch])
+    commit(store, [batch])
+    assert (batch.problems == DUPLICATE).tolist() == [True] * 5 + [False] * 15
+    found = audited(store, CAMPAIGN)
+    assert found.counts == {"received": 25, "stored": 20, "duplicate": 5}
+
+
 def test_large_groups_with_some_known(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("murmuration.collector.store.runs.TIERS", (16, 256, 1024))  # several runs
     served, (ids, rows) = serve(store, CAMPAIGN), made(CAMPAIGN, 5000)

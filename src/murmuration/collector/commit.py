@@ -56,12 +56,14 @@ def commit(store: Store, group: Sequence[Batch]) -> None:
         by_campaign.setdefault(batch.served.key, []).append(batch)
     uploads = [_checked(batches) for batches in by_campaign.values()]
     with store.transaction():
-        for batches, upload in zip(by_campaign.values(), uploads, strict=True):
+        found = [
             _commit_campaign(store, batches, upload)
+            for batches, upload in zip(by_campaign.values(), uploads, strict=True)
+        ]
     # Only now is it true: a transaction that failed has made no report a duplicate.
-    for batches, upload in zip(by_campaign.values(), uploads, strict=True):
+    for batches, decided in zip(by_campaign.values(), found, strict=True):
         ends = np.cumsum([len(batch) for batch in batches])[:-1]
-        for batch, problems in zip(batches, np.split(upload.problems, ends), strict=True):
+        for batch, problems in zip(batches, np.split(decided, ends), strict=True):
             batch.problems = problems
 
 
@@ -75,9 +77,12 @@ def _checked(batches: Sequence[Batch]) -> Upload:
     return upload.refusing(np.repeat(late, [len(batch) for batch in batches]), "outside-window")
 
 
-def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> None:
-    """Store one campaign's reports and account for them; mark duplicates."""
-    served, problems = batches[0].served, upload.problems
+def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> Codes:
+    """Store one campaign's reports and account for them; return their problems with duplicates.
+
+    The upload is left as it was: it may have to be tried again.
+    """
+    served, problems = batches[0].served, upload.problems.copy()
     fine = np.flatnonzero(problems == FINE)
     ids, rows = upload.ids, upload.rows
     order, first = in_order(ids)
@@ -92,6 +97,7 @@ def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> 
     problems[fine[again]] = DUPLICATE
     unreadable = sum(batch.unreadable for batch in batches)
     store.add_counts(served.campaign.name, outcomes(problems, unreadable))
+    return problems
 
 
 def outcomes(problems: Codes, unreadable: int) -> Counter[str]:

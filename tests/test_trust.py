@@ -5,13 +5,16 @@ docs/threat-model.md names these tests.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
 import math
 import shutil
+import socket
 import sqlite3
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,6 +28,7 @@ from between import Seen, answering
 from murmuration.campaign import document as campaign_document
 from murmuration.device import Client, Ledger
 from murmuration.device.ledger import LIMITS
+from murmuration.device.sending import Link
 from murmuration.device.words import DeviceWords
 from murmuration.errors import (
     BudgetError,
@@ -36,6 +40,7 @@ from murmuration.errors import (
     SendError,
 )
 from murmuration.exact.keyed import Key
+from murmuration.wire.address import Address
 
 STORED = json.dumps({"received": 1, "stored": 1, "failures": []}).encode()
 PHONES = """
@@ -92,10 +97,10 @@ def at(seen: Seen, name: str = "phones") -> str:
     return seen.url.rpartition("/v1/")[0] + f"/v1/campaigns/{name}"
 
 
-def outcome(client: Client) -> str:
+def outcome(client: Client, answers: dict | None = None) -> str:
     """What became of a report, or which limit forbade it."""
     try:
-        return client.report(ANSWERS).outcome
+        return client.report(answers or ANSWERS).outcome
     except BudgetError as refused:
         return refused.reason
 
@@ -248,6 +253,7 @@ def respelled(data: bytes, change: Callable[[str], str]) -> bytes:
         lambda text: text.replace("phone", "ph\\u006fne", 1),
         lambda text: text.replace('"wire":1,', "").replace("{", '{"wire":1,', 1) + "\n",
         lambda text: text[:-1] + ',"rounds":1}',
+        lambda text: text.replace('"low":18.0', '"low":18'),
         lambda text: text.replace('"campaign":"phones",', "", 1)[:-1] + ',"campaign":"phones"}',
     ],
 )
@@ -257,6 +263,57 @@ def test_another_spelling_of_a_document_is_refused(change: Callable[[str], str])
     campaign_document.read(fine)
     with pytest.raises(FormatError, match="not written as it is published"):
         campaign_document.read(respelled(fine, change))
+
+
+def test_zero_has_one_spelling() -> None:
+    fine = published(PHONES.replace("low = 18", "low = 0"))
+    assert campaign_document.read(fine).questions[1].low == 0.0
+    for zero in ("-0.0", "0", "0e0"):
+        changed = respelled(
+            fine, lambda text, zero=zero: text.replace('"low":0.0', f'"low":{zero}')
+        )
+        with pytest.raises(FormatError, match="not written as it is published"):
+            campaign_document.read(changed)
+
+
+def test_a_collector_that_drips_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte comes in time, all of them never would: the whole exchange has an end."""
+    monkeypatch.setattr("murmuration.device.sending.MOST_STEPS", 1)
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            there, _ = listening.accept()
+            with there, contextlib.suppress(OSError):
+                there.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+                while not ended.wait(0.05):
+                    there.sendall(b" ")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        address = Address.parse(f"http://127.0.0.1:{listening.getsockname()[1]}/v1/campaigns/x")
+        with Link(address, seconds=0.5) as link, pytest.raises(SendError):
+            link.get(1 << 20)
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("after", ["Mon, 01 Jan 0001 00:00:00 +2359", "9" * 400, "soon", "-1"])
+def test_an_odd_header_loses_no_acknowledgement(tmp_path: Path, after: str) -> None:
+    document = tmp_path / "phones.json"
+    document.write_bytes(published(PHONES))
+    with answering(lambda number, body: (200, {"Retry-After": after}, STORED)) as host:
+        client = Client(document, tmp_path / "l.db", send_to=at(host))
+        assert client.report(ANSWERS).delivered
+
+
+def test_a_preview_has_no_control_codes(tmp_path: Path) -> None:
+    document = tmp_path / "phones.json"
+    odd = 'purpose = "red \\u001b[31m and \\u009b2J"'
+    document.write_bytes(published(PHONES.replace('purpose = "Which phones to test on."', odd)))
+    shown = Client(document, tmp_path / "l.db").preview(ANSWERS)
+    assert "red" in shown
+    assert not {c for c in shown if not c.isprintable()} - {"\n"}
 
 
 def test_a_large_document_is_not_read(tmp_path: Path) -> None:
@@ -299,7 +356,8 @@ def test_a_document_with_many_laws_is_not_audited() -> None:
 def test_a_restored_ledger_sends_the_same_report(tmp_path: Path) -> None:
     """Forty restores of a ledger from before its first report: one report, one id."""
     ledger, backup = tmp_path / "l.db", tmp_path / "backup.db"
-    with collector(published(PHONES)) as host:
+    roomy = PHONES.replace("epsilon = 1.0", "epsilon = 1.0\nlifetime = 100.0")
+    with collector(published(roomy)) as host:
         Client(at(host), ledger, lifetime=math.inf, per_collector=math.inf)
         shutil.copy(ledger, backup)
         for _ in range(40):
@@ -307,6 +365,37 @@ def test_a_restored_ledger_sends_the_same_report(tmp_path: Path) -> None:
             Client(at(host), ledger).report(ANSWERS)
         assert len(host.bodies) == 40
         assert len(set(host.bodies)) == 1
+
+
+def test_a_restored_ledger_gets_no_noise_on_another_answer(tmp_path: Path) -> None:
+    """An answer that moved a little has other words: the campaign's limit forbids a second one."""
+    ledger, backup = tmp_path / "l.db", tmp_path / "backup.db"
+    with collector(published(PHONES)) as host:
+        Client(at(host), ledger)
+        shutil.copy(ledger, backup)
+        told = []
+        for number in range(6):
+            shutil.copy(backup, ledger)
+            client = Client(at(host), ledger)
+            told.append(outcome(client, {"phone": "ios", "age": 44 + number * 1e-9}))
+        assert told == ["stored"] + ["campaign"] * 5
+        assert len(host.bodies) == 1
+
+
+def test_limits_that_the_person_has_lowered_stay_low(tmp_path: Path) -> None:
+    """An old copy of the ledger, or none, does not raise them; nor does what an app asks for."""
+    ledger, backup = tmp_path / "l.db", tmp_path / "backup.db"
+    kept = Ledger(ledger)
+    shutil.copy(ledger, backup)
+    for name in LIMITS:
+        kept.set_limit(name, 2.0)
+    shutil.copy(backup, ledger)
+    assert set(Ledger(ledger).limits().values()) == {2.0}
+    ledger.unlink()
+    with pytest.warns(UserWarning, match="stays 2, not 1000"):
+        assert Ledger(ledger, lifetime=1000.0).limits()["lifetime"] == 2.0
+    Ledger(ledger).raise_limit("lifetime", 3.0)
+    assert Ledger(ledger).lifetime == 3.0
 
 
 def test_a_restored_ledger_brings_back_no_budget(tmp_path: Path) -> None:
@@ -349,8 +438,8 @@ def test_a_lost_ledger_brings_back_no_budget(tmp_path: Path) -> None:
         ledger.unlink()
         client = Client(at(host), ledger)
         assert (client.ledger.spent(), client.ledger.remaining()) == (1.0, 15.0)
-        client.report(ANSWERS)
-        assert len(set(host.bodies)) == 1
+        assert outcome(client) == "campaign"
+        assert len(host.bodies) == 1
 
 
 def test_without_its_key_a_device_sends_nothing(tmp_path: Path) -> None:
@@ -396,10 +485,10 @@ def test_a_stolen_ledger_tells_no_value(tmp_path: Path) -> None:
                 client.report({"mood": mood}, round=str(day))
         with sqlite3.connect(ledger) as db:
             names = {bytes(row[0]) for row in db.execute("SELECT name FROM paid")}
-            rows = db.execute("SELECT cost FROM entry").fetchall()
+            rows = db.execute("SELECT cost, report FROM entry").fetchall()
         db.close()
         assert len(names) == 2
-        assert set(rows) == {("0",)}  # not when it changed, either
+        assert set(rows) == {("0", None)}  # not when it changed, nor a row of reports that tells it
         found.append(names)
         assert b"good" not in ledger.read_bytes()
     assert not found[0] & found[1]
@@ -442,6 +531,19 @@ def test_out_of_budget_is_no_answer(tmp_path: Path) -> None:
         assert len(host.bodies) == 40  # never silent
         assert np.bincount(told, minlength=4).argmax() == kept[0]  # noise on one answer, not fresh
         assert client.ledger.spent() == 6.0
+
+
+def test_no_answer_is_paid_for_at_every_level(tmp_path: Path) -> None:
+    text = SPEAKING + '\n[levels]\nhigh = "1/2"\nlow = 1.0\n'
+    with collector(published(text)) as host:
+        client = Client(at(host, "daily"), tmp_path / "l.db", lifetime=100.0, per_collector=100.0)
+        words = client.preview({"mood": "good"}, level="low")
+        assert "the first 4 more, for 'no answer' later on" in words
+        assert client.report({"mood": "good"}, level="low", round="1").epsilon == 6.0
+        for day, mood in enumerate(["bad", "neither", "good", "bad", "neither"]):
+            level = "high" if day % 2 else "low"
+            assert client.report({"mood": mood}, level=level, round=str(2 + day)).delivered
+        assert client.ledger.spent() <= client.campaign.limit
 
 
 def test_out_of_the_lifetime_is_no_answer(tmp_path: Path) -> None:
@@ -527,9 +629,8 @@ def test_entries_of_version_1_count_for_every_origin(tmp_path: Path) -> None:
             assert host.bodies == []
         assert (client.ledger.spent(), client.ledger.remaining()) == (3.5, 1.0)
         assert client.ledger.spent("phones", "https://elsewhere:443") == 3.5
-        assert [entry.report_id for entry in client.ledger.pending("https://elsewhere:443")] == [
-            b"id2"
-        ]
+        assert client.ledger.pending() == []  # nobody knows whom it was made for: it is not sent
+        assert client.ledger.entries()[1].outcome == "refused:unknown-origin"
         assert client.ledger.limits() == {**LIMITS, "lifetime": 4.5}
         assert client.ledger.secret.there
 

@@ -192,9 +192,13 @@ def _law(cell: _Cell) -> dict[str, Any]:
 
 
 def _question(table: dict[str, Any]) -> Question:
+    """Return an attribute; a range is in floats, and 0 has no sign: one form for one range."""
     given = dict(table)
     for key in {"labels", "markers"} & set(given):
         given[key] = tuple(given[key])
+    for key in ("low", "high"):
+        if type(given.get(key)) in (int, float):
+            given[key] = float(given[key]) + 0.0
     return Question(**given)
 
 

@@ -231,8 +231,8 @@ def _running_out(campaign: Campaign, place: int) -> list[str]:
     if not campaign.repeated or campaign.limit is None:
         return []
     dearest = max(law.charge for law in campaign.laws_of(place))
-    reserved = len(campaign.questions) if campaign.speaks_always else 0
-    most = max(0, math.floor(campaign.limit / dearest + 1e-9) - reserved)
+    reserved = sum(law.charge for law in campaign.frame.cells if campaign.speaks_always)
+    most = max(0, math.floor((campaign.limit - reserved) / dearest + 1e-9))
     pays = f"the limit pays for {most} different value{'s' * (most != 1)}, of all attributes"
     if campaign.speaks_always:
         return [f"{pays}, then a device goes on with no answer, which was paid for at first"]

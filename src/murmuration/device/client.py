@@ -70,7 +70,6 @@ from murmuration.exact.arrays import Reports, Rows
 from murmuration.exact.randomness import system_rng
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.frame import Asked
-from murmuration.mechanisms.strategy import Split
 from murmuration.wire import report
 from murmuration.wire.address import Address
 from murmuration.wire.ids import ID_BYTES
@@ -284,8 +283,13 @@ class Client:
         return self._receipt(replace(entry, outcome=self._acknowledged(entry, outcome)))
 
     def _acknowledged(self, entry: Entry, outcome: str) -> str | None:
-        """Note the collector's answer; the first one counts."""
-        return self.ledger.acknowledge(entry.report_id, outcome).outcome
+        """Note the collector's answer; the first one counts.
+
+        Reports of many rounds, side by side, show when the value behind them changed: their bytes
+        are not kept once they have arrived.
+        """
+        forget = self.campaign.repeated
+        return self.ledger.acknowledge(entry.report_id, outcome, forget).outcome
 
     def _receipt(self, entry: Entry) -> Receipt:
         return Receipt(
@@ -352,24 +356,21 @@ class Client:
         for asked in self.campaign.asked(columns, words.which(turn), levels):
             law, kept = frame.cells[asked.cell], None
             if law.asked_again and (kept := self._recalled(asked, law)) is None:
-                memos.append(self._memo(words, asked, law))
+                memos.append(_memo(words, asked.cell, law, asked.values))
             answers.append((asked, answered(asked, law, words, turn, kept)))
-        return frame.laid_out(answers), [*memos, *self._reserved(levels)]
+        return frame.laid_out(answers), [*memos, *self._reserved(words)]
 
-    def _memo(self, words: DeviceWords, asked: Asked, law: Mechanism) -> Memo:
-        written = law.domain.written(law.domain.checked(asked.values))
-        return Memo(words.paid(asked.cell, written), law.charge)
+    def _reserved(self, words: DeviceWords) -> list[Memo]:
+        """Return the permanent "no answer" of every cell: paid for with the first report.
 
-    def _reserved(self, levels: list[list[str]] | None) -> list[Memo]:
-        """Return the permanent "no answer" of every attribute: paid for with the first report.
-
-        So it can be said for good when nothing else can be: each is one answer, drawn once.
+        So it can be said for good when nothing else can be, at any level: each is one answer, drawn
+        once.
         """
         if not self.campaign.speaks_always:
             return []
-        words, everything = self._words(), replace(self.campaign.frame, strategy=Split())
-        asked = everything.asked(self._no_answers(), system_rng(), self.campaign.picked(levels, 1))
-        return [self._memo(words, one, self.campaign.frame.cells[one.cell]) for one in asked]
+        frame, none = self.campaign.frame, self._no_answers()
+        cells = zip(frame.group_of.tolist(), frame.cells, strict=True)
+        return [_memo(words, cell, law, none[group]) for cell, (group, law) in enumerate(cells)]
 
     def _recalled(self, asked: Asked, law: Mechanism) -> Reports | None:
         """Return the permanent answer that an older ledger has kept for the value, if any."""
@@ -495,19 +496,32 @@ class Client:
     def _in_words(self) -> list[str]:
         campaign, left = self.campaign, self.ledger.remaining()
         here = None if self.address is None else self.address.origin
-        asked = ", ".join(question.name for question in campaign.questions)
+        asked = ", ".join(_shown(question.name) for question in campaign.questions)
         entries = len(campaign.frame.slots)
         some = entries < len(campaign.frame.groups)
         which = f"{entries} of these, drawn independently of the answers" if some else ""
         none = math.isinf(left)
         rest = "there is no lifetime limit" if none else f"{left:g} of the lifetime limit is left"
+        reserved = sum(law.charge for law in campaign.frame.cells if campaign.speaks_always)
+        later = f" (the first {reserved:g} more, for 'no answer' later on)" if reserved else ""
         return [
-            f"{campaign.name}: {campaign.terms.purpose}",
+            f"{campaign.name}: {_shown(campaign.terms.purpose)}",
             f"Sent to: {self.address or 'nobody, as there is no address'}",
             f"A report is about: {asked}{f' ({which})' if which else ''}, with noise added here.",
-            f"One report costs at most {float(self.most):g}; "
+            f"One report costs at most {float(self.most):g}{later}; "
             f"{self.ledger.spent(campaign.name, here):g} is spent here so far, {rest}.",
         ]
+
+
+def _shown(text: str) -> str:
+    """Return a campaign's words for a terminal: without control codes."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _memo(words: DeviceWords, cell: int, law: Mechanism, values: NDArray[np.generic]) -> Memo:
+    """Return what the ledger notes of a permanent answer."""
+    written = law.domain.written(law.domain.checked(values))
+    return Memo(words.paid(cell, written), law.charge)
 
 
 def _example(

@@ -94,7 +94,7 @@ _UPGRADE = f"""
 ALTER TABLE entry RENAME TO old_entry;
 {_ENTRY}
 INSERT INTO entry SELECT number, '', campaign, digest, purpose, round, cost, made_at, report_id,
-    report, outcome FROM old_entry;
+    report, COALESCE(outcome, 'refused:unknown-origin') FROM old_entry;
 DROP TABLE old_entry;
 {_OURS}
 """  # noqa: S608
@@ -168,7 +168,7 @@ class Ledger:
             if _version(db) < VERSION:
                 self.secret.make()
                 _upgrade(db, self.secret.key)
-            _lower(db, wanted)
+            self._lower(db, wanted)
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
@@ -196,7 +196,7 @@ class Ledger:
     def limits(self) -> dict[str, float]:
         """Return the person's limits on a report, on a collector and on everything; inf is none."""
         with self._reading() as db:
-            return {name: float(_kept_limit(db, name)) for name in LIMITS}
+            return {name: float(self._limit(db, name)) for name in LIMITS}
 
     @property
     def lifetime(self) -> float:
@@ -213,26 +213,51 @@ class Ledger:
         """Lower those of the limits that are given; a lower one that the person has set stays."""
         wanted = _given(report, collector, lifetime)
         with self._writing() as db:
-            _lower(db, wanted)
+            self._lower(db, wanted)
 
     def set_limit(self, name: str, most: float) -> None:
         """Lower a limit. What is already spent stays spent, even if it is more."""
         limit = _limit(name, most)
         with self._writing() as db:
-            if limit > _kept_limit(db, name):
+            if limit > self._limit(db, name):
                 raise ParameterError(
                     f"{most!r} is above the {name} limit; only the person raises it, with "
                     "raise_limit (murmur ledger --raise-limit)"
                 )
-            _keep_limit(db, name, limit)
+            self._keep(db, {name: limit})
 
     def raise_limit(self, name: str, most: float) -> None:
         """Raise a limit, or take it away with inf. For the person alone, never a campaign."""
         limit = _limit(name, most)
         with self._writing() as db:
-            if limit < _kept_limit(db, name):
+            if limit < self._limit(db, name):
                 raise ParameterError("that is no higher limit: use set_limit")
-            _keep_limit(db, name, limit)
+            self._keep(db, {name: limit})
+
+    def _limit(self, db: sqlite3.Connection, name: str) -> Cost:
+        """Return a limit: the lower of what is noted here and beside the key."""
+        here = _kept_limit(db, name)
+        return min(here, self.secret.limits().get(name, here))
+
+    def _keep(self, db: sqlite3.Connection, limits: Mapping[str, Cost]) -> None:
+        """Note limits here and beside the key: neither an old copy nor a new ledger undoes them."""
+        for name, most in limits.items():
+            _keep_limit(db, name, most)
+        if self.secret.there:
+            self.secret.note_limits(limits)
+
+    def _lower(self, db: sqlite3.Connection, limits: Mapping[str, Cost]) -> None:
+        """Lower limits as asked for; say so where the person has set a lower one."""
+        for name, most in limits.items():
+            kept = self._limit(db, name)
+            if most > kept:
+                warnings.warn(
+                    f"the {name} limit stays {float(kept):g}, not {float(most):g}: only the person "
+                    "raises it (Ledger.raise_limit, murmur ledger --raise-limit)",
+                    stacklevel=4,
+                )
+        now = {name: min(self._limit(db, name), limits.get(name, math.inf)) for name in LIMITS}
+        self._keep(db, now)
 
     def spent(self, campaign: str | None = None, origin: str | None = None) -> float:
         """Return what was charged: in all, by one collector, or by one campaign.
@@ -246,7 +271,7 @@ class Ledger:
         """Return what may still be spent; inf if there is no limit."""
         with self._reading() as db:
             db.execute("BEGIN")  # one state of the file for both
-            kept, spent = _kept_limit(db, "lifetime"), _sum(self._totals(db))
+            kept, spent = self._limit(db, "lifetime"), _sum(self._totals(db))
         return max(0.0, float(kept - spent)) if kept != math.inf else math.inf
 
     def _totals(self, db: sqlite3.Connection) -> Totals:
@@ -291,7 +316,8 @@ class Ledger:
             fresh = _unpaid(db, memos)
             total = own + sum(exact_cost(memo.cost) for memo in fresh)
             ever = self._totals(db)
-            _require_affordable(db, ever, (origin, campaign), total, most)
+            limits = {name: self._limit(db, name) for name in ("lifetime", "collector")}
+            _require_affordable(ever, (origin, campaign), total, {**limits, "campaign": most})
             now = datetime.now(UTC).isoformat(timespec="seconds")
             made = Entry(origin, campaign, digest, purpose, round, own, now, name, sent, None)
             _insert(db, made, fresh, ever.get((origin, campaign), Fraction(0)) + total)
@@ -310,7 +336,7 @@ class Ledger:
 
     def pending(self, origin: str | None = None) -> list[Entry]:
         """Return what was charged and not acknowledged, oldest first: send the same bytes again."""
-        where = "WHERE outcome IS NULL AND (?1 IS NULL OR origin IN (?1, ''))"
+        where = "WHERE outcome IS NULL AND (?1 IS NULL OR origin = ?1)"
         with self._reading() as db:
             return _select(db, where, origin)
 
@@ -328,10 +354,10 @@ class Ledger:
             costs[origin, campaign] = costs.get((origin, campaign), Fraction(0)) + read_cost(cost)
         return {whose: float(cost) for whose, cost in costs.items()}
 
-    def acknowledge(self, report_id: bytes, outcome: str) -> Entry:
+    def acknowledge(self, report_id: bytes, outcome: str, forget: bool = False) -> Entry:
         """Note the answer: "stored", "duplicate" or "refused:<reason>"; a second one is ignored.
 
-        A refused report stays charged: it has left the device.
+        A refused report stays charged: it has left the device. `forget` deletes its bytes.
         """
         _require_outcome(outcome)
         name = _octets("report_id", report_id)
@@ -340,6 +366,8 @@ class Ledger:
                 "UPDATE entry SET outcome = ? WHERE report_id = ? AND outcome IS NULL",
                 (outcome, name),
             )
+            if forget:
+                db.execute("UPDATE entry SET report = NULL WHERE report_id = ?", (name,))
             found = _select(db, "WHERE report_id = ?", name)
         if not found:
             raise ParameterError(f"no report has the id {name.hex()}")
@@ -426,20 +454,6 @@ def _given(
     return {name: _limit(name, most) for name, most in given.items() if most is not None}
 
 
-def _lower(db: sqlite3.Connection, limits: Mapping[str, Cost]) -> None:
-    """Lower limits as asked for; say so where the person has set a lower one."""
-    for name, most in limits.items():
-        kept = _kept_limit(db, name)
-        if most < kept:
-            _keep_limit(db, name, most)
-        elif most > kept:
-            warnings.warn(
-                f"the {name} limit stays {float(kept):g}, not {float(most):g}: only the person "
-                "raises it (Ledger.raise_limit, murmur ledger --raise-limit)",
-                stacklevel=3,
-            )
-
-
 def _noted(db: sqlite3.Connection) -> Totals:
     """Return what each campaign has cost, as it is noted in the ledger."""
     rows = db.execute("SELECT origin, campaign, cost FROM total").fetchall()
@@ -457,36 +471,27 @@ def _sum(totals: Totals, origin: str | None = None, campaign: str | None = None)
 
 
 def _require_affordable(
-    db: sqlite3.Connection, ever: Totals, whose: tuple[str, str], cost: Cost, limit: Cost
+    ever: Totals, whose: tuple[str, str], cost: Cost, limits: Mapping[str, Cost]
 ) -> None:
     """Refuse what would go beyond one of the person's limits, or the campaign's own.
 
-    The person's count all that was ever spent. The campaign's counts what this ledger knows of: one
-    from a backup may make its report again, which is the same one, and pays for it again.
+    All count what was ever spent, earlier copies of this ledger included: a report that is made
+    again after a restore is the same one only if the answer is, which nobody can know.
     """
     origin, campaign = whose
-    checks = (
-        ("lifetime", _sum(ever), _kept_limit(db, "lifetime")),
-        ("collector", _sum(ever, origin), _kept_limit(db, "collector")),
-        ("campaign", _charged(db, origin, campaign), limit),
-    )
-    for reason, spent, most in checks:
+    spent_on = {
+        "lifetime": _sum(ever),
+        "collector": _sum(ever, origin),
+        "campaign": _sum(ever, origin, campaign),
+    }
+    for reason, spent in spent_on.items():
+        most = limits[reason]
         if most != math.inf and spent + cost > most:
             raise BudgetError(
                 f"{campaign}: this report costs {float(cost):g}; {float(spent):g} of the {reason} "
                 f"limit {float(most):g} is spent. Nothing was sent.",
                 reason,
             )
-
-
-def _charged(db: sqlite3.Connection, origin: str, campaign: str) -> Cost:
-    """Add up the charges of a campaign that are listed in this ledger."""
-    where = "WHERE origin IN (?, '') AND campaign = ?"
-    total: Cost = Fraction(0)
-    for table in ("entry", "paid"):
-        rows = db.execute(f"SELECT cost FROM {table} {where}", (origin, campaign))  # noqa: S608
-        total = sum((read_cost(cost) for (cost,) in rows), start=total)
-    return total
 
 
 def _octets(name: str, data: bytes) -> bytes:
@@ -615,7 +620,10 @@ def _create(path: Path, limits: Mapping[str, Cost], key: Key) -> None:
 
 
 def _upgrade(db: sqlite3.Connection, key: Key) -> None:
-    """Take over a ledger of version 1: its entries count for every origin."""
+    """Take over a ledger of version 1: its entries count for every origin.
+
+    What nobody had acknowledged is not sent any more: nobody knows whom it was made for.
+    """
     kept = _setting(db, "lifetime")
     for statement in _UPGRADE.split(";"):
         db.execute(statement)

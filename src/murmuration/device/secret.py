@@ -1,4 +1,4 @@
-"""The person's key, in a file of its own beside the ledger, with what was ever spent, by campaign.
+"""The person's key, in a file of its own beside the ledger, with their limits and what was spent.
 
 The key decides every word that the device draws (`device.words`). It lies apart from the ledger for
 two reasons: a ledger that is copied, lost or stolen tells nothing about answers without it, and one
@@ -14,7 +14,7 @@ import math
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -66,6 +66,13 @@ class Secret:
     def note(self, totals: Totals) -> None:
         """Note those of the totals that are more than what was noted before."""
 
+    def limits(self) -> dict[str, Cost]:
+        """Return the person's limits, as they were noted last."""
+        return {}
+
+    def note_limits(self, limits: Mapping[str, Cost]) -> None:
+        """Note the person's limits."""
+
 
 class SecretFile(Secret):
     """A key in a file that only its owner reads; made by the operating system, once."""
@@ -81,7 +88,7 @@ class SecretFile(Secret):
     def make(self) -> None:
         """Make the file if there is none."""
         if not self.there:
-            text = _text(os.urandom(SECRET_BYTES), {})
+            text = _text(os.urandom(SECRET_BYTES), {}, {})
             made_whole(self.path, lambda draft: draft.write_text(text))
 
     @property
@@ -95,12 +102,26 @@ class SecretFile(Secret):
 
     def note(self, totals: Totals) -> None:
         """Note larger totals durably: written aside, then put in place of the old ones."""
-        secret, before = self._read()
+        secret, before, limits = self._read()
         after = larger(before, totals)
         if after != before:
-            made_whole(self.path, lambda draft: draft.write_text(_text(secret, after)), over=True)
+            self._write(_text(secret, after, limits))
 
-    def _read(self) -> tuple[bytes, Totals]:
+    def limits(self) -> dict[str, Cost]:
+        """Return the person's limits, as they were noted last; none, if there is no file."""
+        return self._read()[2] if self.there else {}
+
+    def note_limits(self, limits: Mapping[str, Cost]) -> None:
+        """Note the person's limits durably: an old copy of the ledger does not undo them."""
+        secret, spent, before = self._read()
+        after = {**before, **limits}
+        if after != before:
+            self._write(_text(secret, spent, after))
+
+    def _write(self, text: str) -> None:
+        made_whole(self.path, lambda draft: draft.write_text(text), over=True)
+
+    def _read(self) -> tuple[bytes, Totals, dict[str, Cost]]:
         try:
             with open(self.path, encoding="utf-8") as file:
                 _require_private(self.path, os.fstat(file.fileno()))
@@ -110,21 +131,26 @@ class SecretFile(Secret):
             secret = bytes.fromhex(found["secret"])
             Key(secret)  # of the right length
             spent = {(origin, name): read_cost(cost) for origin, name, cost in found["spent"]}
-            return secret, spent
+            return secret, spent, {name: read_cost(most) for name, most in found["limits"].items()}
         except OSError as problem:
             raise LedgerError(
                 f"the key {self.path} cannot be read: {problem.strerror}. Nothing was sent."
             ) from None
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise FormatError(f"{self.path} is not a device's key, or is damaged") from None
 
     def __repr__(self) -> str:
         return f"SecretFile({str(self.path)!r})"
 
 
-def _text(secret: bytes, spent: Totals) -> str:
-    rows = [[origin, name, str(cost)] for (origin, name), cost in sorted(spent.items())]
-    table = {"murmuration": "key", "format": FORMAT, "secret": secret.hex(), "spent": rows}
+def _text(secret: bytes, spent: Totals, limits: Mapping[str, Cost]) -> str:
+    table = {
+        "murmuration": "key",
+        "format": FORMAT,
+        "secret": secret.hex(),
+        "limits": {name: str(most) for name, most in limits.items()},
+        "spent": [[origin, name, str(cost)] for (origin, name), cost in sorted(spent.items())],
+    }
     return json.dumps(table) + "\n"
 
 

@@ -16,10 +16,13 @@ from __future__ import annotations
 import http.client
 import random
 import re
+import socket
 import ssl
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -37,6 +40,8 @@ FINAL = {**dict.fromkeys(REASONS, 422), **WHOLE}
 """Problems that are about the bytes, with their status."""
 SECONDS = 30.0
 """How long each step of a request (connecting, writing, reading) may take."""
+MOST_STEPS = 10
+"""How many times as long a whole exchange may take: who drips holds nobody for ever."""
 MOST_ANSWER = 64 << 20
 REASON = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
@@ -118,18 +123,24 @@ class Link:
         self, method: str, path: str, body: bytes | None, headers: dict[str, str], most: int
     ) -> Answer:
         done = False
+        if self._open is None:
+            self._open = connect(self.address, self._seconds)
+        late = threading.Timer(MOST_STEPS * self._seconds, _hang_up, [self._open])
+        late.daemon = True
+        late.start()
         try:
-            if self._open is None:
-                self._open = connect(self.address, self._seconds)
             self._open.request(method, path, body, headers)
             response = self._open.getresponse()
             data = response.read(most + 1)
             if len(data) > most:
                 raise SendError(f"the answer of {self.address} is longer than {most:,} bytes")
+            if response.length:  # it said that there would be more
+                raise http.client.IncompleteRead(b"", response.length)
             done = not response.will_close
             again = _seconds(response.headers.get("Retry-After"))
             return Answer(response.status, data, again, response.headers.get_content_type())
         finally:
+            late.cancel()
             if not done:
                 self.close()
 
@@ -143,6 +154,13 @@ class Link:
         known = isinstance(problem, OSError) and problem.strerror
         words = problem.strerror if known else type(problem).__name__  # type: ignore[attr-defined]
         return SendError(f"no answer from {self.address}: {words}")
+
+
+def _hang_up(connection: http.client.HTTPConnection) -> None:
+    """End an exchange that takes too long, from another thread."""
+    with suppress(OSError):
+        if connection.sock is not None:
+            connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 def connect(address: Address, seconds: float) -> http.client.HTTPConnection:
@@ -161,10 +179,10 @@ def _seconds(text: str | None) -> float | None:
         return float(text.strip()[:9])
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+        zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, (zoned - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError, TypeError):
         return None
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (zoned - datetime.now(UTC)).total_seconds())
 
 
 def _jitter(most: float) -> float:

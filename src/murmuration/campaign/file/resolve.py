@@ -267,7 +267,7 @@ def _collected(table: CampaignTable, questions: tuple[Question, ...], sharing: S
             frame=Frame(tuple(groups), sharing.strategy(table.sample, shares)),
             epsilon=total,
             levels=levels,
-            limit=_limit(table),
+            limit=_limit(table, 1 if levels is None else len(levels)),
             accept_loss=table.accept_loss,
             rounds=1 if table.repeat is None else table.repeat.rounds,
         )
@@ -456,13 +456,13 @@ def _tuple_law(
 # --- what it may cost --------------------------------------------------------------------------
 
 
-def _limit(table: CampaignTable) -> float | None:
+def _limit(table: CampaignTable, levels: int) -> float | None:
     """Return the most this campaign may cost a device: the file's, or that of its values."""
     if table.lifetime is not None or table.repeat is None:
         return table.lifetime
     # Each attribute has permanent answers of its own, and over the rounds all may be asked; where
-    # "no answer" is one of them, it is paid for with the first report.
-    answers = [table.repeat.values + one.missing for one in table.attributes]
+    # "no answer" is one of them, it is paid for with the first report, at every level.
+    answers = [table.repeat.values + one.missing * levels for one in table.attributes]
     return table.repeat.permanent * sum(answers)
 
 
@@ -472,8 +472,8 @@ def _check_limit(table: CampaignTable, campaign: Campaign) -> None:
         return
     groups = [min(law.charge for law in group) for group in campaign.frame.groups]
     cheapest = sorted(groups)[: campaign.strategy.entries(len(groups))]
-    if campaign.speaks_always:  # the first report pays for every attribute's "no answer", too
-        cheapest += groups
+    if campaign.speaks_always:  # the first report pays for every "no answer", too
+        cheapest += [law.charge for law in campaign.frame.cells]
     needed = sum(map(Fraction, filter(math.isfinite, cheapest)))
     if Fraction(campaign.limit) < needed or math.inf in cheapest:
         message = f"a report costs {float(needed):g} or more: with this limit nobody could send one"

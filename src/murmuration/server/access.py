@@ -24,7 +24,7 @@ PUBLIC = "public"
 REFRESH_SECONDS = 2.0
 """How old what is known may be."""
 NEWS_SECONDS = 0.2
-"""How old it may be for a token that is not known."""
+"""How often news is asked for because of tokens that are not known: they wait until then."""
 
 
 class Clock:
@@ -69,22 +69,33 @@ class Gate:
         if scheme.lower() != "bearer" or not text.startswith(PREFIX):
             return None
         key = hashed(text.strip())
-        token = (await self._known(REFRESH_SECONDS)).get(key)
-        return token or (await self._known(NEWS_SECONDS)).get(key)  # it may be a new one
+        token = (await self._known()).get(key)
+        return token or (await self._news()).get(key)  # it may be a new one
 
-    async def _known(self, seconds: float) -> dict[bytes, Token]:
+    async def _known(self) -> dict[bytes, Token]:
         """Return the tokens; while one request asks for news, others go on with what is known."""
         if self._tokens is None:
-            async with self._first:
-                return await self._refreshed() if self._tokens is None else self._tokens
-        if time.monotonic() - self._loaded > seconds:
+            return await self._news()
+        if time.monotonic() - self._loaded > REFRESH_SECONDS:
             self._loaded = time.monotonic()
             return await self._refreshed()
         return self._tokens
 
+    async def _news(self) -> dict[bytes, Token]:
+        """Return the tokens as they are now, or a moment later: all who ask meanwhile share it."""
+        asked = time.monotonic()
+        async with self._first:
+            if self._tokens is None:
+                return await self._refreshed()
+            if self._loaded >= asked:
+                return self._tokens
+            await asyncio.sleep(max(0.0, self._loaded + NEWS_SECONDS - time.monotonic()))
+            return await self._refreshed()
+
     async def _refreshed(self) -> dict[bytes, Token]:
+        began = time.monotonic()
         self._tokens = {token.hash: token for token in await self._load()}
-        self._loaded = time.monotonic()
+        self._loaded = began
         return self._tokens
 
 

@@ -199,7 +199,7 @@ def test_a_full_disk_answers_507_and_goes_on_by_itself() -> None:
 
     with small_disk(12) as disk:
         ballast, store = disk / "ballast", str(disk / "store.db")
-        ballast.write_bytes(bytes(6 << 20))
+        ballast.write_bytes(bytes(18 << 20))  # a merge of runs needs room, too
         with running(store, COMMUTE) as collector:
             sent = 0
             while (answer := send(collector, sent)).status == 200:
@@ -318,9 +318,9 @@ def test_a_full_disk_of_the_database_answers_507_and_goes_on_by_itself(postgres_
         body = report.to_binary(campaign, ids[mine], rows[mine])
         return collector.send("commute", body, report.BINARY)
 
-    with small_disk(18) as disk, small_database(postgres_url, disk) as url:
+    with small_disk(30) as disk, small_database(postgres_url, disk) as url:
         ballast = disk / "ballast"
-        ballast.write_bytes(bytes(6 << 20))
+        ballast.write_bytes(bytes(18 << 20))  # a merge of runs needs room, too
         with running(url, COMMUTE) as collector:
             while (answer := send(collector, acknowledged)).status == 200:
                 acknowledged += 1

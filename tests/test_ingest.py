@@ -8,6 +8,7 @@ from accounts import commute, made
 from murmuration.collector.commit import Batch
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
+from murmuration.server import ingest as queue
 from murmuration.server.ingest import Ingest
 from murmuration.server.problems import Problem
 from murmuration.wire import report
@@ -47,3 +48,42 @@ def test_a_bug_in_one_upload_stops_that_one_only(tmp_path) -> None:
     assert third is None
     assert store.counts("commute") == {"received": 20, "stored": 20}
     store.close()
+
+
+def test_clients_take_turns(tmp_path, monkeypatch) -> None:
+    """Whoever sends one upload does not wait for all those that somebody else sent before."""
+    monkeypatch.setattr(queue, "MOST_GROUP", 1)
+    store = open_store(tmp_path / "store.db")
+    served = serve(store, commute())
+    ids, rows = made(served.campaign, 8)
+    batches = [
+        Batch(
+            served,
+            report.decode(
+                served.campaign,
+                report.to_binary(served.campaign, ids[i : i + 2], rows[i : i + 2]),
+                report.BINARY,
+            ),
+        )
+        for i in range(0, 8, 2)
+    ]
+    finished: list[str] = []
+
+    async def send(ingest: Ingest, who: str, batch: Batch) -> None:
+        await ingest.submit(batch, who)
+        finished.append(who)
+
+    async def run() -> None:
+        ingest = Ingest(store)
+        waiting = [
+            asyncio.create_task(send(ingest, who, batch))
+            for who, batch in zip("aaab", batches, strict=True)
+        ]
+        await asyncio.sleep(0)
+        ingest.start()
+        await asyncio.gather(*waiting)
+        await ingest.stop()
+
+    asyncio.run(run())
+    store.close()
+    assert finished == ["a", "b", "a", "a"]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -213,13 +214,22 @@ def writing_stopped(server: Collector) -> Iterator[None]:
             db.execute("ROLLBACK")
 
 
+def from_address(server: Collector, place: int, batch: list[dict[str, Any]]) -> Answer:
+    """Send as somebody else."""
+    with closing(server.client(source=f"127.0.0.{place}")) as client:
+        return client.send("phone", batch)
+
+
 def test_a_full_queue_turns_uploads_away(small: Collector) -> None:
     """What was answered 200 is counted, what was answered 503 is not, and can be sent again."""
     batches = [uploads(CAMPAIGN, 10, seed) for seed in range(12)]
     before = small.status("phone")["people"]
     with ThreadPoolExecutor(12) as pool:
         with writing_stopped(small):
-            answers = [pool.submit(small.send, "phone", batch) for batch in batches]
+            answers = [
+                pool.submit(from_address, small, 2 + place, batch)
+                for place, batch in enumerate(batches)
+            ]
             turned_away = _done(answers, 12 - 5)
             ready = small.ask("GET", "/ready")
             assert (ready.status, ready.problem) == (503, "overloaded")
@@ -234,6 +244,24 @@ def test_a_full_queue_turns_uploads_away(small: Collector) -> None:
     again = [small.send("phone", batch).json["stored"] for batch in batches]
     assert sorted(again) == [0] * 5 + [10] * 7
     assert small.status("phone")["people"] == before + 120
+
+
+def test_one_address_does_not_fill_the_queue(small: Collector) -> None:
+    """It gets half; another's upload is taken, and the collector is ready for more."""
+    batches = [uploads(CAMPAIGN, 10, seed) for seed in range(12)]
+    with ThreadPoolExecutor(14) as pool:
+        with writing_stopped(small):
+            answers = [pool.submit(small.send, "phone", batch) for batch in batches]
+            assert {answer.status for answer in _done(answers, 12 - 3)} == {503}
+            other = pool.submit(from_address, small, 2, uploads(CAMPAIGN, 10, 12))
+            _wait(small, "murmur_reports_waiting", 39)
+            assert small.ask("GET", "/ready").status == 200
+            single = pool.submit(small.send, "phone", uploads(CAMPAIGN, 1, 13))  # always fits
+            _wait(small, "murmur_reports_waiting", 40)
+        assert other.result().json["stored"] == 10
+        assert single.result().json["stored"] == 1
+        assert sorted(answer.result().status for answer in answers) == [200] * 3 + [503] * 9
+    assert small.send("phone", batches[0]).status == 200
 
 
 def _done(answers: list, number: int) -> list[Answer]:  # type: ignore[type-arg]

@@ -97,15 +97,16 @@ async def upload(call: Call) -> Response:
     kind = call.request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind not in (report.JSON, report.BINARY):
         raise Problem("unsupported-type", f"send {report.JSON} or {report.BINARY}")
-    with collector.room.hold(who(call.request)) as held:
+    client = who(call.request)
+    with collector.room.hold(client) as held:
         try:
             incoming = await _incoming(call, held, kind)
         except (FormatError, body.Unreadable) as problem:
-            await collector.ingest.submit(Batch(served, Incoming([]), unreadable=1))
+            await collector.ingest.submit(Batch(served, Incoming([]), unreadable=1), client)
             detail = problem.detail if isinstance(problem, Problem) else str(problem)
             raise Problem("unreadable-body", detail) from None
         batch = Batch(served, incoming, in_time=served.campaign.terms.accepts(utc_now()))
-        await collector.ingest.submit(batch)
+        await collector.ingest.submit(batch, client)
     return receipt(batch.problems)
 
 

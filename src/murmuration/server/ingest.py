@@ -1,7 +1,8 @@
 """Group commit: uploads wait together for one transaction, and are answered after it.
 
 While a thread commits one group, the next one gathers; so the disk is asked as often as it can
-answer, and no more. What waits is bounded: beyond that, uploads are turned away at once.
+answer, and no more. What waits is bounded, and each client has its share of it (`shares`): beyond
+that, uploads are turned away at once. Clients take turns: one that sends much waits longest.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, TypeVarTuple, Unpack
 
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.store import Store, StoreError, StoreFullError
 from murmuration.server.problems import Problem
+from murmuration.server.shares import Part, Share
 
 log = logging.getLogger("murmuration.server")
 
@@ -27,10 +30,59 @@ MOST_GROUP = 65_536
 """Reports in one transaction."""
 MOST_GROUP_BYTES = 8 << 20
 """Of their ids and rows, of which there are several copies meanwhile."""
+FREE = 1
+"""Reports of an upload that are nobody's share: a full queue must not keep out a single one."""
 
 _T = TypeVar("_T")
 _Values = TypeVarTuple("_Values")
-Waiting = tuple[Batch, "asyncio.Future[None]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An upload in the queue: what to commit, whom to tell, and its part of the client's share."""
+
+    batch: Batch
+    done: asyncio.Future[None]
+    part: Part
+
+    @property
+    def size(self) -> int:
+        """How many reports wait; a body that could not be read is one."""
+        return max(1, len(self.batch))
+
+
+class Queue:
+    """Uploads that wait, by client: each client in turn, and each one's in the order they came.
+
+    >>> queue = Queue()
+    >>> for who, upload in [("a", 1), ("a", 2), ("a", 3), ("b", 4)]:
+    ...     queue.add(who, upload)
+    >>> [queue.take() for _ in range(4)]
+    [1, 4, 2, 3]
+    """
+
+    def __init__(self) -> None:
+        self._by: dict[str, deque[Waiting]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by)
+
+    def add(self, who: str, one: Waiting) -> None:
+        """Put an upload behind the others of its client."""
+        self._by.setdefault(who, deque()).append(one)
+
+    def first(self) -> Waiting:
+        """Return the upload whose turn it is."""
+        return next(iter(self._by.values()))[0]
+
+    def take(self) -> Waiting:
+        """Take it out; its client is the last to have another turn."""
+        who = next(iter(self._by))
+        uploads = self._by.pop(who)
+        one = uploads.popleft()
+        if uploads:
+            self._by[who] = uploads
+        return one
 
 
 class Ingest:
@@ -39,7 +91,8 @@ class Ingest:
     def __init__(self, store: Store, most_waiting: int = MOST_WAITING) -> None:
         self._store = store
         self._most = most_waiting
-        self._waiting: deque[Waiting] = deque()
+        self._share = Share(most_waiting, "overloaded")
+        self._waiting = Queue()
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="murmur-store")
         self._task: asyncio.Task[None] | None = None
@@ -60,14 +113,16 @@ class Ingest:
             self._task.cancel()
         self._thread.shutdown(wait=True)
 
-    async def submit(self, batch: Batch) -> None:
-        """Return when the upload is committed; raise the problem if it is not."""
-        size = max(1, len(batch))
-        if self.reports_waiting + size > self._most and self._waiting:
-            raise Problem("overloaded")
+    async def submit(self, batch: Batch, who: str = "") -> None:
+        """Return when a client's upload is committed; raise the problem if it is not.
+
+        One that is larger than an address may have counts as all of that, so that it can come in.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((batch, done))
-        self.reports_waiting += size
+        one = Waiting(batch, done, Part(self._share, who, FREE))
+        one.part.take(min(one.size, FREE + self._most // 2))
+        self._waiting.add(who, one)
+        self.reports_waiting += one.size
         self._arrived.set()
         await asyncio.shield(done)  # a client that hangs up has been counted all the same
 
@@ -87,7 +142,7 @@ class Ingest:
         """Commit a group and answer it; if one upload breaks it, the others go in without it."""
         start, problem = time.perf_counter(), None
         try:
-            batches = [batch for batch, _ in group]
+            batches = [one.batch for one in group]
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._thread, commit, self._store, batches)
         except asyncio.CancelledError:
@@ -104,19 +159,21 @@ class Ingest:
             self._settle(group, problem)
 
     def _next_group(self) -> list[Waiting]:
-        group = [self._waiting.popleft()]
-        size, weight = len(group[0][0]), group[0][0].weight
+        group = [self._waiting.take()]
+        size, weight = len(group[0].batch), group[0].batch.weight
         while self._waiting:
-            following = self._waiting[0][0]
+            following = self._waiting.first().batch
             size, weight = size + len(following), weight + following.weight
             if size > MOST_GROUP or weight > MOST_GROUP_BYTES:
                 break
-            group.append(self._waiting.popleft())
+            group.append(self._waiting.take())
         return group
 
     def _settle(self, group: list[Waiting], problem: Problem | None) -> None:
-        for batch, done in group:
-            self.reports_waiting -= max(1, len(batch))
+        for one in group:
+            done = one.done
+            one.part.give_back()
+            self.reports_waiting -= one.size
             if done.cancelled():
                 continue
             if problem is None:

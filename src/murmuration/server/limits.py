@@ -11,7 +11,8 @@ from murmuration.server.ingest import MOST_WAITING
 class Limits:
     """Beyond each of these a client is turned away, so that the others are served.
 
-    Of requests, connections and bytes of bodies, each client gets its share (`shares`).
+    Of requests, connections, reports that wait and bytes of bodies, each client gets its share
+    (`shares`).
     """
 
     requests: int = 2000

@@ -10,17 +10,23 @@ import gzip
 import json
 import resource
 import socket
+import ssl
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from accounts import campaign_of
-from collectors import BINARY, JSON, Collector, one, running, uploads
+from collectors import BINARY, JSON, Answer, Collector, one, running, uploads
+from murmuration.server.body import SMALL
 from murmuration.server.limits import Limits
+from murmuration.server.pieces import WAITING
 from murmuration.wire import report
+from test_tls import Authority
 
 MOST_MEMORY = 512 << 20
 ITEMS = 1024
@@ -181,3 +187,71 @@ def test_connections(wide: Collector, name: str) -> None:
         with closing(wide.client(source=ELSEWHERE)) as honest:
             assert honest.send("wide", uploads(CAMPAIGN, 5)).json["stored"] == 5
     assert wide.memory < MOST_MEMORY
+
+
+# --- documents -----------------------------------------------------------------------------------
+
+PRODUCTS = json.dumps([f"product-number-{n:06d}" for n in range(30_000)])
+LONG = "".join(
+    f'[[attributes]]\nname = "x{n}"\nkind = "category"\nlabels = {PRODUCTS}\nmechanism = "olh"\n'
+    for n in range(4)
+)
+DOCUMENT = b"GET /v1/campaigns/long HTTP/1.1\r\nHost: x\r\n\r\n"
+"""Of 3 MB."""
+
+
+@contextmanager
+def long_document(folder: Path, **options: Any) -> Iterator[Collector]:
+    """A collector whose campaign has a long document."""
+    text = f'name = "long"\npurpose = "Products."\nepsilon = 1\n{LONG}'
+    with running(folder / "store.db", text, measured=False, **options) as found:
+        yield found
+
+
+def unread(stack: ExitStack, server: Collector, times: int) -> None:
+    """Ask for the document over so many connections, and do not read it."""
+    for _ in range(times):
+        line = stack.enter_context(socket.socket())
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.connect(("127.0.0.1", server.port))
+        if server.tls is not None:
+            line = stack.enter_context(server.tls.wrap_socket(line, server_hostname="127.0.0.1"))
+        line.sendall(DOCUMENT)
+
+
+@pytest.mark.slow
+def test_documents_that_nobody_reads_over_tls(tmp_path) -> None:
+    """TLS keeps an encrypted copy of what was written: so little is written at once."""
+    certificate, key = Authority(tmp_path, "ours").make().signed("here")
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    secure = {"certificate": certificate, "key": key, "tls": anybody}
+    with long_document(tmp_path, **secure) as server, ExitStack() as stack:
+        unread(stack, server, 150)
+        with closing(server.client(source=ELSEWHERE)) as honest:
+            assert len(honest.ask("GET", "/v1/campaigns/long").body) > 3_000_000
+        assert server.memory < MOST_MEMORY
+
+
+@pytest.mark.slow
+def test_documents_on_their_way_take_the_share_of_their_address(tmp_path) -> None:
+    room = 10 * (WAITING - SMALL)
+    with long_document(tmp_path, limits={"bodies_bytes": room}) as server:
+        with ExitStack() as stack:
+            unread(stack, server, 5)
+            refused = until(server, "/v1/campaigns/long", lambda answer: answer.status == 503)
+            assert refused.problem == "overloaded"
+            assert int(refused.headers["retry-after"]) >= 1
+            with closing(server.client(source=ELSEWHERE)) as honest:
+                assert len(honest.ask("GET", "/v1/campaigns/long").body) > 3_000_000
+        until(server, "/metrics", lambda answer: b"murmur_body_bytes 0\n" in answer.body)
+        assert server.get("/v1/campaigns/long").status == 200
+
+
+def until(server: Collector, path: str, fits: Callable[[Answer], bool]) -> Answer:
+    """Ask until the answer fits: what others have asked or closed arrives in its own time."""
+    for _ in range(500):
+        answer = server.get(path)
+        if fits(answer):
+            return answer
+    raise AssertionError(f"the answer is {answer.status}")

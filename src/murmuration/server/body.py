@@ -28,7 +28,7 @@ class Unreadable(Problem):
 
 
 class Room:
-    """The memory that bodies may take together, and each client its share of it."""
+    """The memory that bodies and answers on their way may take, and each client its share of it."""
 
     def __init__(self, most: int) -> None:
         self._share = Share(most, "overloaded")
@@ -38,10 +38,14 @@ class Room:
         """Bytes that are taken."""
         return self._share.used
 
+    def part(self, who: str) -> Part:
+        """Return what a client has of it for one request: nothing yet, and `SMALL` is free."""
+        return Part(self._share, who, SMALL)
+
     @contextmanager
     def hold(self, who: str = "") -> Iterator[Part]:
         """Give back what was taken when the request ends."""
-        held = Part(self._share, who, SMALL)
+        held = self.part(who)
         try:
             yield held
         finally:

@@ -34,8 +34,9 @@ from murmuration.server.answers import (
     Ready,
 )
 from murmuration.server.metrics import exposition
+from murmuration.server.pieces import reserved
 from murmuration.server.problems import PROBLEMS, Problem, described
-from murmuration.server.receipts import receipt
+from murmuration.server.receipts import receipt, reserve
 from murmuration.server.shares import Part
 from murmuration.server.state import Collector
 from murmuration.wire import report
@@ -97,8 +98,8 @@ async def upload(call: Call) -> Response:
     kind = call.request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind not in (report.JSON, report.BINARY):
         raise Problem("unsupported-type", f"send {report.JSON} or {report.BINARY}")
-    client = who(call.request)
-    with collector.room.hold(client) as held:
+    client, room = who(call.request), collector.room
+    with room.hold(client) as held, reserved(room.part(client)) as answer:
         try:
             incoming = await _incoming(call, held, kind)
         except (FormatError, body.Unreadable) as problem:
@@ -106,8 +107,9 @@ async def upload(call: Call) -> Response:
             detail = problem.detail if isinstance(problem, Problem) else str(problem)
             raise Problem("unreadable-body", detail) from None
         batch = Batch(served, incoming, in_time=served.campaign.terms.accepts(utc_now()))
+        reserve(len(batch), answer)
         await collector.ingest.submit(batch, client)
-    return receipt(batch.problems)
+    return receipt(batch.problems, answer)
 
 
 async def _incoming(call: Call, held: Part, kind: str) -> Incoming:

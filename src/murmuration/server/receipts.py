@@ -11,10 +11,11 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from murmuration.server.answers import Failure, Receipt
+from murmuration.server.pieces import WAITING, Pieces
 from murmuration.server.problems import type_of
+from murmuration.server.shares import Part
 from murmuration.wire.report import JSON, REASONS, Codes
 
 PIECE = 64
@@ -25,11 +26,18 @@ _FAILURES = [Failure(0, "", "")] + [
 ]
 
 
-def receipt(problems: Codes) -> Response:
+def reserve(reports: int, held: Part) -> None:
+    """Take what a receipt may need, before the upload is counted: then it is too late to refuse."""
+    if reports > PIECE:
+        held.take(WAITING)
+
+
+def receipt(problems: Codes, held: Part) -> Response:
     """Return the answer to an upload: failures in the order of the request."""
     failed = np.flatnonzero(problems)
     if len(failed) > PIECE:
-        return Pieces(_pieces(problems, failed))
+        return Pieces(_pieces(problems, failed), held)
+    held.give_back()
     whole = Receipt(len(problems), len(problems) - len(failed), _failures(problems, failed))
     return Response(msgspec.json.encode(whole), media_type=JSON)
 
@@ -49,21 +57,3 @@ def _pieces(problems: Codes, failed: np.ndarray[tuple[int], np.dtype[np.int64]])
         yield before + msgspec.json.encode(_failures(problems, failed[start : start + PIECE]))[1:-1]
         before = b","
     yield b"]}"
-
-
-class Pieces(Response):
-    """An answer in pieces: each is made when the one before is on its way."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        super().__init__(media_type=JSON)
-        del self.headers["content-length"]
-        self._pieces = pieces
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them; uvicorn waits before each while the client does not read."""
-        del scope, receive
-        start = {"type": "http.response.start", "status": self.status_code}
-        await send({**start, "headers": self.raw_headers})
-        for piece in self._pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})

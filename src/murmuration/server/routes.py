@@ -28,6 +28,7 @@ from murmuration.server.access import PUBLIC
 from murmuration.server.answers import Alive, Described, Listing, Merging, Ready, Receipt
 from murmuration.server.handlers import OCTETS, TEXT, Call, who
 from murmuration.server.openapi import described
+from murmuration.server.pieces import Pieces, in_pieces
 from murmuration.server.problems import Problem
 from murmuration.server.shares import Part
 from murmuration.server.state import Collector
@@ -181,6 +182,8 @@ def _responder(collector: Collector, route: Route) -> Responder:
             header = request.headers.get("authorization")
             token = await collector.gate.check(route.policy, header, served)
             response = await route.handler(Call(collector, request, served, turn, token))
+            if not isinstance(response, Pieces):
+                response = in_pieces(response, collector.room.part(who(request)))
         except Problem as problem:
             response = problem.response()
         except StoreFullError:

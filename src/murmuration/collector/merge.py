@@ -6,6 +6,9 @@ under its name; so the order in which tallies come, and whether they come again,
 Sums cannot be told apart, so nothing is added that may count a report twice: sketches of ids
 (`collector.sketch`) show when tallies of two collectors overlap, and when two of one collector
 do not contain one another (its store was copied and both went on, or an old copy came back).
+What comes back to the collector that counted it is left out: whoever sends tallies could learn this
+collector's sums by whether they fit. For the same reason refusals tell how much came, and how much
+of it is here too, but not how much there is.
 
 By reports (`merge`): one campaign of another store, in one transaction. A report whose id is here
 already is left alone, so merging again changes nothing. What is new counts under the name of the
@@ -53,6 +56,10 @@ NO_KEY = (
     "tallies without reports are merged by collectors that share a key, by which they see whether "
     "both count the same reports: `murmur merge STORE --key FILE`, with the same file for each"
 )
+OWN_NAME = (
+    "these tallies are from a store that goes by the name of this collector: it is this one, or a "
+    "copy of it. Merge a copy by its reports: `murmur merge STORE COPY`"
+)
 
 
 # --- the key -------------------------------------------------------------------------------------
@@ -80,11 +87,18 @@ def take_key(store: Store, secret: bytes) -> None:
 
 @dataclass(frozen=True)
 class Taken:
-    """What came of merging tallies: how many were news, known, and not for this sender to bring."""
+    """What came of merging tallies.
+
+    news, known: how many were news, and how many were not
+    left_out: how many were this collector's own, or not for this sender to bring
+    is_behind: whether others have counted reports of this collector that it does not have: its
+        store is an old copy, or was copied and both went on. For its operator, not for the sender.
+    """
 
     news: int
     known: int
     left_out: int
+    is_behind: bool = False
 
 
 def merge_tallies(
@@ -97,17 +111,19 @@ def merge_tallies(
     """Take over other collectors' tallies, those of `sources` if they are named.
 
     `sketch` is that of this store's own ids; taking it beforehand keeps nobody waiting.
-    What comes back to the collector that counted it is compared, and not taken.
     """
     secret = store.merge_secret()
     if secret is None or other.key != name_of(secret):
         raise MismatchError(NO_KEY)
     with store.transaction():
         ours = known(store, served.campaign)
-        wanted = {*(other.parts if sources is None else sources), ours.mine}
+        if other.collector == ours.mine:
+            raise MismatchError(OWN_NAME)
+        wanted = set(other.parts if sources is None else sources) - {ours.mine}
         brought = {name: part for name, part in other.parts.items() if name in wanted}
         for part in brought.values():
             require_possible(served.campaign, part)
+            _require_sampled(ours, part)
         own = Part(
             ours.own.tallies, own_sketch(store, served.campaign) if sketch is None else sketch
         )
@@ -115,8 +131,9 @@ def merge_tallies(
         _check_sum(ours, {**ours.counted, **news})
         for name, part in news.items():
             _keep(store, served.key, name, part, ours)
-    left = len(other.parts) - len(brought)
-    return Taken(len(news), len(brought) - len(news), left)
+    left, back = len(other.parts) - len(brought), other.parts.get(ours.mine)
+    is_behind = back is not None and _is_more(ours, back, own)
+    return Taken(len(news), len(brought) - len(news), left, is_behind)
 
 
 def require_possible(campaign: Campaign, part: Part) -> None:
@@ -133,6 +150,20 @@ def require_possible(campaign: Campaign, part: Part) -> None:
         )
     if not part.sketch.fits(n):
         raise MismatchError(f"a sketch of {part.sketch.people:,} reports is not that of {n:,}")
+
+
+def _require_sampled(ours: Known, part: Part) -> None:
+    """Refuse a sketch that shows nothing of the reports that it is said to be of."""
+    if ours.n(part) and not len(part.sketch.values):
+        raise MismatchError(
+            f"an empty sketch is that of no reports, and this tally has {ours.n(part):,}: merge "
+            "the stores, by their reports"
+        )
+
+
+def _is_more(ours: Known, back: Part, own: Part) -> bool:
+    """Whether what comes back has reports that this collector has not. Sums are not looked at."""
+    return ours.n(back) > ours.n(own) or len(back.sketch.without(own.sketch).values) > 0
 
 
 def _later_ones(
@@ -170,12 +201,10 @@ def _is_news(ours: Known, before: Mapping[str, Part], name: str, part: Part, sen
             )
         return False
     _require_contained(ours, old, part)
-    if name == ours.mine:
-        _require_current(ours, part)
     if name == sender and n < ours.n(old):
         raise MismatchError(
-            f"that collector has sent a later tally than this one: {ours.n(old):,} reports are "
-            f"known and this has {n:,}; an old copy of its store came back, or an old tally"
+            f"that collector has sent a later tally than this one of {n:,} reports: an old copy of "
+            "its store came back, or an old tally"
         )
     return n > ours.n(old)
 
@@ -191,7 +220,7 @@ def _require_current(ours: Known, part: Part) -> None:
 
 
 def _require_contained(ours: Known, one: Part, other: Part) -> None:
-    """Refuse two tallies of one collector of which neither contains the other."""
+    """Refuse two tallies of one collector of which neither contains the other; `other` came."""
     small, large = sorted((one, other), key=ours.n)
     missing = small.sketch.without(large.sketch)
     try:
@@ -205,9 +234,9 @@ def _require_contained(ours: Known, one: Part, other: Part) -> None:
     ):
         both = small.sketch.shared(large.sketch).people
         raise MismatchError(
-            f"two stores go by the name of one collector and have parted: {ours.n(one):,} reports "
-            f"are known here and {ours.n(other):,} came, about {both:,} are in both. Merge the "
-            "stores, by their reports"
+            "two stores go by the name of one collector and have parted: of the "
+            f"{ours.n(other):,} reports that came, about {both:,} are known here, and there are "
+            "others. Merge the stores, by their reports"
         )
 
 
@@ -217,12 +246,12 @@ def _is_anything(tallies: Tallies) -> bool:
 
 
 def _require_apart(ours: Known, one: Part, other: Part) -> None:
-    """Refuse tallies of two collectors that count the same reports."""
+    """Refuse tallies of two collectors that count the same reports; `one` came."""
     both = one.sketch.shared(other.sketch)
     if len(both.values):
         raise MismatchError(
             f"about {both.people:,} reports would count twice: they are among the {ours.n(one):,} "
-            f"of one collector and the {ours.n(other):,} of another. Merge the stores, by their "
+            "of one collector, and another has counted them, too. Merge the stores, by their "
             "reports"
         )
 

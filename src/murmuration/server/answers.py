@@ -44,7 +44,10 @@ class Receipt(Answer, frozen=True):
 
 
 class Merging(Answer, frozen=True):
-    """How many collectors' tallies were news, of how many; others are not this token's to bring."""
+    """How many collectors' tallies were news, of how many.
+
+    Others were left out: they are not this token's to bring, or are of the collector itself.
+    """
 
     merged: int
     collectors: int

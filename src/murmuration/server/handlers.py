@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -42,9 +43,15 @@ from murmuration.server.state import Collector
 from murmuration.wire import report
 from murmuration.wire.report import Incoming
 
+log = logging.getLogger("murmuration.server")
+
 LARGE = report.SMALL + 1
 """A body from this size on is read in a thread, so that others do not wait for it."""
 MOST_DIGITS = 9
+BEHIND = (
+    "%s: another collector has counted reports of this one that are not here: this store is an old "
+    "copy, or was copied and both went on. Make a new store, and merge both into it"
+)
 OCTETS, TEXT = "application/octet-stream", "text/plain"
 
 
@@ -163,8 +170,10 @@ async def merge(call: Call) -> Response:
         sketch = await _looked_through(call, own_sketch)
         try:
             taken = await collector.ingest.write(merge_tallies, served, other, sources, sketch)
-        except MismatchError as problem:  # whose words repeat numbers, and nothing that was sent
+        except MismatchError as problem:  # whose words repeat how much came, and nothing else of it
             raise Problem("mismatched-tally", str(problem)) from None
+    if taken.is_behind:
+        log.warning(BEHIND, served.campaign.name)
     return _json(Merging(taken.news, taken.news + taken.known, taken.left_out))
 
 

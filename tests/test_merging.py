@@ -344,6 +344,8 @@ def test_an_old_copy_is_merged_into_a_new_store(one, tmp_path) -> None:
     assert not merge_tallies(a.store, a.served, b.told()).is_behind
     with pytest.raises(MismatchError, match="a later tally than this one of 100 reports"):
         b.hears(old.told())
+    with pytest.raises(MismatchError, match="200 reports of this collector, and it has 100"):
+        old.absorbs(b)
     new = one("new", D)
     new.absorbs(old)
     new.hears(b.told())

@@ -83,7 +83,7 @@ STATISTICS = {
     for name in (
         *("allocate", "campaign", "combine", "contract", "estimate", "frequency", "graded"),
         *("graded_program", "learn", "levels", "memoised", "plan", "postprocess", "privunit"),
-        *("intervals", "tuples"),
+        *("attack", "intervals", "missing", "schedules", "tuples", "widths"),
     )
 }
 """Files whose slow tests repeat one thing many times; few lines are reached by them alone."""

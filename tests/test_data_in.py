@@ -371,3 +371,24 @@ def test_init_tells_what_became_of_each_column(tmp_path: Path) -> None:
     found = {one["name"]: one for one in tomllib.loads(text)["attributes"]}
     assert len(found["model"]["labels"]) == 70
     assert "-" in found["score"]["labels"]  # said otherwise: then it is a text like any other
+
+
+def test_a_blank_line_of_one_column_is_a_person_without_an_answer(tmp_path: Path) -> None:
+    """Elsewhere it is no row: nobody writes a person without anything."""
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    one.write_text("speed\n90\n\n\n107\n")
+    two.write_text("speed,seats\n90,2\n\n107,4\n")
+    assert [chunk["speed"] for chunk in open_table(one).chunks(["speed"])] == [
+        ["90", "", "", "107"]
+    ]
+    assert [chunk["speed"] for chunk in open_table(two).chunks(["speed"])] == [["90", "107"]]
+
+
+def test_the_next_command_reads_the_file_in_the_same_way(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_bytes("größe;stadt\n1,5;Köln\n1,7;Bonn\n1,6;Köln\n".encode("latin-1"))
+    done = command.murmur(
+        *("init", tmp_path / "c.toml", "--data", path, "--yes"),
+        *("--encoding", "latin-1", "--delimiter", ";"),
+    )
+    assert "--delimiter ';' --encoding latin-1" in " ".join(done.stdout.split())

@@ -179,7 +179,8 @@ def test_a_report_is_stored_and_counted_once(phones: Collection, ledger: Path) -
     assert (first.outcome, first.delivered, first.epsilon) == ("stored", True, 1.0)
     again = client.report({"phone": "model-9", "age": 20})  # asked once: answered once
     other = Client(phones.url, ledger).report(ANSWERS)
-    assert first == again == other
+    assert first.new
+    assert again == other == dataclasses.replace(first, new=False)  # and the receipt says so
     after = phones.status()
     assert after["received"] == before["received"] + 1
     assert after["people"] == before["people"] + 1
@@ -704,7 +705,7 @@ def test_today_is_the_round_unless_told_otherwise(daily: Collection, ledger: Pat
     first = client.report({"mood": "good"})
     assert len(first.round) == len("2026-11-15")
     again = client.report({"mood": "good"}, round=first.round)
-    assert (first.epsilon, again) == (2.0, dataclasses.replace(first, epsilon=0.0))
+    assert (first.epsilon, again) == (2.0, dataclasses.replace(first, epsilon=0.0, new=False))
     assert len(client.ledger.entries()) == 1
 
 

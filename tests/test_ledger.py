@@ -562,6 +562,17 @@ def test_a_ledger_that_cannot_be_used(path: Path, monkeypatch) -> None:
     assert not path.exists()
 
 
+def test_another_programs_file_is_left_as_it_is(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("CREATE TABLE other (x)")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(FormatError, match="not a ledger"):
+        Ledger(path)
+    assert path.read_bytes() == before
+
+
 def test_odd_names(tmp_path: Path) -> None:
     for name in ("a?mode=memory", "100%", ":memory:", "a#b", "ä b"):
         charge(Ledger(tmp_path / name), 1)

@@ -285,7 +285,7 @@ def test_an_error_says_what_came_and_what_fits() -> None:
         (sampled, [column, column, column[:1]], "got lengths 1, 2"),
         (mechanism("duchi", 1.0), pandas.Series(["secret"]), r"real numbers .* got Series of"),
         (mechanism("duchi", 1.0), pandas.DataFrame({"a": column}), "got a DataFrame .* 2-d"),
-        (mechanism("duchi", 1.0), [0.1, float("nan")], "1 of them missing"),
+        (mechanism("duchi", 1.0), [0.1, float("nan")], "1 of 2 values are missing"),
         (mechanism("grr", 1.0, k=3), [[1], [1, 2]], r"items 0 to 2; got a list of 2"),
         (mechanism("grr", 1.0, k=3), pandas.Series(["secret"]), "whole numbers, items 0 to 2"),
     ]
@@ -352,7 +352,7 @@ def test_what_is_outside_is_refused_or_clamped_and_counted() -> None:
         warnings.simplefilter("always")
         both.privatize([[0, 2, 3], [1, 1, -1]], seeded_rng(1))
     assert [str(one.message)[:7] for one in caught] == ["a: 2 of", "b: 1 of"]
-    with pytest.raises(InputError, match=r"1 of 2 are not .*missing"):
+    with pytest.raises(InputError, match=r"1 of 2 values are missing"):
         clamped.privatize([18, float("nan")], seeded_rng(1))
 
 

@@ -168,7 +168,9 @@ def _write(path: Path, form: str, read: Callable[[bool], Estimates]) -> None:
 
 def show(results: Estimates, screen: Console) -> None:
     """Print all figures, and what is hidden."""
-    title = f"{results.campaign}: {results.people:,} people, {100 * results.level:.6g}% intervals"
+    several = any(figure.n > results.people for figure in results.estimates)
+    people = f"{'at least ' * several}{results.people:,} people"
+    title = f"{results.campaign}: {people}, {100 * results.level:.6g}% intervals"
     table = Table(title=title)
     table.add_column("attribute", overflow="fold")
     table.add_column("", overflow="fold")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -146,11 +147,24 @@ def init(
     campaign = campaign_file.parse(text, str(file))
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
+    said = _said(delimiter, encoding, header, columns, decimal)
     say(
         f"{file}: {len(campaign.questions)} attributes, a report costs {campaign.epsilon:g}. "
-        f"Read it, then: murmur check {file}" + (f" --data {data}" if data else ""),
+        f"Read it, then: murmur check {file}" + (f" --data {data}{said}" if data else ""),
         markup=False,
     )
+
+
+def _said(delimiter: str, encoding: str, header: bool | None, columns: str, decimal: str) -> str:
+    """Return how the file is written as it was told: the next command needs it, too."""
+    texts = {
+        "delimiter": delimiter,
+        "encoding": encoding,
+        "columns": columns,
+        "decimal": decimal,
+    }
+    said = "".join(f" --{name} {shlex.quote(text)}" for name, text in texts.items() if text)
+    return said + {None: "", True: " --header", False: " --no-header"}[header]
 
 
 def _show(asked: Sequence[Draft]) -> None:

@@ -89,8 +89,9 @@ def shown(now: Status) -> Table:
             table.add_row(f"refused, {reason}: {REASONS.get(reason, '')}", f"{n:,}")
     books = "they add up" if now.balanced else "[bold red]THEY DO NOT ADD UP[/]"
     table.add_row("received = stored + duplicates + refused", books, end_section=True)
-    table.add_row("people", f"{now.people:,} of {now.people_expected:,}")
-    earlier = outcomes.get("stored", 0) - now.people
+    least = "at least " if now.reports > now.people else ""
+    table.add_row("people", f"{least}{now.people:,} of {now.people_expected:,}")
+    earlier = outcomes.get("stored", 0) - now.reports
     if earlier > 0 and not now.merged_collectors:
         table.add_row("stored for earlier questions, not in the estimates", f"{earlier:,}")
     table.add_row("last report stored here (UTC, to the hour)", _hour(now.last_report))

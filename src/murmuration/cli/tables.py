@@ -203,9 +203,14 @@ class _CsvTable(Table):
             if self._form.header:
                 next(rows)
             while part := list(islice(rows, CHUNK)):
-                full = [row for row in part if row]  # a blank line is no row
+                full = [row or [""] for row in part if row or self._single]
                 self._require_width(full)
                 yield {name: self._column(full, place) for name, place in places.items()}
+
+    @property
+    def _single(self) -> bool:
+        """Whether there is one column: then a blank line is a row without a value, else no row."""
+        return len(self.names) == 1
 
     def _column(self, rows: Sequence[Sequence[str]], place: int) -> list[str]:
         found = [row[place] if place < len(row) else "" for row in rows]

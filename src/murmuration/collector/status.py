@@ -55,6 +55,8 @@ class Status(msgspec.Struct, frozen=True):
     attributes: list[Arrived] = []
     last_report: str = ""
     """The hour (UTC) in which a report was last stored here; no finer time is kept."""
+    reports: int = 0
+    """How many reports are in the estimates: more than people where a device sends several."""
 
 
 def status(store: Store, served: Served) -> Status:
@@ -80,6 +82,7 @@ def status(store: Store, served: Served) -> Status:
         collector=books.mine,
         attributes=_arrived(campaign, tallies),
         last_report=hour.strftime(HOUR) if hour else "",
+        reports=campaign.frame.reports(tallies),
     )
 
 

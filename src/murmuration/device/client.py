@@ -89,6 +89,8 @@ class Receipt:
     """What it was charged; 0 where a permanent answer was paid for before."""
     outcome: str
     """"stored", "duplicate" (it had arrived before), or "refused:<reason>"."""
+    new: bool = True
+    """False where the question had a report already: the answers of this call were not used."""
 
     @property
     def delivered(self) -> bool:
@@ -254,12 +256,13 @@ class Client:
         """
         columns = self._encoded(answers)
         levels, turn = self._levels(level), self._round(round)
-        made = self.ledger.find(self._require_address().origin, self.campaign.digest, turn)
-        if made is None:
+        known = self.ledger.find(self._require_address().origin, self.campaign.digest, turn)
+        if known is None:
             self._require_open()
             self._require_small()
-            made = self._answered(columns, levels, turn)
-        return self._receipt(made) if made.outcome else self._sent(made)
+            return self._sent(self._answered(columns, levels, turn))
+        receipt = self._receipt(known) if known.outcome else self._sent(known)
+        return replace(receipt, new=False)
 
     def resend(self) -> list[Receipt]:
         """Send what this campaign has charged and nobody has acknowledged: the same bytes.

@@ -395,6 +395,7 @@ class Ledger:
     def _reading(self, upgrading: bool = False) -> Iterator[sqlite3.Connection]:
         with _explained(self.path), closing(_connect(self.path)) as db:
             _require_ours(db, self.path, upgrading)
+            _set_up(db)  # not before: another program's file is left as it is
             yield db
 
     @contextmanager
@@ -610,6 +611,7 @@ def _create(path: Path, limits: Mapping[str, Cost], key: Key) -> None:
 
     def write(draft: Path) -> None:
         with _explained(path), closing(_connect(draft)) as db:
+            _set_up(db)
             db.executescript(f"BEGIN; {_SCHEMA}")
             _set(db, "key", _mark(key))
             for name, usual in LIMITS.items():
@@ -648,10 +650,12 @@ def _mark(key: Key) -> str:
 def _connect(path: Path) -> sqlite3.Connection:
     """Open an existing file; one that is gone is not silently made anew."""
     uri = f"{path.as_uri()}?mode=rw"
-    db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+    return sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+
+
+def _set_up(db: sqlite3.Connection) -> None:
     for setting in _SETTINGS:
         db.execute(f"PRAGMA {setting}")
-    return db
 
 
 def _version(db: sqlite3.Connection) -> int:

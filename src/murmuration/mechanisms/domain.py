@@ -475,6 +475,11 @@ def _require_inside(numbers: Floats) -> Floats:
     if numbers.size and not (numbers.min() >= -1 and numbers.max() <= 1):
         outside = ~((numbers >= -1) & (numbers <= 1))
         missing = int(np.isnan(numbers).sum())
+        if missing == outside.sum():
+            raise InputError(
+                f"{missing} of {numbers.size} values are missing (nan): leave these people out, or "
+                "take a law for no answer (or-none). Nothing was sent."
+            )
         said = f", {missing} of them missing (nan)" if missing else ""
         raise InputError(
             f"values must be in [-1, 1]; {int(outside.sum())} of {numbers.size} are not (first at "

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_BARS = 40
 """Bars of one attribute: the largest shares."""
 MOST_AXES = 40
-AT_ONCE = "intervals right all at once"
+AT_ONCE, BY_ITSELF = "intervals right all at once", "each interval right by itself"
 """What is noted where bars were picked by looking at all of them."""
 BAR, INTERVAL = "#6b93c0", "#1d2a3a"
 
@@ -83,7 +83,7 @@ def _drawn(ax: Any, panel: Sequence[Figure]) -> None:
         shown = sorted(panel, key=lambda figure: -figure.value)[:MOST_BARS]
         if len(shown) < len(panel):
             title = f"{title}: the {len(shown)} largest of {len(panel):,}".lstrip(": ")
-            title += f", {AT_ONCE}" if AT_ONCE in panel[0].note else ""
+            title += f", {AT_ONCE if AT_ONCE in panel[0].note else BY_ITSELF}"
         _bars(ax, shown if len(shown) < len(panel) else list(panel))
     else:
         _points(ax, panel)

@@ -326,7 +326,9 @@ class OrNone(SymbolReports):
         """Return S and N with their errors; `mean` of it is that of those who answered."""
         n, subject = self.subject(tally, about)
         unseen = subject.unseen(n, everybody)
-        return self.moments(tally).estimate(unseen, self.budget, subject)
+        found = self.moments(tally).estimate(unseen, self.budget, subject)
+        few = f"fewer than {ENOUGH:,} answers: the error is that of the worst case"
+        return dataclasses.replace(found, note=few) if n < ENOUGH else found
 
     def distribution(
         self, tally: Tally, method: str = "auto", bins: int = 64, replicates: int = 0

@@ -199,7 +199,7 @@ def test_a_full_disk_answers_507_and_goes_on_by_itself() -> None:
 
     with small_disk(12) as disk:
         ballast, store = disk / "ballast", str(disk / "store.db")
-        ballast.write_bytes(bytes(18 << 20))  # a merge of runs needs room, too
+        ballast.write_bytes(bytes(6 << 20))
         with running(store, COMMUTE) as collector:
             sent = 0
             while (answer := send(collector, sent)).status == 200:

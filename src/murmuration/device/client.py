@@ -176,8 +176,9 @@ class Client:
     `Ledger.raise_limit` raises them. `math.inf` is no limit.
 
     What is drawn follows from the person's key: `secret`, 32 bytes or a file (`LEDGER.key` if it is
-    left out, made if new). Restored from a backup, the device sends the same reports again with the
-    same ids, never fresh noise. Whoever has the key and a report knows the answer.
+    left out, made if new). Asked again for the same answer, also after its ledger was restored, the
+    device makes the same report with the same id; limits count what was ever spent, so it may also
+    be refused. Whoever has the key and a report knows the answer.
 
     The app can pin the campaign's `digest`, or name a `witness`: the campaign's address at another
     collector, which must show the same digest.

@@ -1,0 +1,97 @@
+/** The one form in which a campaign is published: JSON as Python writes it.
+ *
+ * Another spelling of the same campaign would have another digest, which could tell devices apart:
+ * so what was read is written again, and the texts must be the same.
+ */
+
+import { MurmurationError } from "./errors.js";
+
+export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+export type Table = { [key: string]: Json };
+
+/** The keys whose numbers are written with a point, or an exponent. All others are whole. */
+const FLOATS = new Set(
+  "epsilon levels limit low high values edges semantics permanent kappa beta shares alpha t prior factor".split(
+    " ",
+  ),
+);
+
+/** Write JSON as it is published. */
+export function written(value: Json, key = ""): string {
+  if (typeof value === "number") return FLOATS.has(key) ? float(value) : String(value);
+  if (typeof value === "string") return text(value);
+  if (value === null || typeof value === "boolean") return String(value);
+  if (!Array.isArray(value)) return object(value, key);
+  const [name] = value;
+  const pair = key === "settings" && typeof name === "string";
+  return `[${value.map((one) => written(one, pair ? name : key)).join()}]`;
+}
+
+function object(value: Table, within: string): string {
+  // The names of levels are keys: their numbers are parts of epsilon.
+  const own = (key: string) => (within === "levels" ? within : key);
+  const parts = Object.entries(value).map(([key, one]) => `${text(key)}:${written(one, own(key))}`);
+  return `{${parts.join()}}`;
+}
+
+function text(value: string): string {
+  return JSON.stringify(value).replace(
+    /[\x7f-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/** Write a double with the digits that Python writes it with. */
+export function float(number: number): string {
+  if (!Number.isFinite(number)) return number > 0 ? "inf" : number < 0 ? "-inf" : "nan";
+  const [digits, power] = number.toExponential().split("e") as [string, string];
+  if (number && (Number(power) < -4 || Number(power) > 15)) {
+    return `${digits}e${power[0]}${power.slice(1).padStart(2, "0")}`;
+  }
+  const plain = Object.is(number, -0) ? "-0" : String(number);
+  return plain.includes(".") ? plain : `${plain}.0`;
+}
+
+/** Return a refusal of a document. */
+export function bad(message: string): MurmurationError {
+  return new MurmurationError("format", `the campaign cannot be used: ${message}`);
+}
+
+/** Refuse what does not hold. */
+export function require(holds: unknown, message: string): asserts holds {
+  if (!holds) throw bad(message);
+}
+
+/** Return a table that has these keys in this order and no others; those with a `?` may be left
+ * out. Refuse an unknown key: it may change what a report means. */
+export function table(value: Json | undefined, keys: string, what: string): Table {
+  require(typeof value === "object" && value && !Array.isArray(value), `${what} is an object`);
+  const names = keys.split(" ");
+  const known = names.map((name) => name.replace("?", ""));
+  const given = Object.keys(value);
+  const unknown = given.find((key) => !known.includes(key));
+  require(unknown === undefined, `${what} has a key that this program does not know: ${unknown}`);
+  const order = known.filter((name, i) => Object.hasOwn(value, name) || name === names[i]);
+  require(String(given) === String(order), `${what} has ${known.join(", ")}, in this order`);
+  return value;
+}
+
+/** Return a whole number from low to high. */
+export function whole(value: Json | undefined, low: number, high: number, what: string): number {
+  const fits = Number.isInteger(value) && low <= Number(value) && Number(value) <= high;
+  require(fits && typeof value === "number", `${what} is a whole number from ${low} to ${high}`);
+  return value;
+}
+
+/** Return a list of whole numbers. */
+export function wholes(value: Json | undefined, high: number, what: string): number[] {
+  require(Array.isArray(value), `${what} is a list`);
+  return value.map((one) => whole(one, 0, high, what));
+}
+
+/** Return a budget: 0.001 to 20. */
+export function budget(value: Json | undefined): number {
+  const fits = typeof value === "number" && value >= 1e-3 && value <= 20;
+  require(fits, "epsilon is a number from 0.001 to 20");
+  return value;
+}

@@ -1,0 +1,68 @@
+/** What laws share: the sizes of reports, and the domains that they are for. */
+
+import { type Json, type Table, require, whole } from "../form.js";
+import type { Chances, Domain, Law, Loss, Ratio } from "../types.js";
+
+/** A published mechanism: its parameters, and the integers that decide a report. */
+export interface Published {
+  readonly name: string;
+  readonly parameters: Table;
+  readonly law: Table;
+  readonly broken: boolean;
+  /** Make a law that is written inside this one. */
+  readonly inner: (document: Json) => Law;
+}
+
+const MOST_ITEMS = 1 << 16;
+
+/** Return what all laws have, and what follows from the loss. */
+export function law(
+  { name, broken }: Published,
+  takes: Domain,
+  budget: number,
+  loss: Loss,
+  size: number,
+): Pick<Law, "name" | "broken" | "takes" | "budget" | "loss" | "charge" | "size" | "tosses"> {
+  const charge = loss.kept ? budget : Math.max(budget, loss.epsilon);
+  return { name, broken, takes, budget, loss, charge, size, tosses: false };
+}
+
+/** How many bytes hold any of so many symbols. */
+export function bytesFor(symbols: number): number {
+  let size = 1;
+  while (256 ** size < symbols) size++;
+  return size;
+}
+
+/** Write a whole number below 2^53, lowest byte first. */
+export function octets(number: number, size: number): number[] {
+  return Array.from({ length: size }, (_, i) => Math.floor(number / 256 ** i) % 256);
+}
+
+/** Read k, the number of items. */
+export function items(parameters: Table): number {
+  return whole(parameters["k"], 2, MOST_ITEMS, "k, the number of items,");
+}
+
+/** Read the sizes of several attributes: 0 for a number, k for one of k items. */
+export function box(parameters: Table): number[] {
+  const { d, domains } = parameters;
+  require(Array.isArray(domains) && domains.length === d, "there are d domains");
+  return domains.map((size) => whole(size, 0, MOST_ITEMS, "a domain"));
+}
+
+/** Read how many numbers there are, where there is nothing else. */
+export function numbers(parameters: Table, most: number): number {
+  const sizes = box(parameters);
+  require(!sizes.some(Boolean), "this law takes numbers only");
+  return whole(sizes.length, 1, most, "the number of attributes");
+}
+
+/** How often a report about several attributes tells them apart, at most. */
+export function together(loss: Loss): Chances {
+  return { kind: "together", ratio: decimal(loss.ratio) };
+}
+
+function decimal(ratio: Ratio): number {
+  return ratio === null ? Infinity : Number((ratio[0] << 64n) / ratio[1]) / 2 ** 64;
+}

@@ -1,0 +1,188 @@
+/** Laws for several attributes at once: one report about all of them. */
+
+import { budget, require, whole, wholes } from "../form.js";
+import { apart, lossOf } from "../loss.js";
+import { costliest, named, sample } from "../strategy.js";
+import type { Law } from "../types.js";
+import { WHOLE } from "../words.js";
+import type { Hadamard } from "./item.js";
+import { roundEven } from "./number.js";
+import { type Published, box, law, numbers, octets, together } from "./shared.js";
+
+const MOST_CORNERS = 1024;
+const LARGEST_BLOCK = 12;
+const THRESHOLDS = 64;
+const MOST_ATTRIBUTES = 1000;
+
+function combinations(n: number, k: number): bigint {
+  let found = 1n;
+  for (let i = 0; i < k; i++) found = (found * BigInt(n - i)) / BigInt(i + 1);
+  return found;
+}
+
+/** What a law has that makes `near` of all reports likely, with the weight `inside` together. */
+function sided(published: Published, d: number, near: bigint, all: bigint, size: number) {
+  const inside = whole(published.law["inside"], 1, WHOLE - 1, "inside");
+  const ratio = apart(BigInt(inside) * (all - near), BigInt(WHOLE - inside) * near);
+  const promised = budget(published.parameters["epsilon"]);
+  const loss = lossOf(ratio, promised);
+  const takes = { kind: "box", sizes: Array<number>(d).fill(0) } as const;
+  return { inside, common: { ...law(published, takes, promised, loss, size), chances: () => together(loss) } };
+}
+
+/** A corner of the cube that agrees with most of the vector's signs, more often than not. */
+export function corners(published: Published): Law {
+  const d = numbers(published.parameters, MOST_CORNERS);
+  require(published.law["bits"] === d, `there are ${d} bits`);
+  const all = 1n << BigInt(d);
+  const near = (all - (d % 2 ? 0n : combinations(d, d / 2))) / 2n;
+  const size = Math.ceil(d / 8);
+  const { inside, common } = sided(published, d, near, all, size);
+  return {
+    ...common,
+    respond: (values, own) => {
+      const signs = values.map((x) => roundEven(x, 1, own.word()));
+      const wanted = own.word() < inside;
+      for (;;) {
+        const corner = own.octets(8 * Math.ceil(d / 64)).slice(0, size);
+        corner[size - 1]! &= 255 >> (8 * size - d);
+        const agree = signs.filter((sign, i) => ((corner[i >> 3]! >> (i & 7)) & 1) === sign).length;
+        if (2 * agree > d === wanted) return [...corner];
+      }
+    },
+  };
+}
+
+/** The signs of a block of coordinates against random thresholds, answered together. */
+export function block(published: Published): Law {
+  const d = numbers(published.parameters, MOST_ATTRIBUTES);
+  const { law: weights } = published;
+  const size = whole(weights["size"], 1, Math.min(LARGEST_BLOCK, d), "the size of a block");
+  const agreements = whole(weights["agreements"], Math.floor(size / 2) + 1, size, "agreements");
+  const patterns = waysToDisagree(size);
+  const likely = patterns.filter((pattern) => size - bits(pattern) >= agreements).length;
+  require(weights["likely"] === likely, `${likely} answers are likely`);
+  require(weights["thresholds"] === THRESHOLDS, `there are ${THRESHOLDS} thresholds`);
+  const others = patterns.length - likely;
+  const { inside, common } = sided(published, d, BigInt(likely), BigInt(patterns.length), 4 + size);
+  return {
+    ...common,
+    tosses: true,
+    respond: (values, own, coins) => {
+      const start = coins.below(d);
+      const members = Array.from({ length: size }, (_, i) => values[(start + i) % d]!);
+      const places = members.map((x) => roundEven(x, THRESHOLDS, own.word()));
+      const thresholds = coins.allBelow(THRESHOLDS, size);
+      const signs = places.reduce((set, place, i) => set | (Number(place > thresholds[i]!) << i), 0);
+      const near = own.word() < inside;
+      const flips = patterns[near ? own.below(likely) : likely + own.below(others)]!;
+      return [...octets(start, 2), ...thresholds, ...octets(signs ^ flips, 2)];
+    },
+  };
+}
+
+/** All ways to disagree, as bits, those with the fewest disagreements first. */
+function waysToDisagree(size: number): number[] {
+  const every = Array.from({ length: 1 << size }, (_, pattern) => pattern);
+  return every.sort((a, b) => bits(a) - bits(b) || a - b);
+}
+
+function bits(number: number): number {
+  let count = 0;
+  for (; number; number &= number - 1) count++;
+  return count;
+}
+
+// --- frames of other laws ----------------------------------------------------------------------------
+
+/** What a frame of other laws has, of which a report names so many. */
+function framed(published: Published, sizes: number[], laws: readonly Law[], many: number, size: number) {
+  const kept = laws.every((one) => one.broken || one.loss.kept);
+  require(kept, "a law inside another one keeps its promise");
+  const promised = budget(published.parameters["epsilon"]);
+  const loss = lossOf(costliest(laws.map((one) => one.loss.ratio), many), promised);
+  const broken = laws.some((one) => one.broken);
+  const common = law({ ...published, broken }, { kind: "box", sizes }, promised, loss, size);
+  return { ...common, tosses: true, chances: () => together(loss) };
+}
+
+/** Refuse a law that is not for these attributes: one item, one number, or several numbers. */
+function requireFit({ name, takes, permanent }: Law, sizes: readonly number[], alone: boolean): void {
+  const [size] = sizes;
+  const fits = size
+    ? takes.kind === "items" && takes.k === size
+    : alone
+      ? takes.kind === "number"
+      : takes.kind === "box" && String(takes.sizes) === String(sizes);
+  require(fits && !permanent, `${name} is not for the answers that it is asked`);
+}
+
+/** Read a law that asks some of the attributes, each by a law of its own. An entry has the number of
+ * the attribute and its report, padded to the longest. */
+function sampling(published: Published) {
+  const sizes = box(published.parameters);
+  const { inner, attributes, ends } = published.law;
+  require(Array.isArray(inner), "the law of a sample has a list `inner`");
+  const kinds = inner.map(published.inner);
+  const laws = wholes(attributes, kinds.length - 1, "the place of an inner law").map((i) => kinds[i]!);
+  require(laws.length === sizes.length, "there is a law for each attribute");
+  laws.forEach((one, i) => requireFit(one, [sizes[i]!], true));
+  const cut = wholes(ends, WHOLE, "an end");
+  const many = whole(published.law["sample"], 1, laws.length, "sample");
+  const asked = sample(laws.length, many, cut.length ? cut : null);
+  const width = laws.length > 256 ? 2 : 1;
+  const longest = Math.max(...laws.map((one) => one.size));
+  const common = framed(published, sizes, laws, many, many * (width + longest));
+  const entry = (place: number, sent: number[]) => [
+    ...octets(place, width),
+    ...sent,
+    ...Array<number>(longest - sent.length).fill(0),
+  ];
+  return { sizes, laws, asked, longest, common, entry };
+}
+
+/** A few attributes of the tuple, each by a law of its own. */
+export function sampled(published: Published): Law {
+  const { laws, asked, common, entry } = sampling(published);
+  return {
+    ...common,
+    respond: (values, own, coins) =>
+      named(asked, coins).flatMap((place) => entry(place, laws[place]!.respond([values[place]!], own, coins))),
+  };
+}
+
+/** One attribute of the tuple, and one bit about it: a number's, or an item's in a random row. */
+export function harmony(published: Published): Law {
+  const { sizes, laws, asked, longest, common, entry } = sampling(published);
+  const fit = laws.every((one, i) => one.name === (sizes[i] ? "hadamard" : "duchi"));
+  require(fit && asked.many === 1, "harmony asks one attribute, by duchi or hadamard");
+  return {
+    ...common,
+    respond: (values, own, coins) => {
+      const place = named(asked, coins)[0]!;
+      const one = laws[place]! as Hadamard;
+      const value = values[place]!;
+      const row = coins.word() % (one.rows ?? 1);
+      const bit = one.rows ? one.bit(value, row, own) : one.respond([value], own, coins)[0]!;
+      return entry(place, octets(2 * row + bit, longest));
+    },
+  };
+}
+
+/** Every attribute answered with its share of epsilon: the numbers together, then each item. */
+export function hybridComposition(published: Published): Law {
+  const sizes = box(published.parameters);
+  const { parts } = published.law;
+  require(Array.isArray(parts), "the law has parts");
+  const laws = parts.map(published.inner);
+  const which = (item: boolean) => sizes.flatMap((size, i) => (Boolean(size) === item ? [i] : []));
+  const groups = [which(false), ...which(true).map((i) => [i])].filter((group) => group.length);
+  require(laws.length === groups.length, "there is a part for all numbers, and one for each item");
+  laws.forEach((one, part) => requireFit(one, groups[part]!.map((i) => sizes[i]!), false));
+  const size = laws.reduce((sum, one) => sum + one.size, 0);
+  return {
+    ...framed(published, sizes, laws, laws.length, size),
+    respond: (values, own, coins) =>
+      laws.flatMap((one, part) => one.respond(groups[part]!.map((i) => values[i]!), own, coins)),
+  };
+}

@@ -1,0 +1,82 @@
+/** The verdict on a law: the exact worst case, and whether the promise is kept. */
+
+import { larger, logAbove, times, within } from "./exponential.js";
+import { float } from "./form.js";
+import type { Loss, Ratio } from "./types.js";
+
+/** The loss of a law with one budget. */
+export function lossOf(ratio: Ratio, promised: number): Loss {
+  return {
+    ratio,
+    kept: within(ratio, promised),
+    get epsilon() {
+      return logAbove(ratio);
+    },
+    get words() {
+      return cost(this.epsilon, "", promised);
+    },
+  };
+}
+
+/** The loss between ranges, each pair against a budget of its own: `ratios[g][h]`. */
+export function pairwise(
+  ratios: readonly (readonly Ratio[])[],
+  budgets: readonly (readonly number[])[],
+): Loss {
+  const pairs = ratios.flatMap((row, g) => row.map((ratio, h) => ({ ratio, g, h, most: budgets[g]![h]! })));
+  const ratio = most(pairs.map((pair) => pair.ratio));
+  return {
+    ratio,
+    kept: pairs.every((pair) => within(pair.ratio, pair.most)),
+    get epsilon() {
+      return logAbove(ratio);
+    },
+    get words() {
+      const found = pairs.map((pair) => ({ ...pair, epsilon: logAbove(pair.ratio) }));
+      const first = (size: (pair: (typeof found)[0]) => number) =>
+        found.reduce((worst, pair) => (size(pair) > size(worst) ? pair : worst));
+      const named = new Set([first((pair) => pair.epsilon), first((pair) => pair.epsilon / pair.most)]);
+      return [...named].map((pair) => cost(pair.epsilon, where(pair.g, pair.h), pair.most)).join(", and ");
+    },
+  };
+}
+
+function cost(epsilon: number, place: string, promised: number): string {
+  const amount = epsilon < Infinity ? `a loss of ${float(epsilon)}` : "an infinite loss";
+  return `${amount}${place} where ${float(promised)} is promised`;
+}
+
+function where(g: number, h: number): string {
+  return g === h ? ` inside range ${g + 1}` : ` between ranges ${g + 1} and ${h + 1}`;
+}
+
+/** Return the larger of a/b and b/a, the loss between two probabilities; null if one of them is 0.
+ * 0/0 is no report. */
+export function apart(one: bigint | number, other: bigint | number): Ratio {
+  const [a, b] = [BigInt(one), BigInt(other)];
+  if (a === b) return [1n, 1n];
+  const [high, low] = a > b ? [a, b] : [b, a];
+  return low ? [high, low] : null;
+}
+
+/** Return the largest ratio. */
+export function most(ratios: readonly Ratio[]): Ratio {
+  return ratios.reduce((worst, ratio) => (larger(ratio, worst) ? ratio : worst), [1n, 1n] as Ratio);
+}
+
+/** Return the largest of tops[j]/bottoms[j], exactly: doubles find those that are near it. */
+export function largest(tops: readonly number[], bottoms: readonly number[]): Ratio {
+  // A quotient of integers up to 2^52 is off by 2^-53 of itself: the largest is near the largest.
+  const quotients = tops.map((top, j) => (top ? top / bottoms[j]! : 0));
+  const near = quotients.reduce((one, other) => Math.max(one, other)) * (1 - 1e-12);
+  if (near === Infinity) return null;
+  const found = tops.flatMap((top, j) =>
+    quotients[j]! >= near ? [[BigInt(top), BigInt(bottoms[j]!)] as const] : [],
+  );
+  return most(found);
+}
+
+/** What reports tell that are sent together: the ratios multiply. */
+export function product(ratios: readonly Ratio[]): Ratio {
+  return ratios.reduce<Ratio>(times, [1n, 1n]);
+}

@@ -1,8 +1,8 @@
 # make demo     a collector, and 200,000 devices that send to it     make quick  most tests, in about a minute
 # make test     all tests, most of them with coverage                make check  format, lint, types, layers
-# make bench    speed beside peers
+# make bench    speed beside peers                                    make web    the browser's client, built
 # make torture  the collector is killed 500 times under load (STORE=postgresql://... for that store)
-.PHONY: setup demo quick test torture check format bench tables clean
+.PHONY: setup demo quick test torture check format bench tables web clean
 
 # The first Python here that is new enough, unless one is named: make demo PYTHON=...
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -12,6 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/.run
 ALL := $(VENV)/.all
+WEB := web/client
+NODE := $(WEB)/node_modules/.package-lock.json
 # Modules are compiled when they are first imported, and kept: most never are.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install -q --disable-pip-version-check --no-compile
@@ -31,24 +33,36 @@ $(ALL): $(RUN)
 	$(INSTALL) -e '.[arrow,data,learn,plots,postgres,server,dev]'
 	touch $@
 
+# What the browser's client is built and tested with; a run needs none of it.
+$(NODE): $(WEB)/package.json $(WEB)/package-lock.json
+	cd $(WEB) && npm ci --silent --no-audit --no-fund
+	touch $@
+
+# The file that collectors serve; it is committed, so that an installation needs no node.
+web: $(NODE)
+	cd $(WEB) && node bundle.mjs
+
 demo: $(RUN)
 	$(BIN)/murmur demo $(if $(ONCE),--once)
 
-quick: setup
+quick: setup $(NODE)
+	cd $(WEB) && npm test --silent
 	$(TESTS) -m 'not slow' tests
 
-test: setup
+test: setup $(NODE)
+	cd $(WEB) && npm test --silent
 	$(TESTS) -m 'not statistics' --doctest-modules --cov --cov-report=term src tests
 	$(TESTS) -m statistics tests
 
 torture: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/torture.py --kills 500 $(if $(STORE),--store '$(STORE)')
 
-check: setup
+check: setup $(NODE)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	cd $(WEB) && npx tsc --noEmit && node bundle.mjs --check
 	@! git grep -nIE 'https?://[^ ]*(pypi|npmjs|debian)' -- '*constraints*' '*lock*' || { echo "registry address in a pinned file"; exit 1; }
 
 format: setup
@@ -63,4 +77,4 @@ tables: setup
 	$(BIN)/python benchmarks/tables.py
 
 clean:
-	rm -rf $(VENV) out .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(WEB)/node_modules $(WEB)/dist $(WEB)/out out .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

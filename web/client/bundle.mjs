@@ -1,10 +1,19 @@
 // Builds the one file that collectors serve: the library and the element, minified.
-// Without `sourcemap`, banners and paths the same sources give the same bytes everywhere.
+//
+//     node bundle.mjs            writes it
+//     node bundle.mjs --check    says whether the one that is there is the one that would be written
+//
+// Without source map, banner and paths the same sources give the same bytes on every machine.
+import { readFile, writeFile } from "node:fs/promises";
+import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
-await build({
+const FILE = new URL("../../src/murmuration/server/static/murmuration-client.js", import.meta.url);
+const MOST = 25_000; // bytes, gzipped: what a page pays for it
+
+const { outputFiles } = await build({
+  absWorkingDir: import.meta.dirname,
   entryPoints: ["src/browser.ts"],
-  outfile: process.argv[2] ?? "../../src/murmuration/server/static/murmuration-client.js",
   bundle: true,
   format: "esm",
   target: "es2022",
@@ -12,4 +21,14 @@ await build({
   minify: true,
   legalComments: "none",
   logLevel: "warning",
+  write: false,
 });
+const [{ contents }] = outputFiles;
+const size = gzipSync(contents, { level: 9 }).length;
+console.log(`murmuration-client.js: ${contents.length} bytes, ${size} gzipped`);
+if (size > MOST) throw new Error(`it has more than ${MOST} bytes: make it smaller`);
+if (!process.argv.includes("--check")) {
+  await writeFile(FILE, contents);
+} else if (!(await readFile(FILE)).equals(contents)) {
+  throw new Error("the file that collectors serve is not built from these sources: make web");
+}

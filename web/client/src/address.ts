@@ -1,0 +1,45 @@
+/** The address of a campaign, and which addresses may be spoken to in plain HTTP.
+ *
+ * Only this machine itself: what stays on it can be read by nobody else.
+ */
+
+import { MurmurationError } from "./errors.js";
+
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+const PLAIN = /^[\x21-\x7e]+$/;
+
+/** Where a campaign is collected, such as https://collector.example/v1/campaigns/phones. */
+export interface Address {
+  readonly url: string;
+  /** Whose collector it is: small letters, always with the port. */
+  readonly origin: string;
+  /** The campaign's name: the last part of the path. */
+  readonly name: string;
+}
+
+/** Read an address; refuse one whose traffic others could read, unless it is allowed. */
+export function address(text: string, allowPlainHttp = false): Address {
+  const url = PLAIN.test(text) && URL.canParse(text) ? new URL(text) : undefined;
+  const secure = url?.protocol === "https:";
+  const extra = url && (url.username || url.password || /[?#]/.test(text));
+  if (!url || extra || !(secure || url.protocol === "http:")) {
+    throw new MurmurationError(
+      "parameter",
+      "an address is that of a campaign: https://HOST/v1/campaigns/NAME, without a user, a " +
+        "query or a fragment",
+    );
+  }
+  if (!secure && !allowPlainHttp && !LOOPBACK.test(url.hostname)) {
+    throw new MurmurationError(
+      "parameter",
+      `${url.hostname} is another machine and this is plain HTTP: reports and tokens could be ` +
+        "read on the way. Use https://, or allow it: allowPlainHttp.",
+    );
+  }
+  const path = url.pathname.replace(/\/+$/, "");
+  return {
+    url: url.origin + path,
+    origin: `${url.protocol}//${url.hostname}:${url.port || (secure ? 443 : 80)}`,
+    name: path.slice(path.lastIndexOf("/") + 1),
+  };
+}

@@ -1,0 +1,360 @@
+/** A person's device: asks the ledger first, draws once, and sends what the ledger holds.
+ *
+ *     open         the campaign, from its address; audited, pinned, held against a witness
+ *     encode       the campaign's rule for values outside the range
+ *     draw         by words that follow from the person's secret: asked again, the same again
+ *     charge       durably, with the bytes: refused here, nothing has left the device
+ *     send         those bytes; again and again if need be, never fresh noise
+ *     acknowledge  what the collector said
+ *
+ *     const client = await Client.open("https://collector.example/v1/campaigns/phones");
+ *     await client.report({ phone: "ios" });
+ */
+
+import { type Address, address } from "./address.js";
+import { encode } from "./answers.js";
+import { approximate, type Cost, exact, sum } from "./cost.js";
+import { MOST_BYTES, readDocument } from "./document.js";
+import { MurmurationError } from "./errors.js";
+import { example, explain } from "./explain.js";
+import { type Charge, type Charged, Ledger } from "./ledger.js";
+import { draw } from "./report.js";
+import { deliver, get, outcome, type Patience, PATIENCE, reason } from "./sending.js";
+import { BrowserStore, type Entry, type Limits, type Store } from "./store.js";
+import type { Answer, Campaign, Explained, Level, RawAnswers, Report } from "./types.js";
+import { drawn, Keyed } from "./words.js";
+
+export interface ClientOptions {
+  /** Where the person's book is kept; the browser's storage, if it is left out. */
+  readonly store?: Store | undefined;
+  /** Lower limits than 4 on a report, 8 on a collector, 16 on everything. */
+  readonly limits?: Partial<Limits<number>> | undefined;
+  /** The person's 32 bytes, where they are kept elsewhere. */
+  readonly secret?: Uint8Array | undefined;
+  /** The campaign's digest, as the app knows it. */
+  readonly digest?: string | undefined;
+  /** The campaign's address at another collector, which must show the same digest. */
+  readonly witness?: string | undefined;
+  /** The device's token, where the campaign asks for one. */
+  readonly token?: string | undefined;
+  /** What a law that breaks its promise costs, in the campaign's own words: the person agrees. */
+  readonly acceptLoss?: string | undefined;
+  readonly allowPlainHttp?: boolean | undefined;
+  readonly patience?: Patience | undefined;
+}
+
+/** For what a report is made. */
+export interface Occasion {
+  readonly level?: Level | undefined;
+  /** Where a question is asked again: today, unless told otherwise. */
+  readonly round?: string | undefined;
+}
+
+/** What became of a report. */
+export interface Receipt {
+  readonly campaign: string;
+  readonly round: string;
+  readonly reportId: string;
+  /** What this call was charged; 0 where it was paid for before. */
+  readonly epsilon: number;
+  /** "stored", "duplicate" (it had arrived before), or "refused:<reason>". */
+  readonly outcome: string;
+  /** False where the question had a report already: the answers of this call were not used. */
+  readonly fresh: boolean;
+  /** The report as it was sent; null where it is not kept. */
+  readonly report: string | null;
+}
+
+/** What would be sent, or what was. Nothing is sent, charged or kept by looking. */
+export interface Preview {
+  /** For each attribute that a report may be about, how likely what is. */
+  readonly explained: readonly Explained[];
+  /** Drawn as a report would be, by other words, and thrown away: for the person's own eyes.
+   * Whoever is shown many of them can average the noise away. */
+  readonly example: Report | null;
+  /** The report that was made; its bytes once they were sent. */
+  readonly made: Entry | null;
+  /** What one report costs at most, and what the first one costs more, for "no answer" later on. */
+  readonly most: number;
+  readonly reserved: number;
+}
+
+/** What was spent here: on this campaign and this collector, in all, and what is left. */
+export interface Spending {
+  readonly campaign: number;
+  readonly collector: number;
+  readonly all: number;
+  readonly limits: Limits<number>;
+  readonly totals: readonly { origin: string; campaign: string; epsilon: number }[];
+}
+
+/** One person's device in one campaign.
+ *
+ * A campaign that is asked once is answered once, whatever is called later. A repeated one is
+ * answered once per round, and no more often than the campaign says, by the permanent answer for
+ * the value with fresh noise on it. A device that must not spend more says "no answer" where all
+ * questions of a repeated campaign allow for that; else it is silent, and that can be seen.
+ */
+export class Client {
+  private constructor(
+    readonly campaign: Campaign,
+    readonly address: Address,
+    readonly ledger: Ledger,
+    private readonly options: ClientOptions,
+  ) {}
+
+  /** Fetch a campaign, check it, and open the person's ledger. */
+  static async open(url: string, options: ClientOptions = {}): Promise<Client> {
+    const where = address(url, options.allowPlainHttp);
+    const campaign = await fetched(where, options.digest);
+    await requireWitness(campaign, where, options);
+    requireConsent(campaign, options.acceptLoss);
+    const ledger = new Ledger(options.store ?? new BrowserStore());
+    if (options.limits) await ledger.lower(options.limits);
+    return new Client(campaign, where, ledger, options);
+  }
+
+  // --- sending ---------------------------------------------------------------------------------
+
+  /** Answer the campaign's questions; say what became of the report.
+   *
+   * Refused before anything is drawn: answers that are missing or have no rule, a campaign that is
+   * not open. Refused before anything is sent: a report that costs too much (`budget`). On an error
+   * of kind `send` the report is charged and kept: call `resend` later, or this again; both send
+   * the same bytes.
+   */
+  async report(answers: RawAnswers, occasion: Occasion = {}): Promise<Receipt> {
+    const { campaign, address } = this;
+    const encoded = encode(campaign, answers);
+    const round = this.#round(occasion.round);
+    const known = await this.ledger.find(address.origin, campaign.digest, round);
+    if (known) return this.#sent({ entry: known, cost: 0n, fresh: false });
+    this.#requireOpen();
+    await this.#requireSmall();
+    return this.#sent(await this.#answered(encoded, occasion.level, round));
+  }
+
+  /** Send what this campaign has charged and nobody has acknowledged: the same bytes. */
+  async resend(): Promise<Receipt[]> {
+    const receipts: Receipt[] = [];
+    for (const entry of await this.ledger.pending(this.address.origin)) {
+      if (entry.digest !== this.campaign.digest) continue;
+      receipts.push(await this.#sent({ entry, cost: 0n, fresh: false }));
+    }
+    return receipts;
+  }
+
+  /** Send the bytes that the ledger holds, and note the answer; one tab at a time. */
+  async #sent({ entry, cost, fresh }: Charged): Promise<Receipt> {
+    const { origin, digest, round, reportId, campaign } = entry;
+    const now = await this.ledger.store.alone(`send ${reportId}`, async () => {
+      const kept = (await this.ledger.find(origin, digest, round)) ?? entry;
+      return kept.outcome === null ? this.#delivered(kept) : kept;
+    });
+    const [epsilon, answer] = [approximate(cost), now.outcome ?? ""];
+    return { campaign, round, reportId, epsilon, outcome: answer, fresh, report: now.report };
+  }
+
+  /** Reports of many rounds, side by side, show when the value behind them changed: their bytes are
+   * not kept once they have arrived. */
+  async #delivered(entry: Entry): Promise<Entry> {
+    const { token, patience = PATIENCE } = this.options;
+    try {
+      const answer = await deliver(this.address, entry.report ?? "", token, patience);
+      return await this.ledger.acknowledge(entry.reportId, outcome(answer), this.campaign.repeated);
+    } catch (problem) {
+      if (!(problem instanceof MurmurationError && problem.kind === "send")) throw problem;
+      const kept = "The report is kept: resend sends it as it is.";
+      throw new MurmurationError("send", `${problem.message}. ${kept}`, problem.reason);
+    }
+  }
+
+  // --- drawing and charging --------------------------------------------------------------------
+
+  /** Draw a report and charge it; where that is too much, say "no answer", if it may be said.
+   *
+   * Running out depends on the values that a person has had, so silence would tell about them.
+   */
+  async #answered(answers: Answer[], level: Level | undefined, round: string): Promise<Charged> {
+    try {
+      return await this.#charged(answers, level, round);
+    } catch (problem) {
+      const spent = problem instanceof MurmurationError && problem.kind === "budget";
+      if (!spent || problem.reason === "rounds" || !this.campaign.speaksAlways) throw problem;
+      return this.#charged(encode(this.campaign, {}), level, round);
+    }
+  }
+
+  async #charged(answers: Answer[], level: Level | undefined, round: string): Promise<Charged> {
+    const { campaign, ledger } = this;
+    const { origin } = this.address;
+    const secret = await ledger.secret(this.options.secret);
+    const made = await draw(campaign, answers, { secret, origin, round, level });
+    const wanted: Charge = {
+      ...{ origin, round, campaign: campaign.name, digest: campaign.digest },
+      purpose: campaign.purpose,
+      cost: total(campaign, made.charges, false),
+      memos: made.memos.map(({ name, charge }) => ({ name, cost: exact(charge) })),
+      limit: campaign.limit === null ? most(campaign) : exact(campaign.limit),
+      rounds: campaign.rounds,
+      report: new TextDecoder().decode(made.bytes),
+      reportId: made.report.id,
+    };
+    return ledger.charge(wanted);
+  }
+
+  // --- what is asked for -----------------------------------------------------------------------
+
+  /** Return the occasion: today, unless told otherwise; none where one is asked once. */
+  #round(round = ""): string {
+    if (this.campaign.repeated) return round || new Date().toISOString().slice(0, 10);
+    if (!round) return "";
+    throw new MurmurationError("parameter", `${this.campaign.name} is asked once: it has no rounds`);
+  }
+
+  /** Refuse, before anything is charged, what the collector would refuse. */
+  #requireOpen(): void {
+    const { name, opens, closes, upload } = this.campaign;
+    const now = new Date();
+    if ((opens && now < opens) || (closes && now >= closes)) {
+      throw new MurmurationError(
+        "parameter",
+        `${name} has not opened yet, or has closed. Nothing was sent.`,
+        "closed",
+      );
+    }
+    if (upload === "token" && this.options.token === undefined) {
+      throw new MurmurationError("parameter", `${name} needs a device's token. Nothing was sent.`, "token");
+    }
+  }
+
+  /** Refuse a campaign whose reports may cost more than the person gives for one.
+   *
+   * The most that a report can cost, not what this one would: that may depend on the answer.
+   */
+  async #requireSmall(): Promise<void> {
+    const limit = (await this.ledger.limits()).report;
+    const cost = most(this.campaign);
+    if (cost <= limit) return;
+    throw new MurmurationError(
+      "budget",
+      `${this.campaign.name}: one report may cost ${approximate(cost)}, and the person's limit on ` +
+        `a report is ${approximate(limit)}. Nothing was sent.`,
+      "report",
+    );
+  }
+
+  // --- for the person --------------------------------------------------------------------------
+
+  /** Return the report of this question and round, if it was made; its bytes once they were sent.
+   *
+   * The bytes follow from the secret and the answer: who saw them first could choose their noise.
+   */
+  async made(round?: string): Promise<Entry | null> {
+    const { origin } = this.address;
+    const found = await this.ledger.find(origin, this.campaign.digest, this.#round(round));
+    return found ? { ...found, report: found.outcome === null ? null : found.report } : null;
+  }
+
+  /** Say what would be sent, or what was. */
+  async preview(answers: RawAnswers, occasion: Occasion = {}): Promise<Preview> {
+    const { campaign } = this;
+    const encoded = encode(campaign, answers);
+    const made = await this.made(occasion.round);
+    const reserved = campaign.speaksAlways ? campaign.cells.map((cell) => cell.law.charge) : [];
+    return {
+      explained: explain(campaign, encoded, occasion.level),
+      example: made ? null : await example(campaign, encoded, occasion.level),
+      made,
+      most: approximate(most(campaign)),
+      reserved: approximate(sum(reserved.map(exact))),
+    };
+  }
+
+  /** Return the level that a lot gives this device: always the same one. Undefined without levels.
+   *
+   * It follows from the secret and from nothing that a person says or does.
+   */
+  async lot(): Promise<string | undefined> {
+    const { levels, digest } = this.campaign;
+    if (!levels.length) return undefined;
+    const secret = await this.ledger.secret(this.options.secret);
+    const words = new Keyed(secret, [this.address.origin, digest]).stream("level");
+    return levels[await drawn([words], (own) => own.below(levels.length))]!.name;
+  }
+
+  /** Return what was spent here, and on whom. */
+  async spending(): Promise<Spending> {
+    const { ledger, address } = this;
+    const { report, collector, lifetime } = await ledger.limits();
+    const totals = (await ledger.totals()).map(({ cost, ...whose }) => ({
+      ...whose,
+      epsilon: approximate(cost),
+    }));
+    return {
+      campaign: approximate(await ledger.spent(address.origin, this.campaign.name)),
+      collector: approximate(await ledger.spent(address.origin)),
+      all: approximate(await ledger.spent()),
+      limits: {
+        report: approximate(report),
+        collector: approximate(collector),
+        lifetime: approximate(lifetime),
+      },
+      totals,
+    };
+  }
+}
+
+// --- the campaign ------------------------------------------------------------------------------
+
+async function fetched(where: Address, digest?: string): Promise<Campaign> {
+  const answer = await get(where, MOST_BYTES);
+  if (answer.status !== 200) {
+    const hint = answer.status === 404 ? "; an address ends in /v1/campaigns/NAME" : "";
+    throw new MurmurationError("send", `no campaign from ${where.url}: ${reason(answer)}${hint}`);
+  }
+  return readDocument(answer.data, { address: where.url, digest });
+}
+
+/** Refuse a campaign that somebody else does not show in the same words. */
+async function requireWitness(
+  campaign: Campaign,
+  where: Address,
+  { witness, allowPlainHttp }: ClientOptions,
+): Promise<void> {
+  if (witness === undefined) return;
+  const other = address(witness, allowPlainHttp);
+  if (other.origin === where.origin) {
+    throw new MurmurationError("parameter", "a witness is another collector than the one asked");
+  }
+  await fetched(other, campaign.digest);
+}
+
+/** Refuse laws that break their promise, unless the person's side says so too. */
+function requireConsent({ name, acceptLoss }: Campaign, words: string | undefined): void {
+  if (acceptLoss === null || acceptLoss === words) return;
+  throw new MurmurationError(
+    "promise",
+    `${name} costs more than it promises: ${acceptLoss}. To agree to that, say acceptLoss with ` +
+      "these words, and raise the limits that it needs.",
+  );
+}
+
+// --- what it costs -----------------------------------------------------------------------------
+
+/** The most that one report can cost: the costliest cells that it may have. */
+function most(campaign: Campaign): Cost {
+  const again = campaign.cells.some((cell) => cell.law.permanent);
+  return total(campaign, campaign.most, again);
+}
+
+/** Add up costs, in decimals.
+ *
+ * All entries of a report together were audited to keep the campaign's epsilon, so what decimals
+ * add to that in the last digit is no cost.
+ */
+function total(campaign: Campaign, charges: readonly number[], again: boolean): Cost {
+  const cost = sum(charges.map(exact));
+  const epsilon = exact(campaign.epsilon);
+  return campaign.acceptLoss !== null || again || cost < epsilon ? cost : epsilon;
+}

@@ -1,0 +1,29 @@
+/** A device for Murmuration campaigns, in browsers, web workers and node. */
+
+export { address, type Address } from "./address.js";
+export {
+  Client,
+  type ClientOptions,
+  type Occasion,
+  type Preview,
+  type Receipt,
+  type Spending,
+} from "./client.js";
+export { approximate, type Cost, exact } from "./cost.js";
+export { encode } from "./answers.js";
+export { readDocument } from "./document.js";
+export { type Kind, MurmurationError } from "./errors.js";
+export { example, explain } from "./explain.js";
+export { type Charge, type Charged, Ledger } from "./ledger.js";
+export { draw } from "./report.js";
+export type { Patience } from "./sending.js";
+export {
+  type Book,
+  BrowserStore,
+  type Entry,
+  type Limits,
+  MemoryStore,
+  newBook,
+  type Store,
+} from "./store.js";
+export type * from "./types.js";

@@ -1,0 +1,270 @@
+/** The durable record of what a person's device has spent.
+ *
+ *     charge    one transaction: may it be spent? then the charge and the exact bytes to send
+ *     (send)    whatever the network does
+ *     acknowledge
+ *
+ * A page that is closed before the charge has sent nothing; one that is closed after it finds the
+ * report in `pending` and sends the same bytes again, never fresh noise. So spent is never less than
+ * sent. Entries, limits and pending reports belong to a collector's origin: what one collector was
+ * told is no other's business, and a name that two of them use is two campaigns.
+ */
+
+import { approximate, type Cost, exact, left, sum, written } from "./cost.js";
+import { MurmurationError } from "./errors.js";
+import type { Book, Entry, Limits, Store } from "./store.js";
+
+/** A permanent answer about one value: charged when it is new, and never again. */
+export interface Memo {
+  /** Follows from the secret and the value, and tells neither. */
+  readonly name: string;
+  readonly cost: Cost;
+}
+
+/** What is charged, and the bytes that will be sent. */
+export interface Charge {
+  readonly origin: string;
+  readonly campaign: string;
+  readonly digest: string;
+  readonly purpose: string;
+  readonly round: string;
+  readonly cost: Cost;
+  readonly memos: readonly Memo[];
+  /** The most that this campaign may ever cost, and how many reports it asks for. */
+  readonly limit: Cost;
+  readonly rounds: number;
+  readonly report: string;
+  readonly reportId: string;
+}
+
+/** A report that was made, and what this call has charged for it. */
+export interface Charged {
+  readonly entry: Entry;
+  readonly cost: Cost;
+  /** False where the question had a report already: nothing was charged. */
+  readonly fresh: boolean;
+}
+
+const LIMITS = ["report", "collector", "lifetime"] as const;
+
+export class Ledger {
+  constructor(readonly store: Store) {}
+
+  /** Return the device's secret: made once, unless the app brings its own. */
+  secret(given?: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+    if (given && given.length !== 32) {
+      throw new MurmurationError("parameter", "a secret has 32 bytes");
+    }
+    return this.store.change((book) => {
+      const same = !given || given.every((octet, place) => octet === book.secret[place]);
+      if (!same && book.entries.length) {
+        throw new MurmurationError("mismatch", "this ledger has another secret. Nothing was sent.");
+      }
+      if (!same) book.secret = Uint8Array.from(given);
+      return book.secret;
+    });
+  }
+
+  // --- limits ----------------------------------------------------------------------------------
+
+  /** Return the person's limits. */
+  limits(): Promise<Limits<Cost>> {
+    return this.store.read(limitsOf);
+  }
+
+  /** Lower those of the limits that are given; a lower one that the person has set stays. */
+  lower(wanted: Partial<Limits<number>>): Promise<void> {
+    return this.store.change((book) => {
+      for (const name of LIMITS) {
+        const most = wanted[name];
+        if (most !== undefined && exact(most) < exact(book.limits[name])) {
+          book.limits[name] = written(exact(most));
+        }
+      }
+    });
+  }
+
+  /** Raise a limit, or take it away with Infinity. For the person alone, never a campaign. */
+  raiseLimit(name: keyof Limits<unknown>, most: number): Promise<void> {
+    const limit = exact(most);
+    return this.store.change((book) => {
+      if (!LIMITS.includes(name) || limit < exact(book.limits[name])) {
+        throw new MurmurationError("parameter", "that is no higher limit: use lower");
+      }
+      book.limits[name] = written(limit);
+    });
+  }
+
+  /** Return what was ever charged: in all, by one collector, or by one campaign. */
+  spent(origin?: string, campaign?: string): Promise<Cost> {
+    return this.store.read((book) => spentBy(book, origin, campaign));
+  }
+
+  /** Return what may still be spent, by any collector or by this one. */
+  remaining(origin?: string): Promise<Cost> {
+    return this.store.read((book) => {
+      const { lifetime, collector } = limitsOf(book);
+      const all = left(lifetime, spentBy(book));
+      const here = left(collector, spentBy(book, origin));
+      return origin === undefined || all < here ? all : here;
+    });
+  }
+
+  // --- reports ---------------------------------------------------------------------------------
+
+  /** Charge a report, durably, and return the entry whose `report` is to be sent.
+   *
+   * Refused, with nothing kept, if with it more than one of the person's limits or the campaign's
+   * would be spent, or if the question has as many reports as it asks for. If this question and
+   * round have a report already, that one is returned and nothing is charged: send what the entry
+   * holds, not what was passed in.
+   */
+  charge(wanted: Charge): Promise<Charged> {
+    return this.store.change((book) => {
+      const made = found(book, wanted.origin, wanted.digest, wanted.round);
+      if (made) return { entry: made, cost: 0n, fresh: false };
+      requireNew(book, wanted);
+      const memos = unpaid(book, wanted.memos);
+      const cost = sum([wanted.cost, ...memos.map((memo) => memo.cost)]);
+      requireAffordable(book, wanted, cost);
+      const entry = entryOf(wanted);
+      book.entries.push(entry);
+      note(book, wanted, memos, cost);
+      return { entry, cost, fresh: true };
+    });
+  }
+
+  /** Return the report that was already made for this collector, question and round. */
+  find(origin: string, digest: string, round = ""): Promise<Entry | undefined> {
+    return this.store.read((book) => found(book, origin, digest, round));
+  }
+
+  /** Return what was charged and not acknowledged, oldest first: send the same bytes again. */
+  pending(origin?: string): Promise<Entry[]> {
+    return this.store.read((book) =>
+      book.entries.filter((entry) => !entry.outcome && (origin ?? entry.origin) === entry.origin),
+    );
+  }
+
+  /** Return everything that was charged, oldest first. */
+  entries(): Promise<Entry[]> {
+    return this.store.read((book) => book.entries);
+  }
+
+  /** Return what each campaign has ever cost, by collector. */
+  totals(): Promise<{ origin: string; campaign: string; cost: Cost }[]> {
+    return this.store.read((book) =>
+      book.totals.map((total) => ({ ...total, cost: exact(total.cost) })),
+    );
+  }
+
+  /** Note the collector's answer; a second one is ignored. `forget` deletes the bytes.
+   *
+   * A refused report stays charged: it has left the device.
+   */
+  acknowledge(reportId: string, outcome: string, forget: boolean): Promise<Entry> {
+    return this.store.change((book) => {
+      const place = book.entries.findIndex((entry) => entry.reportId === reportId);
+      const entry = book.entries[place];
+      if (!entry) throw new MurmurationError("ledger", "no report has this id");
+      const report = forget ? null : entry.report;
+      return (book.entries[place] = { ...entry, report, outcome: entry.outcome ?? outcome });
+    });
+  }
+
+  /** Delete the bytes of acknowledged reports; what they cost stays. */
+  forgetSent(): Promise<void> {
+    return this.store.change((book) => {
+      book.entries = book.entries.map((entry) => (entry.outcome ? { ...entry, report: null } : entry));
+    });
+  }
+}
+
+// --- what a book says --------------------------------------------------------------------------
+
+function limitsOf({ limits }: Book): Limits<Cost> {
+  const { report, collector, lifetime } = limits;
+  return { report: exact(report), collector: exact(collector), lifetime: exact(lifetime) };
+}
+
+function spentBy(book: Book, origin?: string, campaign?: string): Cost {
+  const mine = book.totals.filter(
+    (total) =>
+      (origin ?? total.origin) === total.origin && (campaign ?? total.campaign) === total.campaign,
+  );
+  return sum(mine.map((total) => exact(total.cost)));
+}
+
+function found(book: Book, origin: string, digest: string, round: string): Entry | undefined {
+  return book.entries.find(
+    (entry) => entry.origin === origin && entry.digest === digest && entry.round === round,
+  );
+}
+
+/** Return those of these permanent answers that were not paid for yet, each once. */
+function unpaid(book: Book, memos: readonly Memo[]): Memo[] {
+  const names = new Set(book.paid.map((paid) => paid.name));
+  const different = new Map(memos.map((memo) => [memo.name, memo]));
+  return [...different.values()].filter((memo) => !names.has(memo.name));
+}
+
+// --- what is refused ---------------------------------------------------------------------------
+
+function requireNew(book: Book, wanted: Charge): void {
+  if (book.entries.some((entry) => entry.reportId === wanted.reportId)) {
+    throw new MurmurationError("ledger", "this report's id is already in use. Nothing was sent.");
+  }
+  const { origin, digest, rounds, campaign } = wanted;
+  const made = book.entries.filter((entry) => entry.origin === origin && entry.digest === digest);
+  if (made.length >= rounds) {
+    throw new MurmurationError(
+      "budget",
+      `${campaign}: a device answers ${rounds} times at most, and has. Nothing was sent.`,
+      "rounds",
+    );
+  }
+}
+
+/** Refuse what would go beyond one of the person's limits, or the campaign's own. */
+function requireAffordable(book: Book, wanted: Charge, cost: Cost): void {
+  const { origin, campaign, limit } = wanted;
+  const { lifetime, collector } = limitsOf(book);
+  const rules: [string, Cost, Cost][] = [
+    ["lifetime", lifetime, spentBy(book)],
+    ["collector", collector, spentBy(book, origin)],
+    ["campaign", limit, spentBy(book, origin, campaign)],
+  ];
+  for (const [reason, most, spent] of rules) {
+    if (most !== Infinity && sum([spent, cost]) > most) {
+      const [now, before, all] = [cost, spent, most].map(approximate);
+      throw new MurmurationError(
+        "budget",
+        `${campaign}: this report costs ${now}; ${before} of the ${reason} limit ${all} is spent. ` +
+          "Nothing was sent.",
+        reason,
+      );
+    }
+  }
+}
+
+// --- what is written ---------------------------------------------------------------------------
+
+function entryOf(wanted: Charge): Entry {
+  const { origin, campaign, digest, purpose, round, report, reportId } = wanted;
+  const madeAt = `${new Date().toISOString().slice(0, 19)}+00:00`;
+  const cost = written(wanted.cost);
+  const outcome = null;
+  return { origin, campaign, digest, purpose, round, cost, madeAt, reportId, report, outcome };
+}
+
+/** Note the permanent answers that are new, and the campaign's total. */
+function note(book: Book, { origin, campaign }: Charge, memos: Memo[], cost: Cost): void {
+  const paid = memos.map((memo) => ({
+    ...{ name: memo.name, origin, campaign },
+    cost: written(memo.cost),
+  }));
+  book.paid = [...book.paid, ...paid].sort((one, other) => (one.name < other.name ? -1 : 1));
+  const total = written(sum([spentBy(book, origin, campaign), cost]));
+  const others = book.totals.filter((t) => t.origin !== origin || t.campaign !== campaign);
+  book.totals = [...others, { origin, campaign, cost: total }];
+}

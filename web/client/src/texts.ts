@@ -1,0 +1,110 @@
+/** What the element says, in English; an app brings other languages as a table with the same keys.
+ *
+ * `{name}` is filled in. Numbers are written as the element's `lang` has them.
+ */
+
+export const ENGLISH = {
+  loading: "Loading the questions …",
+  stays: "Your answers stay on this device. Noise is added here, and only a randomised report is sent to {host}.",
+  sampled: "The report is about {count} of these {all} questions, drawn at random.",
+  range: "{low} to {high}",
+  rangeUnit: "{low} to {high} {unit}",
+  clamped: "What is outside counts as the nearer end.",
+  choose: "Choose one",
+  search: "Type to search {count} entries",
+  noAnswer: "No answer",
+  missingAnswer: "Please answer this, too.",
+  noNumber: "Please enter a number.",
+  notListed: "Please choose an entry of the list.",
+  level: "How much noise",
+  levelOffer: "{name}: your report is at most {times} times as likely as with any other answers",
+  byLot: "How much noise your answer gets was drawn by lot: {name}.",
+  what: "What will be sent",
+  whatFirst: "Answer the questions, and this says what would be sent.",
+  promise:
+    "Whoever sees the report cannot be sure: with any other answers it would be nearly as likely, by a factor of {times} at most.",
+  cost: "It costs {cost} of your privacy budget (epsilon).",
+  costFirst: "The first report costs {reserved} more, for “no answer” later on.",
+  about: "{name}",
+  aboutChance: "{name} (asked with a chance of {chance})",
+  item: "{label}: {chance}",
+  yours: "your answer",
+  others: "each other entry",
+  itemsMany: "Your answer is sent with a chance of {own}, each of the {count} others with {other}.",
+  valuesMany:
+    "One of {count} numbers from {low} to {high} is sent, drawn so that it is your answer on average.",
+  valuesFew: "One of these numbers is sent, drawn so that it is your answer on average:",
+  itemsFew: "One of these is sent:",
+  shape: "One of {count} ranges is sent, near your answer more often; the likeliest one with {chance}.",
+  support:
+    "A random set is sent. It has your answer in it with a chance of {own}, and any other one with {other}.",
+  together: "One randomised report about all questions at once.",
+  example: "An example, drawn now and thrown away. The report that is sent is another draw:",
+  send: "Send",
+  sending: "Sending …",
+  again: "Send again",
+  thanks: "Thank you. Your report was counted.",
+  thanksBefore: "Thank you. You have answered this.",
+  thanksRound: "Thank you. You have answered for today.",
+  notCounted: "The collector did not count your report ({reason}).",
+  waiting:
+    "Your report is made and kept on this device. It has not arrived yet; the same one is sent again.",
+  asSent: "The report, as it was sent",
+  spent: "Privacy spent",
+  spentHere: "On this campaign: {cost}. On this collector: {collector} of {most}. In all: {all} of {limit}.",
+  spentOn: "{campaign} at {host}: {cost}",
+  noLimit: "no limit",
+  perSite: "This is counted for {site} alone: browsers keep each site’s storage apart.",
+  closed: "This campaign is not open now.",
+  token: "This campaign is for invited devices only.",
+  budgetReport: "A report of this campaign may cost {cost}, more than your limit on one report ({limit}).",
+  budget: "Your privacy budget does not allow this report. Nothing was sent.",
+  rounds: "You have answered as often as this campaign asks. Nothing was sent.",
+  changed: "This is not the campaign that this page expects. Nothing was sent.",
+  refused: "This campaign cannot be trusted: it was refused. Nothing was sent.",
+  storage: "This browser cannot keep what was spent, so nothing was sent.",
+  unreachable: "The collector cannot be reached.",
+  failed: "Something went wrong. Nothing was sent.",
+} as const;
+
+export type Texts = { readonly [Key in keyof typeof ENGLISH]: string };
+
+/** Says things in one language. */
+export class Speaker {
+  readonly #numbers: Intl.NumberFormat;
+  readonly #percent: Intl.NumberFormat;
+  readonly #times: Intl.NumberFormat;
+
+  constructor(
+    private readonly texts: Partial<Texts>,
+    language: string,
+  ) {
+    this.#numbers = new Intl.NumberFormat(language, { maximumSignificantDigits: 4 });
+    this.#percent = new Intl.NumberFormat(language, { style: "percent", maximumSignificantDigits: 2 });
+    this.#times = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
+  }
+
+  /** Return a text with its blanks filled in, once: what is filled in is not looked at again. */
+  say(key: keyof Texts, values: Readonly<Record<string, string | number>> = {}): string {
+    const text = this.texts[key] ?? ENGLISH[key];
+    return text.replace(/\{(\w+)\}/g, (blank, name: string) => {
+      const value = values[name];
+      return typeof value === "number" ? this.number(value) : (value ?? blank);
+    });
+  }
+
+  number(value: number): string {
+    return value === Infinity ? this.say("noLimit") : this.#numbers.format(value);
+  }
+
+  percent(chance: number): string {
+    return this.#percent.format(chance);
+  }
+
+  /** Return e^epsilon, rounded up: never said to be less than it is. */
+  times(epsilon: number): string {
+    const ratio = Math.exp(epsilon);
+    const step = 10 ** (Math.floor(Math.log10(ratio)) - 2);
+    return ratio < Infinity ? this.#times.format(Math.ceil(ratio / step) * step) : "∞";
+  }
+}

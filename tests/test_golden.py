@@ -1,9 +1,9 @@
 """Golden vectors: the same words make the same reports, in every release and every language.
 
-`docs/vectors/words.json` holds one list of 64-bit words (as text: JSON numbers stop at 2^53). A file per
-mechanism has its parameters, its law, and people: each with an input, the place of the first word
-that its device takes, and the report in hexadecimal. `tally` has the counters that are not 0. A
-law that is long is left out (all tables are drawn from in one way); its fingerprint is there.
+`docs/vectors/words.json` holds a list of 64-bit words (as text: JSON numbers stop at 2^53). A file
+per mechanism has its parameters, its law, and people: each with an input, the place of the first
+word that its device takes, and the report in hexadecimal. `tally` has the counters that are not 0.
+A law that is long is left out (all tables are drawn from in one way); its fingerprint is there.
 
 `docs/vectors/campaigns` has campaign files, what is published for each, and whole reports.
 

@@ -6,7 +6,6 @@ import json
 import math
 import re
 import unicodedata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,9 @@ from murmuration.campaign.question import FITS, Question
 from murmuration.errors import CampaignError, InputError, ParameterError
 from murmuration.exact.randomness import seeded_rng
 from murmuration.learn.encode import Category
+from vectors import VECTORS as FOLDER
 
-GOLDEN = Path(__file__).parent / "golden" / "answers" / "vectors.json"
+GOLDEN = FOLDER / "answers" / "vectors.json"
 VECTORS = json.loads(GOLDEN.read_text(encoding="utf-8"))
 ATTRIBUTES: dict[str, dict[str, Any]] = VECTORS["attributes"]
 RNG = seeded_rng(1)

@@ -85,7 +85,7 @@ def bodies() -> dict[str, bytes]:
         "empty objects": filled(b"[", b"{},", b"{}]"),
         "a long name": filled(b'[{"id":"\xf0\x9f\x90\xa6', b"x", b'"}]'),
         "a long id": filled(
-            b'[{"digest":"","version":1,"entries":[],"id":"\xf0\x9f\x90\xa6', b"x", b'"}]'
+            b'[{"digest":"","wire":1,"entries":[],"id":"\xf0\x9f\x90\xa6', b"x", b'"}]'
         ),
         "white space": filled(b"[", b" ", b"]"),
     }

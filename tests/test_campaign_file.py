@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import tomllib
 
@@ -205,6 +206,19 @@ MISTAKES = {
     "infinite lifetime": (on_top("lifetime = inf"), 5, "above 0"),
     "short lifetime": (on_top("lifetime = 0.5"), 5, "nobody could send one"),
     "bad upload": (on_top("upload = 'all'"), 5, "upload is one of open, token"),
+    "origins as text": (on_top("origins = 'https://app.example'"), 5, "origins is a list"),
+    "any origin": (on_top("origins = ['*']"), 5, "*: an origin is https://HOST"),
+    "origin with a path": (on_top("origins = ['https://app.example/']"), 5, "without a path"),
+    "origin in capitals": (on_top("origins = ['https://App.example']"), 5, "in small letters"),
+    "origin with the port": (on_top("origins = ['https://a.example:443']"), 5, "leave the usual"),
+    "plain origin": (
+        on_top("origins = [\n'https://app.example',\n'http://app.example']"),
+        7,
+        "not encrypted",
+    ),
+    "odd host": (on_top("origins = ['https://-a.example']"), 5, "-a.example is no host"),
+    "odd address": (on_top("origins = ['https://1.2.3']"), 5, "1.2.3 is no host"),
+    "same origins": (on_top("origins = ['https://a.b', 'https://a.b']"), 5, "all different"),
 }
 
 
@@ -548,11 +562,23 @@ def test_what_affects_a_report_changes_the_digest() -> None:
         on_top("cohort = 5000"),
         on_top("keep_reports = false"),
         on_top("upload = 'token'"),
+        on_top("origins = ['https://app.example', 'http://localhost:3000', 'https://[::1]']"),
         FILE + "# a comment\n",
     ],
 )
 def test_what_people_are_told_does_not(text: str) -> None:
     assert campaign_of(text).digest == campaign_of(FILE).digest
+
+
+def test_origins_are_a_term_that_is_left_out_where_there_is_none() -> None:
+    texts = FILE, on_top("origins = ['https://app.example']")
+    plain, named = (campaign_of(text) for text in texts)
+    documents = [json.loads(campaign_document.publish(one)) for one in (plain, named)]
+    assert "origins" not in documents[0]
+    assert documents[1].pop("origins") == ["https://app.example"]
+    assert documents[0] == documents[1]
+    again = campaign_document.read(campaign_document.publish(named))
+    assert again.terms.origins == ("https://app.example",)
 
 
 def test_repeated_intervals_allow_for_permanent_answers() -> None:

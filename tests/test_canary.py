@@ -113,7 +113,7 @@ def _reports(server: Collector, heard: Heard) -> None:
         {WORD: WORD},
         {**fine, WORD: NUMBER},
         {**fine, "digest": WORD},
-        {**fine, "version": NUMBER},
+        {**fine, "wire": NUMBER},
         {**fine, "id": WORD},
         {**fine, "entries": [[NUMBER, NUMBER]]},
         {**fine, "entries": [[0, 200]]},

@@ -10,9 +10,11 @@ import math
 import os
 import re
 import signal
+import sqlite3
 import textwrap
 import traceback
 from collections.abc import Iterator
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -280,6 +282,23 @@ def test_killed_between_send_and_acknowledge(phones: Collection, ledger: Path) -
     assert receipt.outcome == "duplicate"
     assert phones.status()["people"] == before["people"] + 1
     assert Ledger(ledger).spent() == 1.0
+
+
+def test_a_report_that_an_earlier_release_kept_is_still_taken(
+    phones: Collection, document: Path, ledger: Path
+) -> None:
+    """Its bytes say `version` where reports now say `wire`; they go out as they were made."""
+    nobody = f"http://127.0.0.1:{free_port()}/v1/campaigns/phones"
+    with pytest.raises(SendError):
+        Client(document, ledger, send_to=nobody).report(ANSWERS)
+    with closing(sqlite3.connect(ledger)) as file, file:
+        (kept,) = file.execute("SELECT report FROM entry").fetchone()
+        old = kept.replace(b'"wire":1', b'"version":1')
+        here = phones.url.removesuffix("/v1/campaigns/phones")
+        file.execute("UPDATE entry SET report = ?, origin = ?", (old, here))
+    (receipt,) = Client(phones.url, ledger).resend()
+    assert receipt.outcome == "stored"
+    assert b"version" in old == Ledger(ledger).entries()[0].report
 
 
 def test_nobody_there(document: Path, ledger: Path) -> None:

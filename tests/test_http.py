@@ -102,7 +102,7 @@ def test_every_refusal_in_one_batch(server: Collector) -> None:
         {**b, "extra": 1},
         {**c, "digest": "0" * 64},
         d,
-        {**e, "version": 2},
+        {**e, "wire": 2},
         {**f, "id": "12"},
         {**g, "entries": [[0, 1]]},
         {**h, "entries": [[0, 200], [1, 1]]},
@@ -112,7 +112,7 @@ def test_every_refusal_in_one_batch(server: Collector) -> None:
         j,
     ]
     assert reasons(server, batch) == [
-        *("stored", "malformed", "unknown-digest", "stored", "wrong-version", "bad-id"),
+        *("stored", "malformed", "unknown-digest", "stored", "unknown-wire", "bad-id"),
         *("bad-entries", "bad-symbol", "duplicate", "stored", "malformed", "stored"),
     ]
 
@@ -155,7 +155,7 @@ def test_the_first_of_equal_ids_counts(server: Collector) -> None:
 
 MALFORMED: list[Any] = [
     *(None, 1, "x", [], {}, True, 1.5),
-    *({"digest": 5}, {"version": "1"}, {"version": 1.5}, {"version": True}, {"version": None}),
+    *({"digest": 5}, {"wire": "1"}, {"wire": 1.5}, {"wire": True}, {"wire": None}, {"version": 1}),
     *({"id": 7}, {"id": None}, {"id": ["0" * 32]}, {"entries": None}, {"entries": {}}),
     *({"entries": [0, 1]}, {"entries": [[0, 1.5], [1, 1]]}, {"entries": [[True, 1], [1, 1]]}),
     *({"entries": [["0", 1], [1, 1]]}, {"entries": [[[0], 1], [1, 1]]}, {"entries": "[[0, 1]]"}),
@@ -196,10 +196,29 @@ def test_entries_outside_the_alphabet(steady: Collector) -> None:
     assert reasons(steady, batch) == ["bad-symbol"] * len(SYMBOLS)
 
 
+def earlier(fields: dict[str, Any]) -> dict[str, Any]:
+    """The same report as devices of earlier releases wrote it, and may still keep it."""
+    return {"version" if key == "wire" else key: value for key, value in fields.items()}
+
+
+def test_reports_of_earlier_devices_are_read(server: Collector) -> None:
+    a, b, c, d = map(earlier, good(4))
+    neither = {key: value for key, value in d.items() if key != "version"}
+    assert list(a) == ["version", "digest", "id", "entries"]
+    batch = [a, {**b, "version": 2}, {**c, "wire": 1}, neither, {**neither, "wire": 1}]
+    assert reasons(server, batch) == [
+        *("stored", "unknown-wire", "malformed", "malformed", "stored")
+    ]
+    assert server.send("pets", a).json["failures"][0]["type"] == "/problems/duplicate"
+    for body in ({**c, "wire": 1}, neither):  # alone, it is no report at all
+        answer = server.send("pets", body)
+        assert (answer.status, answer.problem) == (400, "unreadable-body")
+
+
 def test_huge_numbers_spoil_nobody_elses_report(server: Collector) -> None:
     a, b, c = good(3)
-    assert reasons(server, [a, {**b, "version": 2**70}, {**c, "entries": [[2**70]]}]) == [
-        *("stored", "wrong-version", "bad-entries")
+    assert reasons(server, [a, {**b, "wire": 2**70}, {**c, "entries": [[2**70]]}]) == [
+        *("stored", "unknown-wire", "bad-entries")
     ]
 
 
@@ -323,7 +342,7 @@ def _changed(body: bytes, who: np.random.Generator) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("place", "octet", "reason"), [(8, 2, "wrong-version"), (12, 255, "unknown-digest")]
+    ("place", "octet", "reason"), [(8, 2, "unknown-wire"), (12, 255, "unknown-digest")]
 )
 def test_binary_of_another_kind(steady: Collector, place: int, octet: int, reason: str) -> None:
     body = bytearray(report.to_binary(PETS_CAMPAIGN, *reports(PETS_CAMPAIGN, 3, 9)))

@@ -41,7 +41,7 @@ SOURCES = {name: made(commute(), 50, seed)[0] for seed, name in ((8, "0" * 16), 
 SPOILED = {
     "malformed": {"entries": "no list"},
     "unknown-digest": {"digest": "0" * 64},
-    "wrong-version": {"version": 7},
+    "unknown-wire": {"wire": 7},
     "bad-id": {"id": "xyz"},
     "bad-entries": {"entries": [[0]]},
 }

@@ -82,7 +82,14 @@ def test_a_report_of_a_device_is_one_by_the_document() -> None:
     fine = uploads(CAMPAIGN, 20)
     for one_of_them in fine:
         validator.validate(one_of_them)
-    for bad in ({"id": "x"}, {"version": 2}, {"digest": ""}, {"entries": [[-1]]}, {"more": 1}):
+    for bad in (
+        {"id": "x"},
+        {"wire": 2},
+        {"version": 1},
+        {"digest": ""},
+        {"entries": [[-1]]},
+        {"more": 1},
+    ):
         assert not validator.is_valid({**fine[0], **bad})
 
 

@@ -18,10 +18,10 @@ from murmuration.device.words import CrowdWords, DeviceWords
 from murmuration.exact.keyed import SECRET_BYTES, Key
 from murmuration.lab.fleet import keys_of, made
 from murmuration.wire import report
+from vectors import CAMPAIGNS, KEYED
 
 SECRET = Key(bytes(range(32)))
 ORIGIN = "https://collector.example:443"
-CAMPAIGNS = Path(__file__).parent / "golden" / "campaigns"
 PEOPLE = 25
 
 
@@ -47,7 +47,7 @@ def alone(campaign: Campaign, words: DeviceWords, answers: dict, levels: Any, tu
     return words.report_id(turn) + campaign.frame.laid_out(parts).tobytes()
 
 
-GOLDEN = CAMPAIGNS.parent / "keyed" / "reports.json"
+GOLDEN = KEYED / "reports.json"
 
 
 def golden(name: str) -> list[dict[str, Any]]:

@@ -136,7 +136,7 @@ class Bodies:
     def _spoil(self, one: dict[str, object]) -> bool:
         """Make a report bad, now and then."""
         field, value = self._random.choice(
-            [("digest", "0" * 64), ("id", "none"), ("entries", [[0]]), ("version", 9), ("id", 5)]
+            [("digest", "0" * 64), ("id", "none"), ("entries", [[0]]), ("wire", 9), ("id", 5)]
         )
         if self._random.random() < 0.1:
             one[field] = value

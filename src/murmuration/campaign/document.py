@@ -35,8 +35,10 @@ MOST_BYTES, MOST_CELLS, MOST_ITEMS = 8 << 20, 2048, 1 << 18
 read anything. What is as large as that takes some seconds to audit."""
 
 
-class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A published campaign as it travels."""
+class Document(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
+    """A published campaign as it travels; a key that is added later is left out at its default."""
 
     format: int
     campaign: str
@@ -49,6 +51,7 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cohort: int
     keep_reports: bool
     upload: str
+    origins: tuple[str, ...] = ()
     collection: str
 
 

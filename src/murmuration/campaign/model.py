@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from murmuration.audit import admission
 from murmuration.campaign.levels import FREELY, Levels
+from murmuration.campaign.origins import checked_origins
 from murmuration.campaign.question import Question
 from murmuration.errors import InputError, ParameterError, PromiseError
 from murmuration.exact.arrays import Bits, Rows
@@ -56,6 +57,7 @@ class Terms:
     cohort: nothing is shown about fewer people than that
     keep_reports: whether the collector keeps reports after counting them
     upload: "open", or "token": devices need one
+    origins: web origins, beside the collector's own, whose pages may take part in a browser
     """
 
     purpose: str
@@ -65,8 +67,10 @@ class Terms:
     cohort: int = COHORT
     keep_reports: bool = True
     upload: str = "open"
+    origins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "origins", checked_origins(self.origins))
         zones = all(m is None or m.tzinfo is not None for m in (self.opens, self.closes))
         sane = self.cohort >= LEAST_COHORT and 1 <= self.people < 1 << 40
         if not zones or not sane or self.upload not in ("open", "token"):

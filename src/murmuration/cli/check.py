@@ -125,6 +125,7 @@ def as_data(reviewed: Review) -> dict[str, Any]:
         "closes": terms.closes and terms.closes.isoformat(),
         "keep_reports": terms.keep_reports,
         "upload": terms.upload,
+        "origins": list(terms.origins),
         "sampler": {
             "words": sum(audit.words_tried for audit in reviewed.audits),
             "disagreements": sum(audit.disagreements for audit in reviewed.audits),
@@ -361,7 +362,8 @@ def _kept(campaign: Campaign) -> str:
     ]
     over = terms.closes is not None and terms.closes <= datetime.now(UTC)
     past = " [bold yellow](that is over)[/]" if over else ""
-    return f"{what}; {who}; {', '.join(times) or 'open until it is taken down'}{past}"
+    pages = f"; pages of {', '.join(terms.origins)} may take part" if terms.origins else ""
+    return f"{what}; {who}; {', '.join(times) or 'open until it is taken down'}{past}{pages}"
 
 
 def _print_reasons(reviewed: Review) -> None:

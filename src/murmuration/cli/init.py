@@ -487,6 +487,9 @@ cohort = 1000
 # Who may send reports: "open" is anyone, "token" anyone who holds a device's token.
 # upload = "open"
 
+# Other sites whose pages may take part, in a browser. Left out: only pages of the collector itself.
+# origins = ["https://app.example"]
+
 # Only for a mechanism that breaks its promise: the audit's sentence on what it costs.
 # accept_loss = "an infinite loss where 1.0 is promised"
 """

@@ -43,7 +43,12 @@ IN_PATHS: dict[str, dict[str, Any]] = {
 }
 FIELDS: dict[str, dict[str, Any]] = {
     "digest": {"pattern": "^[0-9a-f]{64}$", "description": "The campaign document's digest."},
-    "version": {"const": WIRE, "description": "Of this format, not of the campaign."},
+    "wire": {"const": WIRE, "description": "This format. The campaign's version is another thing."},
+    "version": {
+        "const": WIRE,
+        "deprecated": True,
+        "description": "What earlier devices called wire: exactly one of the two is there.",
+    },
     "id": {
         "pattern": "^[0-9a-fA-F]{32}$",
         "description": "16 bytes that tell nothing: not the time, not the device. "
@@ -67,6 +72,7 @@ def described(routes: Sequence[Route]) -> dict[str, Any]:
     fields = components["Report"]["properties"]
     components["Document"]["properties"]["collection"]["description"] = COLLECTION
     components["Report"]["properties"] = {name: {**fields[name], **FIELDS[name]} for name in fields}
+    components["Report"]["oneOf"] = [{"required": ["wire"]}, {"required": ["version"]}]
     schema_of = dict(zip(map(str, types), schemas, strict=True))
     paths: dict[str, Any] = {}
     for route in routes:

@@ -1,12 +1,15 @@
 """The wire: what a device sends. Two forms of the same thing, and both are checked strictly.
 
-A report is the campaign's digest, the version of this format, an id, and entries: for each the
+A report is this format's number (`wire`), the campaign's digest, an id, and entries: for each the
 number of a cell and the octets of that cell's own report, all of them small integers.
 
-    JSON     {"digest": "...", "version": 1, "id": "<32 hex>", "entries": [[cell, octet, ...]]}
+    JSON     {"wire": 1, "digest": "...", "id": "<32 hex>", "entries": [[cell, octet, ...]]}
              or a list of up to 10,000 of these
-    binary   "MURMRPTS", version (2 bytes), digest (32), number of reports (4), all ids (16 each),
+    binary   "MURMRPTS", wire (2 bytes), digest (32), number of reports (4), all ids (16 each),
              all rows; little-endian. For one campaign.
+
+Devices of earlier releases called `wire` `version`, and such reports may still wait on them: both
+names are read, exactly one in a report.
 
 A report that is sent again has the same id (`wire.ids`) and is counted once.
 """
@@ -40,7 +43,7 @@ REASONS = {
     "malformed": "This is no report: a field is missing, of the wrong type or unknown.",
     "unknown-digest": "The report was made for another campaign than this one.",
     "superseded": "The report was made for an earlier version of this campaign.",
-    "wrong-version": "The report is in a version of the format that this collector does not read.",
+    "unknown-wire": "The report's wire, its format, is none that this collector reads.",
     "bad-id": "An id is 32 hexadecimal digits.",
     "bad-entries": "The entries are not those that a report of this campaign has.",
     "bad-symbol": "No device can have sent this report: it is outside the alphabet.",
@@ -56,13 +59,24 @@ PROBLEM_TYPE = "/problems/"
 CODES = {reason: code for code, reason in enumerate(REASONS, 1)}
 
 
-class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One report as JSON has it."""
 
+    wire: int | msgspec.UnsetType = msgspec.UNSET
     digest: str
-    version: int
     id: str
     entries: list[list[int]]
+    version: int | msgspec.UnsetType = msgspec.UNSET
+    """What devices of earlier releases called `wire`."""
+
+    def __post_init__(self) -> None:
+        if (self.wire is msgspec.UNSET) is (self.version is msgspec.UNSET):
+            raise ValueError("a report says wire, or version as earlier ones did: one of the two")
+
+    @property
+    def format(self) -> int | msgspec.UnsetType:
+        """The format that it is in, by whichever name."""
+        return self.version if self.wire is msgspec.UNSET else self.wire
 
 
 @dataclass(frozen=True)
@@ -108,7 +122,12 @@ class Incoming:
 def to_json(campaign: Campaign, ids: Ids, rows: Rows) -> bytes:
     """Return one report as an object, several as a list."""
     reports = [
-        Report(campaign.digest, WIRE, one.tobytes().hex(), entries_of(campaign, row))
+        Report(
+            wire=WIRE,
+            digest=campaign.digest,
+            id=one.tobytes().hex(),
+            entries=entries_of(campaign, row),
+        )
         for one, row in zip(ids, rows, strict=True)
     ]
     return msgspec.json.encode(reports[0] if len(reports) == 1 else reports)
@@ -146,7 +165,7 @@ _one = msgspec.json.Decoder(Report)
 _many = msgspec.json.Decoder(list[Report])
 _raw = msgspec.json.Decoder(list[msgspec.Raw])
 _BROKEN = (msgspec.MsgspecError, RecursionError, UnicodeError)
-_NOTHING = Report("", WIRE, "", [])
+_NOTHING = Report(wire=WIRE, digest="", id="", entries=[])
 SHORTEST = len(msgspec.json.encode(_NOTHING))
 """Bytes of JSON that the least report has."""
 
@@ -274,8 +293,8 @@ def _from_reports(
         past = [r.digest != campaign.digest and r.digest in older for r in reports]
         _mark(problems, past, "superseded")
         _mark(problems, [r.digest != campaign.digest for r in reports], "unknown-digest")
-    if {report.version for report in reports} - {WIRE}:
-        _mark(problems, [r.version != WIRE for r in reports], "wrong-version")
+    if {report.wire for report in reports} - {WIRE}:
+        _mark(problems, [report.format != WIRE for report in reports], "unknown-wire")
     ids = _ids(reports, problems)
     rows = _rows(campaign, reports, problems)
     return Upload(ids if len(rows) == len(ids) else ids[problems == FINE], rows, problems)
@@ -366,7 +385,7 @@ def from_binary(campaign: Campaign, body: bytes, older: Container[str] = ()) -> 
     """Read reports in columns; refuse the body if its length is not that of its reports."""
     if len(body) < HEAD.size:
         raise FormatError("the upload is shorter than its head")
-    magic, version, digest, count = HEAD.unpack_from(body)
+    magic, wire, digest, count = HEAD.unpack_from(body)
     if magic != MAGIC:
         raise FormatError("these bytes are no reports")
     if count > MOST_REPORTS:
@@ -378,8 +397,8 @@ def from_binary(campaign: Campaign, body: bytes, older: Container[str] = ()) -> 
     wrong = None
     if digest != bytes.fromhex(campaign.digest):
         wrong = "superseded" if digest.hex() in older else "unknown-digest"
-    elif version != WIRE:
-        wrong = "wrong-version"
+    elif wire != WIRE:
+        wrong = "unknown-wire"
     if wrong is not None:
         problems[:] = CODES[wrong]
         return Upload(ids[:0], np.zeros((0, campaign.row_bytes), dtype=np.uint8), problems)

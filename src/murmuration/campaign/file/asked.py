@@ -15,7 +15,7 @@ import msgspec
 
 from murmuration.campaign.file.schema import CampaignTable
 
-TERMS = ("purpose", "people", "opens", "closes", "cohort", "keep_reports", "upload")
+TERMS = ("purpose", "people", "opens", "closes", "cohort", "keep_reports", "upload", "origins")
 
 
 def asked(table: CampaignTable) -> str:

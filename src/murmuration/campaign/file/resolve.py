@@ -285,6 +285,7 @@ def terms_of(table: CampaignTable) -> Terms:
         cohort=table.cohort,
         keep_reports=table.keep_reports,
         upload=table.upload,
+        origins=tuple(table.origins),
     )
 
 

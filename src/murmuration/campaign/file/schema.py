@@ -15,6 +15,7 @@ import msgspec
 
 from murmuration.campaign.answers import EXACT, Reading
 from murmuration.campaign.model import COHORT, LEAST_COHORT, MOST_ATTRIBUTES
+from murmuration.campaign.origins import checked_origin, checked_origins
 from murmuration.campaign.question import (
     ANSWERED,
     CLAMP,
@@ -121,6 +122,7 @@ class CampaignTable(_Table, frozen=True):
     levels: dict[str, float | str] | None = None
     keep_reports: bool = True
     upload: Literal["open", "token"] = "open"
+    origins: list[str] = []
     accept_loss: str | None = None
     repeat: RepeatTable | None = None
 
@@ -156,6 +158,7 @@ def _table_mistakes(table: CampaignTable) -> Iterator[Mistake]:
     zoned = _zoned(table.opens) and _zoned(table.closes)
     if table.opens and table.closes and zoned and table.opens >= table.closes:
         yield Mistake("it closes before it opens", "closes")
+    yield from _origin_mistakes(table.origins)
     if table.epsilon is not None:
         yield from _budget_mistakes(table.epsilon, "epsilon")
     if table.repeat is not None:
@@ -164,6 +167,22 @@ def _table_mistakes(table: CampaignTable) -> Iterator[Mistake]:
             yield Mistake("rounds, how often one device reports at most, is 2 or more", *ROUNDS)
         if not 1 <= table.repeat.values <= 1 << 20:
             yield Mistake("values, how many different ones are paid for, is 1 or more", *VALUES)
+
+
+def _origin_mistakes(origins: Sequence[str]) -> Iterator[Mistake]:
+    """Say what is wrong with each origin; if nothing is, with all of them together."""
+    wrong = False
+    for place, origin in enumerate(origins):
+        try:
+            checked_origin(origin)
+        except MurmurationError as problem:
+            wrong = True
+            yield Mistake(str(problem), "origins", place)
+    if not wrong:
+        try:
+            checked_origins(origins)
+        except MurmurationError as problem:
+            yield Mistake(str(problem), "origins")
 
 
 def _zoned(moment: datetime | None) -> bool:

@@ -60,7 +60,8 @@ function bits(number: bigint): number {
   return number.toString(2).length;
 }
 
-function next(number: number, step: bigint): number {
+/** Return the next double up (1n) or down (-1n), of one above 0. */
+export function next(number: number, step: bigint): number {
   const pattern = new BigInt64Array(new Float64Array([number]).buffer);
   pattern[0]! += step;
   return new Float64Array(pattern.buffer)[0]!;

@@ -21,17 +21,16 @@ export function written(value: Json, key = ""): string {
   if (typeof value === "number") return FLOATS.has(key) ? float(value) : String(value);
   if (typeof value === "string") return text(value);
   if (value === null || typeof value === "boolean") return String(value);
-  if (!Array.isArray(value)) return object(value, key);
+  if (!Array.isArray(value)) return object(Object.entries(value));
+  if (key === "levels") return object(value as [string, Json][], key);
   const [name] = value;
   const pair = key === "settings" && typeof name === "string";
   return `[${value.map((one) => written(one, pair ? name : key)).join()}]`;
 }
 
-function object(value: Table, within: string): string {
-  // The names of levels are keys: their numbers are parts of epsilon.
-  const own = (key: string) => (within === "levels" ? within : key);
-  const parts = Object.entries(value).map(([key, one]) => `${text(key)}:${written(one, own(key))}`);
-  return `{${parts.join()}}`;
+/** Write pairs of keys and values. */
+function object(pairs: readonly [string, Json][], numbers?: string): string {
+  return `{${pairs.map(([key, one]) => `${text(key)}:${written(one, numbers ?? key)}`).join()}}`;
 }
 
 function text(value: string): string {
@@ -62,17 +61,18 @@ export function require(holds: unknown, message: string): asserts holds {
   if (!holds) throw bad(message);
 }
 
-/** Return a table that has these keys in this order and no others; those with a `?` may be left
- * out. Refuse an unknown key: it may change what a report means. */
+/** Return a table that has these keys in this order and no others. `key=default` is left out at its
+ * default. Refuse an unknown key: it may change what a report means. */
 export function table(value: Json | undefined, keys: string, what: string): Table {
   require(typeof value === "object" && value && !Array.isArray(value), `${what} is an object`);
-  const names = keys.split(" ");
-  const known = names.map((name) => name.replace("?", ""));
+  const usual = new Map(keys.split(" ").map((key) => key.split("=") as [string, string | undefined]));
   const given = Object.keys(value);
-  const unknown = given.find((key) => !known.includes(key));
+  const unknown = given.find((key) => !usual.has(key));
   require(unknown === undefined, `${what} has a key that this program does not know: ${unknown}`);
-  const order = known.filter((name, i) => Object.hasOwn(value, name) || name === names[i]);
-  require(String(given) === String(order), `${what} has ${known.join(", ")}, in this order`);
+  const order = [...usual].filter(([key, fallback]) => fallback === undefined || given.includes(key));
+  require(String(given) === String(order.map(([key]) => key)), `${what} has the keys ${keys}, in this order`);
+  const spelled = order.find(([key, fallback]) => JSON.stringify(value[key]) === fallback);
+  require(!spelled, `${what} spells a default out: ${spelled?.[0]}`);
   return value;
 }
 

@@ -144,7 +144,7 @@ export interface Campaign {
   // What affects a report.
   readonly epsilon: number;
   readonly strategy: "sample" | "split" | "together";
-  /** How many attributes a report is about. */
+  /** How many entries a report has: one for each attribute that it is about, or one for all. */
   readonly sample: number;
   /** Cumulative weights, of 2^52, of which attribute is asked; null: all alike. */
   readonly ends: readonly number[] | null;
@@ -219,6 +219,9 @@ export interface Explained {
   readonly attributes: readonly number[];
   /** How likely it is that a report is about it. */
   readonly asked: number;
+  /** Whether the answer fits no label: it counts as one by chance, and `chances` are for the first
+   * label (they are alike for every other). */
+  readonly spread: boolean;
   readonly law: Law;
   readonly chances: Chances;
 }

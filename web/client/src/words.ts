@@ -87,12 +87,19 @@ export async function drawn<T>(streams: readonly Stream[], use: (...words: Words
 }
 
 /** Fresh words of the operating system, for what is drawn and thrown away. */
-export const system: Stream = (n) => {
-  const most = 1 << 16;
-  const bytes = new Uint8Array(n * WORD_BYTES);
-  for (let at = 0; at < bytes.length; at += most) crypto.getRandomValues(bytes.subarray(at, at + most));
-  return Promise.resolve(new Words(bytes));
-};
+export function system(): Stream {
+  let bytes = new Uint8Array(0);
+  return (n) => {
+    const longer = new Uint8Array(n * WORD_BYTES);
+    const most = 1 << 16; // bytes that one call gives
+    for (let at = bytes.length; at < longer.length; at += most) {
+      crypto.getRandomValues(longer.subarray(at, at + most));
+    }
+    longer.set(bytes);
+    bytes = longer;
+    return Promise.resolve(new Words(bytes));
+  };
+}
 
 /** A part of a context: text is written in UTF-8. */
 export type Part = string | Uint8Array;

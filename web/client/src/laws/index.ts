@@ -40,7 +40,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   hiera: { parameters: `${RANGES} factor`, law: PLACES, make: graded, broken: true },
   "or-none": {
     parameters: "epsilon inner settings",
-    law: `${TABLE} places? jumps? hush none`,
+    law: `${TABLE} places=null jumps=null hush none`,
     make: aroundNumber,
   },
   // items

@@ -1,0 +1,171 @@
+/** The one rule that turns a raw value into an answer, the same on every device.
+ *
+ *     tidy      Unicode NFC, then the outer blanks off
+ *     number    ASCII digits, a point, an exponent; its value is the nearest double
+ *     label     the text as it is; else tidied; else, if it is a number, by its value
+ *     nothing   null, nan, a text that is empty when tidied, and the campaign's markers
+ */
+
+import { MurmurationError } from "./errors.js";
+import { type Answer, type Campaign, type Question, type Raw, type RawAnswers, SPREAD } from "./types.js";
+
+const NUMBER = /^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?$/i;
+/** How a label begins that is a code, as 01: with one of these no label matches by value. */
+const CODE = /^[+-]?0[0-9]/;
+/** From here on, doubles do not tell whole numbers apart: labels match as texts only. */
+const MOST = 2 ** 53;
+/** First and last code point, the step between them, and what is added to each. */
+const FOLDS = [
+  [0x41, 0x5a, 1, 32], // A-Z
+  [0xc0, 0xd6, 1, 32], // Latin-1
+  [0xd8, 0xde, 1, 32],
+  [0x100, 0x12e, 2, 1], // Latin Extended-A, without dotted and dotless i
+  [0x132, 0x136, 2, 1],
+  [0x139, 0x147, 2, 1],
+  [0x14a, 0x176, 2, 1],
+  [0x178, 0x178, 1, -121],
+  [0x179, 0x17d, 2, 1],
+  [0x386, 0x386, 1, 38], // Greek, with the sigma at the end of words
+  [0x388, 0x38a, 1, 37],
+  [0x38c, 0x38c, 1, 64],
+  [0x38e, 0x38f, 1, 63],
+  [0x391, 0x3a1, 1, 32],
+  [0x3a3, 0x3ab, 1, 32],
+  [0x3c2, 0x3c2, 1, 1],
+  [0x400, 0x40f, 1, 80], // Cyrillic
+  [0x410, 0x42f, 1, 32],
+] as const;
+
+const NOTHING = -1;
+const UNKNOWN = -2;
+
+function folded(text: string): string {
+  return text.replace(/[A-Z\xc0-\u042f]/g, (letter) => {
+    const point = letter.charCodeAt(0);
+    const fold = FOLDS.find(([low, high, step]) => point >= low && point <= high && (point - low) % step === 0);
+    return String.fromCharCode(point + (fold?.[3] ?? 0));
+  });
+}
+
+/** Return the form in which texts are compared. */
+export function keyOf(text: string, question: Question): string {
+  const tidy = text.normalize("NFC").trim(); // JavaScript's blanks are the rule's
+  return question.case === "ignore" ? folded(tidy) : tidy;
+}
+
+function numberOf(key: string): number {
+  return NUMBER.test(key) ? Number(key) : NaN;
+}
+
+/** How the texts of one question are found. */
+interface Index {
+  readonly plain: ReadonlyMap<string, number>;
+  readonly tidied: ReadonlyMap<string, number>;
+  readonly byValue: ReadonlyMap<number, number>;
+}
+
+const known = new WeakMap<Question, Index>();
+
+function indexOf(question: Question): Index {
+  const before = known.get(question);
+  if (before) return before;
+  const keys = question.labels.map((label) => keyOf(label, question));
+  const marks = question.markers.map((marker) => keyOf(marker, question));
+  const codes = keys.some((key) => CODE.test(key));
+  const found = {
+    plain: new Map(question.labels.map((label, place) => [label, place])),
+    tidied: places(keys, marks),
+    byValue: codes ? new Map<number, number>() : places(keys.map(numberOf), marks.map(numberOf)),
+  };
+  known.set(question, found);
+  return found;
+}
+
+/** Return the place of each label by its key; of two labels with the same key neither is found. */
+function places<T>(labels: readonly T[], markers: readonly T[]): Map<T, number> {
+  const found = new Map(markers.map((key) => [key, NOTHING]));
+  labels.forEach((key, place) => found.set(key, found.has(key) ? UNKNOWN : place));
+  return found;
+}
+
+/** Return the place of a text's label; NOTHING if it is no answer, or UNKNOWN. */
+function placeOf(question: Question, text: string): number {
+  const { plain, tidied, byValue } = indexOf(question);
+  const exact = plain.get(text);
+  if (exact !== undefined) return exact;
+  const key = keyOf(text, question);
+  if (!key) return NOTHING;
+  const found = tidied.get(key) ?? UNKNOWN;
+  if (found !== UNKNOWN) return found;
+  const value = numberOf(key);
+  return Math.abs(value) < MOST ? (byValue.get(value) ?? UNKNOWN) : UNKNOWN;
+}
+
+/** Write what is no text as one: 1 as 1, true as True. Undefined if it is nothing. */
+function textOf(raw: Raw): string | undefined {
+  if (raw === null || raw === undefined || Number.isNaN(raw)) return undefined;
+  return typeof raw === "boolean" ? (raw ? "True" : "False") : String(raw);
+}
+
+/** What a raw value is: the place of a label, a number, or why it is none. */
+export function read(question: Question, raw: Raw): number | "no answer" | "no label" | "no number" {
+  const text = textOf(raw);
+  const place = text === undefined ? NOTHING : placeOf(question, text);
+  if (question.kind === "category") {
+    return place === NOTHING ? "no answer" : place === UNKNOWN ? "no label" : place;
+  }
+  const value = typeof raw === "string" ? numberOf(keyOf(raw, question)) : Number(raw ?? NaN);
+  if (Number.isNaN(value)) return place === NOTHING ? "no answer" : "no number";
+  const marked = question.markers.some((marker) => numberOf(keyOf(marker, question)) === value);
+  return marked ? "no answer" : value;
+}
+
+/** Turn raw values by name into answers, one for each question; refuse what is missing.
+ *
+ * Where the campaign says that answers outside a range or a list are refused, they count as the
+ * nearer end, or as a label by chance, all the same, as silence would tell that the answer is
+ * outside; unless `maySilence`.
+ */
+export function encode(campaign: Campaign, raw: RawAnswers, maySilence = false): Answer[] {
+  const names = campaign.questions.map((question) => question.name);
+  const unknown = Object.keys(raw).filter((name) => !names.includes(name));
+  if (unknown.length) throw refused(`nobody asks for ${unknown.join(", ")}`);
+  return campaign.questions.map((question) => {
+    const given = Object.hasOwn(raw, question.name) ? raw[question.name] : undefined;
+    const outside = question.outside === "refuse" && !maySilence ? "" : question.outside;
+    return question.kind === "category" ? item(question, given, outside) : number(question, given, outside);
+  });
+}
+
+function number(question: Question, raw: Raw, outside: string): Answer {
+  const { name, low, high, missing } = question;
+  const value = read(question, raw);
+  const none = typeof value === "string";
+  const beyond = !none && (value < low || value > high) && outside !== "clamp" && outside !== "";
+  if (!none && !beyond) {
+    const inside = Math.min(Math.max(value, low), high);
+    return Math.min(Math.max(2 * ((inside - low) / (high - low)) - 1, -1), 1);
+  }
+  if (missing) return NaN;
+  throw none ? noAnswer(name) : refused(`${name} is ${low} to ${high}`);
+}
+
+function item(question: Question, raw: Raw, outside: string): Answer {
+  const { name, labels, missing } = question;
+  const place = read(question, raw);
+  if (typeof place === "number") return place;
+  if (place === "no answer" && !missing) throw noAnswer(name);
+  if (place === "no answer") return labels.length;
+  if (outside === "spread" || outside === "") return SPREAD;
+  if (labels.includes(outside)) return labels.indexOf(outside);
+  if (missing) return labels.length;
+  throw refused(`${name} is one of ${labels.length} labels, and this answer is not`);
+}
+
+function noAnswer(name: string): MurmurationError {
+  return refused(`${name} has no answer that counts, and silence can be seen`);
+}
+
+function refused(message: string): MurmurationError {
+  return new MurmurationError("input", `${message}. Nothing was sent.`);
+}

@@ -1,0 +1,149 @@
+/** From answers to a report: which attributes are asked, each answered by its law, by words that
+ * follow from the device's secret.
+ *
+ *     id          round                    the report's name: the same when sent again
+ *     which       round                    which attributes are asked: no answer in it
+ *     answer      cell, answer, round      the noise on an answer
+ *     coin        cell, round              what must not look at the answer: a hash
+ *     permanent   cell, answer             an answer that is kept for all rounds
+ *     paid        cell, answer             what the ledger calls it: no word is drawn
+ *     spread      attribute                the label that stands for an unfit answer
+ *
+ * after the collector's origin and the campaign's digest. No two purposes share words, and two
+ * collectors never see the same ones.
+ */
+
+import { MurmurationError } from "./errors.js";
+import { named } from "./strategy.js";
+import {
+  type Answer,
+  type Campaign,
+  type Cell,
+  type DrawOptions,
+  type Drawn,
+  type Level,
+  type Memo,
+  type Report,
+  SPREAD,
+} from "./types.js";
+import { Keyed, type Part, type Stream, drawn, hex, utf8 } from "./words.js";
+
+const ID_BYTES = 16;
+/** No answer to a number, as it is written: no x is that. */
+const NONE = 2;
+
+/** Where the words of each purpose come from. */
+export type Source = (purpose: string, ...parts: Part[]) => Stream;
+
+/** Draw a report: the same again for the same answers, secret, collector and round. */
+export async function draw(campaign: Campaign, answers: readonly Answer[], options: DrawOptions): Promise<Drawn> {
+  const { secret, origin, round = "", level } = options;
+  const keyed = new Keyed(secret, [origin, campaign.digest]);
+  const source: Source = (...parts) => keyed.stream(...parts);
+  const own = await spread(campaign, answers, source);
+  const asked = await askedCells(campaign, level, source("which", round));
+  const [id, entries, memos] = await Promise.all([
+    keyed.name("id", round),
+    Promise.all(asked.map((cell) => entry(campaign, cell, own, source, round))),
+    Promise.all(paidFor(campaign, asked, own).map((paid) => memo(campaign, paid, keyed))),
+  ]);
+  const report: Report = { wire: 1, digest: campaign.digest, id: hex(id.subarray(0, ID_BYTES)), entries };
+  const laws = asked.map((cell) => campaign.cells[cell]!.law);
+  const charges = laws.filter((law) => !law.permanent).map((law) => law.charge);
+  return { report, bytes: reportBytes(report), charges, memos };
+}
+
+/** Return a report as it travels. */
+export function reportBytes({ wire, digest, id, entries }: Report): Uint8Array<ArrayBuffer> {
+  return utf8(JSON.stringify({ wire, digest, id, entries }));
+}
+
+/** Draw a label for each answer that counts as one by chance. */
+export async function spread(campaign: Campaign, answers: readonly Answer[], source: Source): Promise<Answer[]> {
+  return Promise.all(
+    campaign.questions.map(({ name, labels }, place) => {
+      const answer = answers[place];
+      if (answer === undefined) throw new MurmurationError("input", `no answer for ${name}. Nothing was sent.`);
+      if (answer !== SPREAD || !labels.length) return answer;
+      return drawn([source("spread", name)], (own) => own!.below(labels.length));
+    }),
+  );
+}
+
+/** Draw which cells answer, each at the level that was chosen for its attribute. */
+export async function askedCells(campaign: Campaign, level: Level | undefined, which: Stream): Promise<number[]> {
+  const { strategy, cells, sample, ends, levels } = campaign;
+  const at = levelPlaces(campaign, level);
+  const per = Math.max(levels.length, 1);
+  const groups = cells.length / per;
+  const every = Array.from({ length: groups }, (_, group) => group);
+  const asked =
+    strategy === "sample" ? await drawn([which], (own) => named({ groups, many: sample, ends }, own!)) : every;
+  return asked.map((group) => group * per + at[group]!);
+}
+
+/** Return the place of each attribute's level; 0 where there are none. */
+function levelPlaces({ levels, questions }: Campaign, level: Level | undefined): number[] {
+  const names = levels.map((offer) => offer.name);
+  if (!names.length) {
+    if (level === undefined) return questions.map(() => 0);
+    throw new MurmurationError("input", "this campaign offers no levels. Nothing was sent.");
+  }
+  return questions.map(({ name }) => {
+    const place = names.indexOf((typeof level === "object" ? level[name] : level) ?? "");
+    if (place >= 0) return place;
+    throw new MurmurationError("input", `each attribute has a level: ${names.join(", ")}. Nothing was sent.`);
+  });
+}
+
+/** Answer one cell: its number, and the bytes of its report. */
+export async function entry(
+  campaign: Campaign,
+  place: number,
+  answers: readonly Answer[],
+  source: Source,
+  round: string,
+): Promise<number[]> {
+  const cell = campaign.cells[place]!;
+  const { law, attributes } = cell;
+  const values = attributes.map((one) => answers[one]!);
+  const [number, written] = [String(place), writtenAnswer(cell, values)];
+  const noise = source("answer", number, written, round);
+  if (law.permanent) {
+    const { remember, repeat } = law.permanent;
+    const kept = await drawn([source("permanent", number, written)], (own) => remember(values[0]!, own!));
+    return [place, ...(await drawn([noise], (own) => repeat(kept, own!)))];
+  }
+  const streams = law.tosses ? [noise, source("coin", number, round)] : [noise];
+  return [place, ...(await drawn(streams, (own, coins = own!) => law.respond(values, own!, coins)))];
+}
+
+/** Write an answer: the place of a label as a 64-bit integer, a number as a double; little-endian,
+ * one after the other. */
+function writtenAnswer({ law }: Cell, values: readonly Answer[]): Uint8Array {
+  const octets = new DataView(new ArrayBuffer(8 * values.length));
+  const sizes = law.takes.kind === "box" ? law.takes.sizes : [law.takes.kind === "items" ? 1 : 0];
+  values.forEach((value, i) => {
+    if (sizes[i]) octets.setUint32(8 * i, value, true);
+    else octets.setFloat64(8 * i, Number.isNaN(value) ? NONE : value + 0, true);
+  });
+  return new Uint8Array(octets.buffer);
+}
+
+/** The permanent answers that a report rests on; and, where "no answer" can take the place of any
+ * answer, that of every cell: paid for with the first report, so that it can always be said. */
+function paidFor(campaign: Campaign, asked: readonly number[], answers: readonly Answer[]) {
+  const named = asked.map((place) => ({ place, answer: answers[campaign.cells[place]!.attributes[0]!]! }));
+  const reserved = campaign.cells.map(({ attributes }, place) => ({
+    place,
+    answer: campaign.questions[attributes[0]!]!.labels.length,
+  }));
+  const all = campaign.speaksAlways ? [...named, ...reserved] : named;
+  return all.filter(({ place }) => campaign.cells[place]!.law.permanent);
+}
+
+async function memo(campaign: Campaign, paid: { place: number; answer: Answer }, keyed: Keyed): Promise<Memo> {
+  const cell = campaign.cells[paid.place]!;
+  const name = await keyed.name("paid", String(paid.place), writtenAnswer(cell, [paid.answer]));
+  return { name: hex(name), charge: cell.law.charge };
+}

@@ -1,0 +1,72 @@
+/** Raw values are the answers that the shared vectors say. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { encode, read } from "../src/answers.js";
+import { type Campaign, type Question, SPREAD } from "../src/types.js";
+import { vectors } from "./vectors.js";
+
+const USUAL = {
+  ...{ kind: "number", low: NaN, high: NaN, unit: "", labels: [], markers: [] },
+  ...{ outside: "clamp", missing: true, case: "exact" },
+};
+const { attributes, vectors: rows } = vectors("answers/vectors.json");
+
+function question(name: string, table: object): Question {
+  return { ...USUAL, name, ...table } as Question;
+}
+
+function asking(...questions: Question[]): Campaign {
+  return { questions } as unknown as Campaign;
+}
+
+/** In JSON, 1.0 is the same number as 1; in Python it is another text. */
+function twoTexts(name: string, raw: unknown): boolean {
+  return name === "twice" && typeof raw === "number";
+}
+
+test("a raw value is the answer that it always was", () => {
+  let compared = 0;
+  for (const [name, raw, answer] of rows) {
+    if (twoTexts(name, raw)) continue;
+    const asked = question(name, attributes[name]);
+    const found = read(asked, raw);
+    const encoded = typeof found === "number" ? encode(asking(asked), { [name]: raw })[0] : found;
+    assert.deepEqual(encoded, answer, JSON.stringify([name, raw]));
+    compared++;
+  }
+  assert.ok(compared > rows.length - 5);
+});
+
+const AGE = question("age", { low: 18, high: 98 });
+const PHONE = question("phone", { kind: "category", labels: ["android", "ios"] });
+
+test("what is outside counts by the campaign's rule", () => {
+  const cases: [object, string | number | null, number][] = [
+    [{ ...AGE, missing: false }, 120, 1],
+    [{ ...AGE, missing: false, outside: "refuse" }, 120, 1], // nobody is silent
+    [{ ...AGE, outside: "no answer" }, 120, NaN],
+    [AGE, null, NaN],
+    [AGE, "old", NaN],
+    [{ ...PHONE, outside: "spread" }, "fax", SPREAD],
+    [{ ...PHONE, missing: false, outside: "refuse" }, "fax", SPREAD],
+    [{ ...PHONE, outside: "ios" }, "fax", 1],
+    [{ ...PHONE, outside: "no answer" }, "fax", 2],
+    [{ ...PHONE, outside: "spread" }, null, 2],
+  ];
+  for (const [table, raw, answer] of cases) {
+    assert.deepEqual(encode(asking(question("q", { ...table, name: "q" })), { q: raw }), [answer]);
+  }
+});
+
+test("an answer that is missing or not asked for is refused, and never repeated", () => {
+  const campaign = asking({ ...AGE, missing: false }, PHONE);
+  assert.throws(() => encode(campaign, { phone: "ios" }), { kind: "input", message: /^age has no answer/ });
+  assert.throws(() => encode(campaign, { age: 3, name: "Ada" }), /nobody asks for name/);
+  assert.throws(
+    () => encode(asking({ ...AGE, missing: false, outside: "refuse" }), { age: 120 }, true),
+    (problem: Error) => problem.message.includes("18 to 98") && !problem.message.includes("120"),
+  );
+  assert.deepEqual(encode(asking(AGE, PHONE), {}), [NaN, 2]);
+});

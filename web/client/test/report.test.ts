@@ -1,0 +1,79 @@
+/** Whole reports: from words, and from a secret on, the same as Python's. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { encode } from "../src/answers.js";
+import { example, explain } from "../src/explain.js";
+import { askedCells, draw, entry, spread } from "../src/report.js";
+import type { Campaign, Level } from "../src/types.js";
+import { hex } from "../src/words.js";
+import { CAMPAIGNS, shared } from "./documents.js";
+import { WORDS, vectors, wordsFrom } from "./vectors.js";
+
+/** A row of bytes of one length: each entry's cell and report, with zeros up to the longest. */
+function row(campaign: Campaign, entries: readonly (readonly number[])[]): string {
+  const sizes = campaign.cells.map((cell) => cell.law.size);
+  const per = Math.max(campaign.levels.length, 1);
+  const width = (i: number) =>
+    Math.max(...(campaign.strategy === "sample" ? sizes : sizes.slice(i * per, (i + 1) * per)));
+  const octets = entries.flatMap((one, i) => [...one, ...Array<number>(width(i) + 1 - one.length).fill(0)]);
+  return hex(Uint8Array.from(octets));
+}
+
+function chosen(campaign: Campaign, levels: string[][] | null): Level | undefined {
+  if (!levels) return undefined;
+  return Object.fromEntries(campaign.questions.map(({ name }, i) => [name, levels[0]![i]!]));
+}
+
+for (const name of CAMPAIGNS) {
+  test(`${name}: the same words make the same report`, async () => {
+    const campaign = await shared(name);
+    const { people, digest } = vectors(`campaigns/${name}.json`);
+    assert.equal(campaign.digest, digest);
+    for (const person of people) {
+      const raw = Object.fromEntries(Object.entries(person.answers).map(([key, [one]]: any) => [key, one]));
+      const words = wordsFrom(WORDS, person.word);
+      const source = () => () => Promise.resolve(words);
+      const own = await spread(campaign, encode(campaign, raw), source);
+      const asked = await askedCells(campaign, chosen(campaign, person.levels), source());
+      const entries = [];
+      for (const cell of asked) entries.push(await entry(campaign, cell, own, source, ""));
+      assert.deepEqual(entries, person.entries);
+      assert.equal(row(campaign, entries), person.row);
+    }
+  });
+}
+
+for (const file of ["reports", "missing"]) {
+  test(`keyed/${file}: the same secret makes the same report and id`, async () => {
+    const known = new Map<string, Campaign>();
+    for (const vector of vectors(`keyed/${file}.json`)) {
+      const campaign = known.get(vector.campaign) ?? (await shared(vector.campaign));
+      known.set(vector.campaign, campaign);
+      assert.equal(campaign.digest, vector.digest);
+      const { report } = await draw(campaign, encode(campaign, vector.answers), {
+        secret: Uint8Array.from(Buffer.from(vector.secret, "hex")),
+        origin: vector.origin,
+        round: vector.round,
+        level: chosen(campaign, vector.levels),
+      });
+      assert.equal(report.id, vector.id);
+      assert.equal(row(campaign, report.entries), vector.row);
+    }
+  });
+}
+
+test("an example is drawn by other words, and probabilities add up", async () => {
+  const campaign = await shared("sample");
+  const answers = encode(campaign, { age: 30, sleep: 7, phone: "ios" });
+  const drawn = new Set<string>();
+  for (let i = 0; i < 200; i++) drawn.add(JSON.stringify((await example(campaign, answers)).entries));
+  assert.ok(drawn.size > 10);
+  for (const { asked, chances } of explain(campaign, answers)) {
+    assert.equal(asked, 1 / 3);
+    assert.ok(chances.kind === "symbols");
+    const sum = chances.probabilities.reduce((a, b) => a + b, 0);
+    assert.ok(Math.abs(sum - 1) < 1e-12);
+  }
+});

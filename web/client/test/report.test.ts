@@ -1,15 +1,18 @@
 /** Whole reports: from words, and from a secret on, the same as Python's. */
 
 import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 
 import { encode } from "../src/answers.js";
+import { readDocument } from "../src/document.js";
 import { example, explain } from "../src/explain.js";
 import { askedCells, draw, entry, spread } from "../src/report.js";
-import type { Campaign, Level } from "../src/types.js";
-import { hex } from "../src/words.js";
+import type { Answer, Campaign, Level } from "../src/types.js";
+import { type Words, hex } from "../src/words.js";
 import { CAMPAIGNS, shared } from "./documents.js";
-import { WORDS, vectors, wordsFrom } from "./vectors.js";
+import { FOLDER, WORDS, vectors, wordsFrom } from "./vectors.js";
 
 /** A row of bytes of one length: each entry's cell and report, with zeros up to the longest. */
 function row(campaign: Campaign, entries: readonly (readonly number[])[]): string {
@@ -26,6 +29,17 @@ function chosen(campaign: Campaign, levels: string[][] | null): Level | undefine
   return Object.fromEntries(campaign.questions.map(({ name }, i) => [name, levels[0]![i]!]));
 }
 
+/** Draw a report whose words all come from one stream, one purpose after the other. */
+async function fromWords(campaign: Campaign, answers: Answer[], level: Level | undefined, words: Words) {
+  const source = () => () => Promise.resolve(words);
+  const own = await spread(campaign, answers, source);
+  const entries = [];
+  for (const cell of await askedCells(campaign, level, source())) {
+    entries.push(await entry(campaign, cell, own, source, ""));
+  }
+  return entries;
+}
+
 for (const name of CAMPAIGNS) {
   test(`${name}: the same words make the same report`, async () => {
     const campaign = await shared(name);
@@ -33,14 +47,28 @@ for (const name of CAMPAIGNS) {
     assert.equal(campaign.digest, digest);
     for (const person of people) {
       const raw = Object.fromEntries(Object.entries(person.answers).map(([key, [one]]: any) => [key, one]));
+      const level = chosen(campaign, person.levels);
       const words = wordsFrom(WORDS, person.word);
-      const source = () => () => Promise.resolve(words);
-      const own = await spread(campaign, encode(campaign, raw), source);
-      const asked = await askedCells(campaign, chosen(campaign, person.levels), source());
-      const entries = [];
-      for (const cell of asked) entries.push(await entry(campaign, cell, own, source, ""));
+      const entries = await fromWords(campaign, encode(campaign, raw), level, words);
       assert.deepEqual(entries, person.entries);
       assert.equal(row(campaign, entries), person.row);
+    }
+  });
+}
+
+for (const file of readdirSync(join(FOLDER, "reports")).filter((name) => name.endsWith(".json"))) {
+  test(`reports/${file}: words and secrets make the reports of Python`, async () => {
+    const { document, address, origin, people } = vectors(`reports/${file}`);
+    const campaign = await readDocument(new TextEncoder().encode(document), { address });
+    for (const person of people) {
+      const level = person.level ?? undefined;
+      const answers = encode(campaign, person.answers);
+      const words = wordsFrom(WORDS, person.word);
+      assert.deepEqual(await fromWords(campaign, answers, level, words), person.drawn);
+      const secret = Uint8Array.from(Buffer.from(person.secret, "hex"));
+      const made = await draw(campaign, answers, { secret, origin, level, round: person.round });
+      assert.equal(new TextDecoder().decode(made.bytes), person.report);
+      assert.equal(made.report.id, person.id);
     }
   });
 }

@@ -9,7 +9,7 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 const FILE = new URL("../../src/murmuration/server/static/murmuration-client.js", import.meta.url);
-const MOST = 25_000; // bytes, gzipped: what a page pays for it
+const MOST = 29_000; // bytes, gzipped: what a page pays for it
 
 const { outputFiles } = await build({
   absWorkingDir: import.meta.dirname,

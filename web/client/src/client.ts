@@ -39,6 +39,9 @@ export interface ClientOptions {
   readonly token?: string | undefined;
   /** What a law that breaks its promise costs, in the campaign's own words: the person agrees. */
   readonly acceptLoss?: string | undefined;
+  /** Refuse, where the campaign says so, what is outside a range or a list, and be silent: silence
+   * tells that the answer is outside. Else the device sends by the other rule. */
+  readonly mayBeSilent?: boolean | undefined;
   readonly allowPlainHttp?: boolean | undefined;
   readonly patience?: Patience | undefined;
 }
@@ -125,7 +128,7 @@ export class Client {
    */
   async report(answers: RawAnswers, occasion: Occasion = {}): Promise<Receipt> {
     const { campaign, address } = this;
-    const encoded = encode(campaign, answers);
+    const encoded = encode(campaign, answers, this.options.mayBeSilent);
     const round = this.#round(occasion.round);
     const known = await this.ledger.find(address.origin, campaign.digest, round);
     if (known) return this.#sent({ entry: known, cost: 0n, fresh: false });
@@ -259,7 +262,7 @@ export class Client {
   /** Say what would be sent, or what was. */
   async preview(answers: RawAnswers, occasion: Occasion = {}): Promise<Preview> {
     const { campaign } = this;
-    const encoded = encode(campaign, answers);
+    const encoded = encode(campaign, answers, this.options.mayBeSilent);
     const made = await this.made(occasion.round);
     const reserved = campaign.speaksAlways ? campaign.cells.map((cell) => cell.law.charge) : [];
     return {

@@ -35,8 +35,8 @@ p { margin-block: 0 0.75rem; }
 [part~=hint], [part~=note] { color: var(--muted); font-size: 0.9em; margin-block: 0.25rem 0; }
 [part~=question] { border: 0; padding: 0; margin: 0 0 1.25rem; min-inline-size: 0; }
 [part~=title], legend { display: block; font-weight: 600; padding: 0; margin-block-end: 0.35rem; }
-[part~=option] { display: flex; gap: 0.6rem; align-items: baseline; padding-block: 0.3rem; cursor: pointer; }
-[part~=option] input { flex: none; inline-size: 1.15em; block-size: 1.15em; margin: 0; align-self: center; }
+[part~=option] { display: flex; gap: 0.6rem; align-items: start; padding-block: 0.3rem; cursor: pointer; }
+[part~=option] input { flex: none; inline-size: 1.15em; block-size: 1.15em; margin: 0.2em 0 0; }
 [part~=field] { display: flex; gap: 0.5rem; align-items: center; }
 input, select, button { font: inherit; color: inherit; accent-color: var(--accent); }
 input:not([type=radio], [type=checkbox]), select {
@@ -69,7 +69,8 @@ button:disabled { opacity: 0.6; cursor: default; }
 h3:focus { outline: none; }
 details { border-block-start: 1px solid var(--line); padding-block: 0.5rem; }
 form details { margin-block-end: 1rem; border-block-end: 1px solid var(--line); }
-[role=status]:not(:empty) + [part~=spent], [part~=spent] { margin-block-start: 1rem; }
+[part~=spent] { margin-block-start: 1rem; }
+[part~=spent] details { padding-block-end: 0; }
 summary { padding-block: 0.35rem; font-weight: 600; cursor: pointer; }
 ul { margin-block: 0 0.75rem; padding-inline-start: 1.25rem; }
 li p { margin-block: 0.15rem; }

@@ -28,14 +28,9 @@ export const ENGLISH = {
   about: "{name}",
   aboutChance: "{name} (asked with a chance of {chance})",
   item: "{label}: {chance}",
-  yours: "your answer",
-  others: "each other entry",
-  itemsMany: "Your answer is sent with a chance of {own}, each of the {count} others with {other}.",
-  valuesMany:
-    "One of {count} numbers from {low} to {high} is sent, drawn so that it is your answer on average.",
-  valuesFew: "One of these numbers is sent, drawn so that it is your answer on average:",
-  itemsFew: "One of these is sent:",
-  shape: "One of {count} ranges is sent, near your answer more often; the likeliest one with {chance}.",
+  few: "One of these is sent:",
+  itemsMany: "One of {count} entries is sent, for your answer most often:",
+  valuesMany: "One of {count} numbers from {low} to {high} is sent, for your answer most often:",
   support:
     "A random set is sent. It has your answer in it with a chance of {own}, and any other one with {other}.",
   together: "One randomised report about all questions at once.",
@@ -57,7 +52,6 @@ export const ENGLISH = {
   perSite: "This is counted for {site} alone: browsers keep each site’s storage apart.",
   closed: "This campaign is not open now.",
   token: "This campaign is for invited devices only.",
-  budgetReport: "A report of this campaign may cost {cost}, more than your limit on one report ({limit}).",
   budget: "Your privacy budget does not allow this report. Nothing was sent.",
   rounds: "You have answered as often as this campaign asks. Nothing was sent.",
   changed: "This is not the campaign that this page expects. Nothing was sent.",
@@ -71,17 +65,19 @@ export type Texts = { readonly [Key in keyof typeof ENGLISH]: string };
 
 /** Says things in one language. */
 export class Speaker {
-  readonly #numbers: Intl.NumberFormat;
+  readonly #exact: Intl.NumberFormat;
+  readonly #rough: Intl.NumberFormat;
   readonly #percent: Intl.NumberFormat;
-  readonly #times: Intl.NumberFormat;
 
   constructor(
     private readonly texts: Partial<Texts>,
     language: string,
   ) {
-    this.#numbers = new Intl.NumberFormat(language, { maximumSignificantDigits: 4 });
-    this.#percent = new Intl.NumberFormat(language, { style: "percent", maximumSignificantDigits: 2 });
-    this.#times = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
+    const format = (digits: number, style: "decimal" | "percent") =>
+      new Intl.NumberFormat(language, { style, maximumSignificantDigits: digits });
+    this.#exact = format(15, "decimal");
+    this.#rough = format(3, "decimal");
+    this.#percent = format(2, "percent");
   }
 
   /** Return a text with its blanks filled in, once: what is filled in is not looked at again. */
@@ -94,7 +90,11 @@ export class Speaker {
   }
 
   number(value: number): string {
-    return value === Infinity ? this.say("noLimit") : this.#numbers.format(value);
+    return value === Infinity ? this.say("noLimit") : this.#exact.format(value);
+  }
+
+  rough(value: number): string {
+    return this.#rough.format(value);
   }
 
   percent(chance: number): string {
@@ -105,6 +105,6 @@ export class Speaker {
   times(epsilon: number): string {
     const ratio = Math.exp(epsilon);
     const step = 10 ** (Math.floor(Math.log10(ratio)) - 2);
-    return ratio < Infinity ? this.#times.format(Math.ceil(ratio / step) * step) : "∞";
+    return ratio < Infinity ? this.rough(Math.ceil(ratio / step) * step) : "∞";
   }
 }

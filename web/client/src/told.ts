@@ -5,8 +5,9 @@ import type { Speaker } from "./texts.js";
 import type { Campaign, Chances, Explained, Question } from "./types.js";
 import type { Preview } from "./client.js";
 
-/** So many possibilities are listed one by one. */
+/** So many possibilities are listed one by one; of more only the likeliest. */
 const FEW = 8;
+const TOP = 3;
 
 /** Tell a preview; the example is beneath it. */
 export function told(campaign: Campaign, preview: Preview, speaker: Speaker): HTMLElement[] {
@@ -45,45 +46,42 @@ function likely(question: Question, one: Explained, speaker: Speaker): HTMLEleme
 
 type Symbols = Extract<Chances, { kind: "symbols" }>;
 
-/** A number's report is one of a few numbers, in the question's own unit; none comes last. */
+/** A number's report is one of several numbers, in the question's own unit; none comes last. */
 function numbers(question: Question, chances: Symbols, speaker: Speaker): HTMLElement[] {
   const { low, high, unit } = question;
   const values = (chances.values ?? []).map((value) => low + ((value + 1) / 2) * (high - low));
-  const shown = (value: number) => `${speaker.number(value)} ${unit}`.trim();
-  if (chances.probabilities.length > FEW) {
-    const ends = { low: shown(Math.min(...values)), high: shown(Math.max(...values)) };
-    return [make("p", {}, speaker.say("valuesMany", { count: values.length, ...ends }))];
-  }
+  const shown = (value: number) => `${speaker.rough(value)} ${unit}`.trim();
   const names = chances.probabilities.map((_, place) => {
     const value = values[place];
     return value === undefined ? speaker.say("noAnswer") : shown(value);
   });
-  return [make("p", {}, speaker.say("valuesFew")), listed(names, chances, speaker)];
+  const ends = { low: shown(Math.min(...values)), high: shown(Math.max(...values)) };
+  const many = speaker.say("valuesMany", { count: values.length, ...ends });
+  return listed(names, chances, many, speaker);
 }
 
-/** A label's report is a label; that of a number's shape is a range. */
+/** An item's report is an item. */
 function items(question: Question, chances: Symbols, speaker: Speaker): HTMLElement[] {
   const { probabilities } = chances;
-  const most = Math.max(...probabilities);
-  const count = probabilities.length;
-  if (!question.labels.length) {
-    return [make("p", {}, speaker.say("shape", { count, chance: speaker.percent(most) }))];
-  }
-  if (count <= FEW) {
-    const names = probabilities.map((_, place) => question.labels[place] ?? speaker.say("noAnswer"));
-    return [make("p", {}, speaker.say("itemsFew")), listed(names, chances, speaker)];
-  }
-  const own = speaker.percent(most);
-  const other = speaker.percent(Math.min(...probabilities));
-  return [make("p", {}, speaker.say("itemsMany", { own, count: count - 1, other }))];
+  const names = probabilities.map((_, place) => question.labels[place] ?? speaker.say("noAnswer"));
+  return listed(names, chances, speaker.say("itemsMany", { count: names.length }), speaker);
 }
 
-function listed(names: readonly string[], { probabilities }: Symbols, speaker: Speaker): HTMLElement {
-  const rows = names.map((label, place) => {
+/** All possibilities, if they are few; else how many there are, and the likeliest. */
+function listed(
+  names: readonly string[],
+  { probabilities }: Symbols,
+  many: string,
+  speaker: Speaker,
+): HTMLElement[] {
+  const places = names.map((_, place) => place);
+  const likeliest = places.sort((one, other) => probabilities[other]! - probabilities[one]!);
+  const rows = likeliest.slice(0, names.length > FEW ? TOP : FEW).map((place) => {
     const chance = speaker.percent(probabilities[place]!);
-    return make("li", { dir: "auto" }, speaker.say("item", { label, chance }));
+    return make("li", { dir: "auto" }, speaker.say("item", { label: names[place]!, chance }));
   });
-  return make("ul", {}, ...rows);
+  const first = names.length > FEW ? many : speaker.say("few");
+  return [make("p", {}, first), make("ul", {}, ...rows)];
 }
 
 /** The report as it was sent. */

@@ -1,0 +1,65 @@
+"""The npm package: packed, installed somewhere else, and used by node against a real collector."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import collectors
+from tools import require_tool
+
+WEB = Path(__file__).parents[1] / "web" / "client"
+SCRIPT = """
+import { Client, MemoryStore } from "murmuration-client";
+const [at] = process.argv.slice(2);
+const refusal = await Client.open(at).catch((problem) => problem.kind);
+const client = await Client.open(at, { store: new MemoryStore() });
+const receipt = await client.report({ phone: "ios" });
+const again = await client.report({ phone: "android" });
+console.log(JSON.stringify([refusal, receipt.outcome, again.fresh, await client.spending()]));
+"""
+
+
+def run(folder: Path, *command: str) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A folder with the package in it, as anyone would have it."""
+    npm = require_tool("npm")
+    if not (WEB / "node_modules" / ".package-lock.json").exists():
+        run(WEB, npm, "ci", "--silent", "--no-audit", "--no-fund")
+    run(WEB, npm, "pack", "--silent", "--pack-destination", str(tmp_path))
+    (packed,) = tmp_path.glob("*.tgz")
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    run(tmp_path, npm, "install", "--silent", "--offline", "--no-audit", "--no-fund", packed.name)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_node_takes_part_with_the_packed_client(installed: Path, tmp_path: Path) -> None:
+    """Without a store it refuses: nothing is forgotten in silence."""
+    (installed / "device.js").write_text(SCRIPT)
+    with collectors.running(tmp_path / "store.db", collectors.one("phones")) as collector:
+        at = collector.collection("phones").url
+        said = json.loads(run(installed, require_tool("node"), "device.js", at))
+        assert collector.collection("phones").received == 1
+    refusal, outcome, fresh, spending = said
+    assert (refusal, outcome, fresh) == ("ledger", "stored", False)
+    assert (spending["campaign"], spending["limits"]["lifetime"]) == (1, 16)
+    names = {path.name for path in (installed / "node_modules/murmuration-client").iterdir()}
+    assert names == {"dist", "README.md", "package.json"}
+    kept = json.loads((installed / "node_modules/murmuration-client/package.json").read_text())
+    assert "dependencies" not in kept
+
+
+def test_no_lock_file_names_a_registry() -> None:
+    text = (WEB / "package-lock.json").read_text(encoding="utf-8")
+    assert "resolved" not in text
+    assert "://" not in text

@@ -93,7 +93,7 @@ export class MurmurCampaign extends Base {
 
   // --- load ------------------------------------------------------------------------------------
 
-  async #load(signal: AbortSignal): Promise<void> {
+  async #load(signal: AbortSignal, attempt = 0): Promise<void> {
     this.#speaker = new Speaker(this.texts, this.#language());
     this.#main.replaceChildren();
     this.#spent.replaceChildren();
@@ -110,7 +110,10 @@ export class MurmurCampaign extends Base {
       else this.#thank(client, made.outcome, made.report, false);
       await this.#showSpent(client);
     } catch (problem) {
-      if (!signal.aborted) this.#fail(problem);
+      if (signal.aborted) return;
+      this.#fail(problem);
+      const again = () => void this.#load(signal, attempt + 1);
+      if (isUnsent(problem)) this.#main.replaceChildren(this.#retry(signal, attempt, again));
     }
   }
 
@@ -239,24 +242,30 @@ export class MurmurCampaign extends Base {
     this.#tell("murmur-sent", receipt);
   }
 
-  /** Say that a report waits, and send it again later, on demand, or when there is a network. */
+  /** Say that a report waits: it is sent again later. */
   #unsent(client: Client, signal: AbortSignal, problem: unknown, attempt: number): void {
-    if (!(problem instanceof MurmurationError && problem.kind === "send")) return this.#fail(problem);
-    const button = make("button", { type: "button", part: "send" }, this.#speaker.say("again"));
-    const turn = new AbortController();
-    const again = () => {
-      turn.abort();
-      void this.#again(client, signal, attempt + 1);
-    };
-    const options = { signal: AbortSignal.any([turn.signal, signal]) };
-    button.addEventListener("click", again, options);
-    addEventListener("online", again, options);
-    const most = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** attempt);
-    const timer = setTimeout(again, most / 2 + (Math.random() * most) / 2);
-    options.signal.addEventListener("abort", () => clearTimeout(timer));
+    if (!isUnsent(problem)) return this.#fail(problem);
+    const button = this.#retry(signal, attempt, () => void this.#again(client, signal, attempt + 1));
     this.#main.replaceChildren(title(this.#speaker.say("waiting")), button);
     this.#say();
     if (attempt === 0) this.#tell("murmur-error", problem);
+  }
+
+  /** Try again after a while, when there is a network again, or by the button that is returned. */
+  #retry(signal: AbortSignal, attempt: number, work: () => void): HTMLElement {
+    const button = make("button", { type: "button", part: "send" }, this.#speaker.say("again"));
+    const turn = new AbortController();
+    const options = { signal: AbortSignal.any([turn.signal, signal]) };
+    const again = () => {
+      turn.abort();
+      work();
+    };
+    const most = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** attempt);
+    const timer = setTimeout(again, (most * (1 + Math.random())) / 2);
+    options.signal.addEventListener("abort", () => clearTimeout(timer));
+    button.addEventListener("click", again, options);
+    addEventListener("online", again, options);
+    return button;
   }
 
   // --- thank -----------------------------------------------------------------------------------
@@ -277,10 +286,14 @@ export class MurmurCampaign extends Base {
   async #showSpent(client: Client): Promise<void> {
     const speaker = this.#speaker;
     const { campaign, collector, all, limits, totals } = await client.spending();
-    const sums = { cost: campaign, collector, most: limits.collector, all, limit: limits.lifetime };
+    const rough = (cost: number) => speaker.rough(cost);
+    const sums = {
+      ...{ cost: rough(campaign), collector: rough(collector), most: rough(limits.collector) },
+      ...{ all: rough(all), limit: rough(limits.lifetime) },
+    };
     const rows = totals.map((one) => {
       const host = hostOf(one.origin);
-      const values = { campaign: one.campaign, host, cost: one.epsilon };
+      const values = { campaign: one.campaign, host, cost: rough(one.epsilon) };
       return make("li", { dir: "auto" }, speaker.say("spentOn", values));
     });
     const site = make("p", { part: "note" }, speaker.say("perSite", { site: location.host }));
@@ -314,6 +327,11 @@ interface LevelChoice {
   readonly control?: Control;
   chosen(): string | undefined;
   readonly note: readonly HTMLElement[];
+}
+
+/** Whether it is worth another try. */
+function isUnsent(problem: unknown): problem is MurmurationError {
+  return problem instanceof MurmurationError && problem.kind === "send";
 }
 
 /** Return what to say about an error. */

@@ -37,7 +37,7 @@ export const ENGLISH = {
   example: "An example, drawn now and thrown away. The report that is sent is another draw:",
   send: "Send",
   sending: "Sending …",
-  again: "Send again",
+  again: "Try again",
   thanks: "Thank you. Your report was counted.",
   thanksBefore: "Thank you. You have answered this.",
   thanksRound: "Thank you. You have answered for today.",
@@ -90,11 +90,12 @@ export class Speaker {
   }
 
   number(value: number): string {
-    return value === Infinity ? this.say("noLimit") : this.#exact.format(value);
+    return this.#exact.format(value);
   }
 
+  /** A cost, a limit, a number that was drawn: to three digits. */
   rough(value: number): string {
-    return this.#rough.format(value);
+    return value === Infinity ? this.say("noLimit") : this.#rough.format(value);
   }
 
   percent(chance: number): string {

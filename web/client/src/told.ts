@@ -12,8 +12,8 @@ const TOP = 3;
 /** Tell a preview; the example is beneath it. */
 export function told(campaign: Campaign, preview: Preview, speaker: Speaker): HTMLElement[] {
   const { most, reserved, explained, example } = preview;
-  const cost = [speaker.say("cost", { cost: most })];
-  if (reserved) cost.push(speaker.say("costFirst", { reserved }));
+  const cost = [speaker.say("cost", { cost: speaker.rough(most) })];
+  if (reserved) cost.push(speaker.say("costFirst", { reserved: speaker.rough(reserved) }));
   const parts = [
     make("p", {}, speaker.say("promise", { times: speaker.times(campaign.loss.epsilon) })),
     make("ul", { part: "chances" }, ...explained.map((one) => about(campaign, one, speaker))),

@@ -14,37 +14,17 @@ const NUMBER = /^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?$/i;
 const CODE = /^[+-]?0[0-9]/;
 /** From here on, doubles do not tell whole numbers apart: labels match as texts only. */
 const MOST = 2 ** 53;
-/** First and last code point, the step between them, and what is added to each. */
-const FOLDS = [
-  [0x41, 0x5a, 1, 32], // A-Z
-  [0xc0, 0xd6, 1, 32], // Latin-1
-  [0xd8, 0xde, 1, 32],
-  [0x100, 0x12e, 2, 1], // Latin Extended-A, without dotted and dotless i
-  [0x132, 0x136, 2, 1],
-  [0x139, 0x147, 2, 1],
-  [0x14a, 0x176, 2, 1],
-  [0x178, 0x178, 1, -121],
-  [0x179, 0x17d, 2, 1],
-  [0x386, 0x386, 1, 38], // Greek, with the sigma at the end of words
-  [0x388, 0x38a, 1, 37],
-  [0x38c, 0x38c, 1, 64],
-  [0x38e, 0x38f, 1, 63],
-  [0x391, 0x3a1, 1, 32],
-  [0x3a3, 0x3ab, 1, 32],
-  [0x3c2, 0x3c2, 1, 1],
-  [0x400, 0x40f, 1, 80], // Cyrillic
-  [0x410, 0x42f, 1, 32],
-] as const;
+/** The capital letters that are folded, and small ones between them; the list is the rule's own, as
+ * tables of Unicode differ from version to version. These small letters have never changed. */
+const CAPITALS =
+  /[A-Z\u00c0-\u00d6\u00d8-\u00de\u0100-\u012e\u0132-\u0136\u0139-\u0147\u014a-\u0176\u0178-\u017d\u0386\u0388-\u038a\u038c\u038e\u038f\u0391-\u03a1\u03a3-\u03ab\u0400-\u042f]/g;
 
 const NOTHING = -1;
 const UNKNOWN = -2;
 
-function folded(text: string): string {
-  return text.replace(/[A-Z\xc0-\u042f]/g, (letter) => {
-    const point = letter.charCodeAt(0);
-    const fold = FOLDS.find(([low, high, step]) => point >= low && point <= high && (point - low) % step === 0);
-    return String.fromCharCode(point + (fold?.[3] ?? 0));
-  });
+/** Return a text in small letters; the sigma at the end of a word is a sigma. */
+export function folded(text: string): string {
+  return text.replace(CAPITALS, (letter) => letter.toLowerCase()).replace(/\u03c2/g, "\u03c3");
 }
 
 /** Return the form in which texts are compared. */

@@ -5,7 +5,7 @@
 import { admitted } from "./admission.js";
 import { MurmurationError } from "./errors.js";
 import { fraction, larger, next, times } from "./exponential.js";
-import { type Json, type Table, bad, budget, require, table, whole, wholes, written } from "./form.js";
+import { type Json, type Table, bad, budget, list, require, table, texts, whole, wholes, written } from "./form.js";
 import { lawOf } from "./laws/index.js";
 import { questionOf } from "./question.js";
 import { type Sample, sample } from "./strategy.js";
@@ -21,7 +21,8 @@ const MOST_LEVELS = 256;
 const LEAST_COHORT = 100;
 
 const DOCUMENT =
-  "format campaign version digest purpose people opens closes cohort keep_reports upload collection";
+  "format campaign version digest purpose people opens closes cohort keep_reports upload " +
+  "origins=[] collection";
 const COLLECTION =
   'wire campaign epsilon strategy sample=1 ends=null levels=null chosen="freely" limit=null ' +
   "accept_loss=null rounds=1 attributes cells";
@@ -34,98 +35,64 @@ export async function readDocument(bytes: Uint8Array, options: ReadOptions): Pro
     return await checked(bytes, options);
   } catch (problem) {
     if (problem instanceof MurmurationError) throw problem;
-    throw bad(`it cannot be read (${(problem as Error).name})`);
+    throw bad((problem as Error).name); // no JSON, no UTF-8, or nested without end
   }
 }
 
 async function checked(bytes: Uint8Array, { address, digest }: ReadOptions): Promise<Campaign> {
-  require(bytes.length <= MOST_BYTES, `it has ${bytes.length} bytes, and devices read ${MOST_BYTES}`);
-  const document = outside(parsed(new TextDecoder("utf-8", { fatal: true }).decode(bytes)));
-  const text = document["collection"] as string;
-  const found = await digestOf(text);
-  require(found === document["digest"], "the digest is not that of its text: it was changed");
-  if (digest !== undefined && digest !== found) {
-    throw new MurmurationError(
-      "mismatch",
-      `the campaign has the digest ${found.slice(0, 16)}..., and ${digest.slice(0, 16)}... was ` +
-        "expected: this is another campaign. Nothing was sent.",
-    );
-  }
-  const collection = inside(text);
-  const name = document["campaign"] as string;
-  require(name === collection["campaign"], "it has two names");
-  if (name !== address.replace(/\/+$/, "").split("/").pop()) {
-    throw new MurmurationError("mismatch", `the address is that of another campaign than ${name}`);
-  }
-  return admitted({ ...terms(document), ...questionsAndLaws(collection) });
+  require(bytes.length <= MOST_BYTES, `${bytes.length} bytes are more than ${MOST_BYTES}`);
+  const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  const document = table(JSON.parse(text) as Json, DOCUMENT, "the document", false);
+  const { format, campaign: name, collection, digest: claimed } = document;
+  require(format === 1 && typeof collection === "string", `format ${format} needs a newer program`);
+  const found = await digestOf(collection);
+  require(found === claimed, "it was changed: the digest is not that of its text");
+  if ((digest ?? found) !== found) throw another(`has the digest ${found}, not ${digest}`);
+  const inside = collectionOf(collection);
+  require(name === inside["campaign"], "it has two names");
+  if (name !== address.replace(/\/+$/, "").split("/").pop()) throw another(`is called ${name}`);
+  return admitted({ ...terms(document), ...questionsAndLaws(inside) });
 }
 
-function parsed(text: string): Json {
-  return JSON.parse(text) as Json;
-}
-
-/** Return the document's own keys, of the right types. What is new there changes no report. */
-function outside(value: Json): Table {
-  require(typeof value === "object" && value && !Array.isArray(value), "it is no document");
-  const { origins, ...rest } = value;
-  const order = DOCUMENT.split(" ").filter((key) => Object.hasOwn(rest, key));
-  const sorted = Object.fromEntries(order.map((key) => [key, rest[key]!]));
-  const known = Object.keys(rest).length === order.length ? sorted : rest;
-  const document = table(known, DOCUMENT, "the document");
-  require(document["format"] === 1, `it is in format ${document["format"]}: a newer program is needed`);
-  const texts = ["campaign", "digest", "purpose", "upload", "collection"];
-  require(texts.every((key) => typeof document[key] === "string"), `${texts.join(", ")} are texts`);
-  return origins === undefined ? document : { ...document, origins };
+function another(what: string): MurmurationError {
+  return new MurmurationError("mismatch", `this is another campaign: it ${what}. Nothing was sent.`);
 }
 
 /** Return the collection, if it is written in the one form in which it is published. */
-function inside(text: string): Table {
-  const found = parsed(text);
-  const { wire } = found as Table;
-  require(wire === 1, `its reports are in format ${String(wire)}: a newer program is needed`);
-  const collection = table(found, COLLECTION, "the collection");
-  const ordered = { ...collection };
-  if (collection["levels"]) ordered["levels"] = levelPairs(text, collection["levels"]);
-  require(
-    written(ordered) === text,
-    "it is not written as it is published: another spelling of the same words has another digest, " +
-      "which could tell devices apart",
-  );
-  return ordered;
+function collectionOf(text: string): Table {
+  const found = JSON.parse(text) as Table;
+  require(found["wire"] === 1, `wire ${found["wire"]} needs a newer program`);
+  const collection = { ...table(found, COLLECTION, "the collection") };
+  if (collection["levels"]) collection["levels"] = levelPairs(text, collection["levels"]);
+  require(written(collection) === text, "it is not written as it is published: that could tell devices apart");
+  return collection;
 }
 
 /** Return names and factors of levels in the order of the text: JavaScript puts names that are
  * numbers first. */
 function levelPairs(text: string, levels: Json): Json[] {
   const part = /"levels":(\{(?:"(?:[^"\\]|\\.)*":[^,{}"]*,?)*\})/.exec(text)?.[1] ?? "";
-  const names = [...part.matchAll(/("(?:[^"\\]|\\.)*"):/g)].map((match) => parsed(match[1]!) as string);
+  const names = [...part.matchAll(/("(?:[^"\\]|\\.)*"):/g)].map((match) => JSON.parse(match[1]!) as string);
   return names.map((name) => [name, (levels as Table)[name]!]);
 }
 
-function terms(document: Table) {
-  const { upload, origins = [], keep_reports: keepReports } = document;
-  require(upload === "open" || upload === "token", 'uploads are "open" or by "token"');
-  require(typeof keepReports === "boolean", "keep_reports is true or false");
-  const fit = Array.isArray(origins) && origins.every((origin) => typeof origin === "string");
-  require(fit, "origins are texts");
+function terms({ keep_reports: keepReports, upload, opens, closes, purpose, digest, ...found }: Table) {
+  require(upload === "open" || upload === "token", "upload is open or token");
+  require(typeof keepReports === "boolean" && typeof purpose === "string", "keep_reports or purpose");
   return {
-    digest: document["digest"] as string,
-    version: whole(document["version"], 1, 2 ** 53, "the version"),
-    purpose: document["purpose"] as string,
-    people: whole(document["people"], 1, 2 ** 40 - 1, "people"),
-    opens: moment(document["opens"]!),
-    closes: moment(document["closes"]!),
-    cohort: whole(document["cohort"], LEAST_COHORT, 2 ** 53, "the cohort"),
-    keepReports,
-    upload: upload as "open" | "token",
-    origins: origins as string[],
+    ...{ digest: digest as string, purpose, keepReports, upload: upload as Campaign["upload"] },
+    version: whole(found["version"], 1, WHOLE, "version"),
+    people: whole(found["people"], 1, 2 ** 40 - 1, "people"),
+    cohort: whole(found["cohort"], LEAST_COHORT, WHOLE, "cohort"),
+    opens: moment(opens!),
+    closes: moment(closes!),
+    origins: texts(found["origins"] ?? [], "origins"),
   };
 }
 
 function moment(value: Json): Date | null {
   if (value === null) return null;
-  require(typeof value === "string" && TIME.test(value), "a campaign's times have a zone");
-  const date = new Date(value);
+  const date = new Date(TIME.test(String(value)) ? String(value) : NaN);
   require(!Number.isNaN(date.getTime()), "a campaign's times have a zone");
   return date;
 }
@@ -133,24 +100,22 @@ function moment(value: Json): Date | null {
 /** Return what affects a report; every law with its exact loss, for the answers that it is asked. */
 function questionsAndLaws(found: Table) {
   const epsilon = budget(found["epsilon"]);
-  const { attributes, limit = null, accept_loss: acceptLoss = null, chosen = "freely" } = found;
-  require(Array.isArray(attributes) && attributes.length, "there are attributes");
-  require(attributes.length <= MOST_ATTRIBUTES, `there are at most ${MOST_ATTRIBUTES} attributes`);
-  const questions = attributes.map(questionOf);
+  const { limit = null, accept_loss: acceptLoss = null, chosen = "freely" } = found;
+  const questions = list(found["attributes"], MOST_ATTRIBUTES, "attributes").map(questionOf);
   const names = new Set(questions.map((question) => question.name));
   require(names.size === questions.length, "two attributes have one name");
-  const levels = levelsOf(found["levels"] ?? null, epsilon);
+  const levels = levelsOf(found["levels"], epsilon);
   require(chosen === "freely" || (chosen === "by lot" && levels.length), "levels are chosen freely or by lot");
-  require(limit === null || (typeof limit === "number" && limit > 0), "the limit is above 0");
+  require(limit === null || (typeof limit === "number" && limit > 0), "limit is above 0");
   require(acceptLoss === null || typeof acceptLoss === "string", "accept_loss is a text");
-  const asked = asking(found, questions, levels.length);
-  const cells = cellsOf(found, questions, levels.length);
+  const { many, ends } = asking(found, questions, levels.length);
   return {
-    ...{ name: found["campaign"] as string, epsilon, questions, levels, limit, acceptLoss, cells },
+    ...{ name: found["campaign"] as string, epsilon, questions, levels, limit, acceptLoss, ends },
     chosen: chosen as Campaign["chosen"],
     strategy: found["strategy"] as Campaign["strategy"],
-    ...{ sample: asked.many, ends: asked.ends },
-    rounds: whole(found["rounds"] ?? 1, 1, 2 ** 53, "rounds"),
+    sample: many,
+    rounds: whole(found["rounds"] ?? 1, 1, WHOLE, "rounds"),
+    cells: cellsOf(found, questions, levels.length),
   };
 }
 
@@ -159,26 +124,22 @@ function asking(found: Table, questions: readonly Question[], levels: number): S
   const { strategy, sample: many = 1, ends = null } = found;
   const d = questions.length;
   if (strategy === "sample") {
-    return sample(d, whole(many, 1, d, "sample"), ends === null ? null : wholes(ends, WHOLE, "an end"));
+    return sample(d, whole(many, 1, d, "sample"), ends === null ? null : wholes(ends, WHOLE, "ends"));
   }
-  require(strategy === "split" || strategy === "together", "a strategy is sample, split or together");
-  require(many === 1 && ends === null, "only the strategy sample has a sample");
-  if (strategy === "split") return { groups: d, many: d, ends: null };
-  require(!levels, "levels need a law for each attribute: sample or split");
-  const missing = questions.some((question) => question.missing);
-  require(!missing, "missing answers need a law for each attribute: sample or split");
-  return { groups: 1, many: 1, ends: null };
+  const alone = strategy === "split";
+  const gathers = strategy === "together" && !levels && !questions.some((question) => question.missing);
+  require((alone || gathers) && many === 1 && ends === null, `strategy ${JSON.stringify(strategy)}`);
+  const groups = alone ? d : 1;
+  return { groups, many: groups, ends };
 }
 
-function levelsOf(pairs: Json, epsilon: number): LevelOffer[] {
-  if (pairs === null) return [];
-  const levels = (pairs as [string, Json][]).map(([name, factor]) => {
-    require(name.trim(), "a level has a name");
-    require(typeof factor === "number" && factor > 0 && factor <= 1, "a level is a part of epsilon");
+function levelsOf(pairs: Json | undefined, epsilon: number): LevelOffer[] {
+  if (pairs === undefined) return [];
+  return (list(pairs, MOST_LEVELS, "levels") as [string, Json][]).map(([name, factor]) => {
+    const fits = typeof factor === "number" && factor > 0 && factor <= 1;
+    require(fits && name.trim(), "a level has a name, and a part of epsilon");
     return { name, factor, epsilon: part(epsilon, factor) };
   });
-  require(levels.length >= 1 && levels.length <= MOST_LEVELS, `there are 1 to ${MOST_LEVELS} levels`);
-  return levels;
 }
 
 /** Multiply, rounded down: a level must not spend more than its part. */
@@ -190,26 +151,24 @@ function part(epsilon: number, factor: number): number {
 
 /** Read the laws, each where it says it belongs. Sizes are looked at before any law is. */
 function cellsOf(found: Table, questions: readonly Question[], levels: number): Cell[] {
-  const every = questions.map((_, attribute) => attribute);
-  const groups = found["strategy"] === "together" ? [every] : every.map((one) => [one]);
-  const offered = Array.from({ length: Math.max(levels, 1) }, (_, level) => level);
+  const every = [...questions.keys()];
+  const together = found["strategy"] === "together";
+  const groups = together ? [every] : every.map((one) => [one]);
+  const offered = [...Array(Math.max(levels, 1)).keys()];
   const places = groups.flatMap((attributes) => offered.map((level) => ({ attributes, level })));
-  const { cells } = found;
-  const labels = places.flatMap(({ attributes }) => attributes.map((one) => questions[one]!.labels.length));
-  require(places.length <= MOST_CELLS, `it has more than ${MOST_CELLS} laws`);
-  require(labels.reduce((a, b) => a + b) <= MOST_LABELS, `it has more than ${MOST_LABELS} labels`);
-  const fit = Array.isArray(cells) && cells.length === places.length;
-  require(fit, `this campaign has ${places.length} cells, by attribute and level`);
+  const labels = questions.reduce((sum, question) => sum + question.labels.length, 0);
+  require(labels * offered.length <= MOST_LABELS, `there are more than ${MOST_LABELS} labels`);
+  const cells = list(found["cells"], MOST_CELLS, "cells");
+  require(cells.length === places.length, `there are ${places.length} cells, by attribute and level`);
   return cells.map((one, i) => {
     const { attributes, level, ...document } = table(one, CELL, "a cell");
-    const { attributes: own, level: at } = places[i]!;
-    const here = written(attributes!) === written(own) && level === (levels ? at : undefined);
-    require(here, "cells come by attribute and level");
+    const place = places[i]!;
+    const here = written(attributes!) === written(place.attributes) && level === (levels ? place.level : undefined);
     const law = lawOf(document);
-    const asked = own.map((place) => questions[place]!);
-    const right = found["strategy"] === "together" ? takesAll(law, asked) : takes(law, asked[0]!);
-    require(right, `${law.name} is not for the answers that it is asked`);
-    return { attributes: own, level: at, law };
+    const asked = place.attributes.map((attribute) => questions[attribute]!);
+    const fits = here && (together ? takesAll(law, asked) : takes(law, asked[0]!));
+    require(fits, `${law.name} is not for the answers that it is asked`);
+    return { ...place, law };
   });
 }
 

@@ -61,37 +61,47 @@ export function require(holds: unknown, message: string): asserts holds {
   if (!holds) throw bad(message);
 }
 
-/** Return a table that has these keys in this order and no others. `key=default` is left out at its
+/** Return a table that has these keys and no others, in this order. `key=default` is left out at its
  * default. Refuse an unknown key: it may change what a report means. */
-export function table(value: Json | undefined, keys: string, what: string): Table {
-  require(typeof value === "object" && value && !Array.isArray(value), `${what} is an object`);
-  const usual = new Map(keys.split(" ").map((key) => key.split("=") as [string, string | undefined]));
-  const given = Object.keys(value);
-  const unknown = given.find((key) => !usual.has(key));
-  require(unknown === undefined, `${what} has a key that this program does not know: ${unknown}`);
-  const order = [...usual].filter(([key, fallback]) => fallback === undefined || given.includes(key));
-  require(String(given) === String(order.map(([key]) => key)), `${what} has the keys ${keys}, in this order`);
-  const spelled = order.find(([key, fallback]) => JSON.stringify(value[key]) === fallback);
-  require(!spelled, `${what} spells a default out: ${spelled?.[0]}`);
+export function table(value: Json | undefined, keys: string, what: string, inOrder = true): Table {
+  const given = Object.keys(value ?? 0);
+  const usual = keys.split(" ").map((key) => key.split("="));
+  const order = usual.flatMap(([key, fallback]) => (given.includes(key!) || !fallback ? key! : []));
+  const known = String(inOrder ? given : given.sort()) === String(inOrder ? order : order.sort());
+  const odd = given.find((key) => !order.includes(key)) ?? "";
+  require(known && typeof value === "object", `${what} has the keys ${keys}; got ${odd || given}`);
+  const found = value as Table;
+  const spelled = usual.find(([key, fallback]) => JSON.stringify(found[key!]) === fallback && fallback);
+  require(!spelled, `${what}: a default is left out, ${spelled?.[0]}`);
+  return found;
+}
+
+/** Return a list of 1 to so many. */
+export function list(value: Json | undefined, most: number, what: string): Json[] {
+  require(Array.isArray(value) && value.length && value.length <= most, `${what}: a list of 1 to ${most}`);
   return value;
+}
+
+export function texts(value: Json, what: string): string[] {
+  require(Array.isArray(value) && value.every((one) => typeof one === "string"), `${what} are texts`);
+  return value as string[];
 }
 
 /** Return a whole number from low to high. */
 export function whole(value: Json | undefined, low: number, high: number, what: string): number {
-  const fits = Number.isInteger(value) && low <= Number(value) && Number(value) <= high;
-  require(fits && typeof value === "number", `${what} is a whole number from ${low} to ${high}`);
+  const fits = typeof value === "number" && Number.isInteger(value) && low <= value && value <= high;
+  require(fits, `${what} is a whole number from ${low} to ${high}`);
   return value;
 }
 
-/** Return a list of whole numbers. */
+/** Return a list of whole numbers from 0 on. */
 export function wholes(value: Json | undefined, high: number, what: string): number[] {
   require(Array.isArray(value), `${what} is a list`);
   return value.map((one) => whole(one, 0, high, what));
 }
 
-/** Return a budget: 0.001 to 20. */
+/** Return a budget. */
 export function budget(value: Json | undefined): number {
-  const fits = typeof value === "number" && value >= 1e-3 && value <= 20;
-  require(fits, "epsilon is a number from 0.001 to 20");
+  require(typeof value === "number" && value >= 1e-3 && value <= 20, "epsilon is 0.001 to 20");
   return value;
 }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { encode, read } from "../src/answers.js";
+import { encode, folded, read } from "../src/answers.js";
 import { type Campaign, type Question, SPREAD } from "../src/types.js";
 import { vectors } from "./vectors.js";
 
@@ -37,6 +37,17 @@ test("a raw value is the answer that it always was", () => {
     compared++;
   }
   assert.ok(compared > rows.length - 5);
+});
+
+test("letters are folded by the rule's own list", () => {
+  const added = new Map<number, number>();
+  for (const [first, last, step, more] of vectors("answers/vectors.json").folds) {
+    for (let point = parseInt(first, 16); point <= parseInt(last, 16); point += step) added.set(point, more);
+  }
+  for (let point = 0; point < 0x10000; point++) {
+    const small = String.fromCharCode(point + (added.get(point) ?? 0));
+    assert.equal(folded(String.fromCharCode(point)), small, point.toString(16));
+  }
 });
 
 const AGE = question("age", { low: 18, high: 98 });

@@ -34,7 +34,7 @@ interface Response {
 function response({ truth, lie }: Table, k: number): Response {
   const own = whole(truth, 1, WHOLE, "truth");
   const other = whole(lie, 1, WHOLE, "lie");
-  require(own + (k - 1) * other === WHOLE, "the weights of a response add up to 2^52");
+  require(own + (k - 1) * other === WHOLE, "truth and lies add up to 2^52");
   return { truth: own, lie: other };
 }
 
@@ -90,22 +90,18 @@ export function memoised(published: Published): Law {
 
 /** The weights, out of 2^104, of the own item and of any other in a report. */
 function composed(memory: Response, noise: Response, k: number): [bigint, bigint] {
-  const [P, L, K, S] = [memory.truth, memory.lie, noise.truth, noise.lie].map(BigInt) as [
-    bigint,
-    bigint,
-    bigint,
-    bigint,
-  ];
-  const others = BigInt(k);
-  return [P * K + (others - 1n) * L * S, L * K + P * S + (others - 2n) * L * S];
+  const [P, L] = [BigInt(memory.truth), BigInt(memory.lie)];
+  const [K, S] = [BigInt(noise.truth), BigInt(noise.lie)];
+  const others = BigInt(k - 1) * L * S;
+  return [P * K + others, L * K + P * S + others - L * S];
 }
 
 /** A random hash of the item to a few cells, and randomised response on the cell. */
 export function olh(published: Published): Law {
   const k = items(published.parameters);
   const cells = whole(published.law["cells"], 2, 1 << 16, "cells");
-  const prime = whole(published.law["prime"], k + 1, PRIMES[1]!, "the prime");
-  require(PRIMES.includes(prime), `the prime is one of ${PRIMES.join(", ")}`);
+  const prime = whole(published.law["prime"], k + 1, PRIMES[1]!, "prime");
+  require(PRIMES.includes(prime), "prime is 65521 or 2^31 - 1");
   const weights = response(published.law, cells);
   const width = prime === PRIMES[0] ? 2 : 4;
   const [p, same] = [weights.truth / WHOLE, collision(prime, cells)];
@@ -168,7 +164,7 @@ export interface Hadamard extends Law {
 /** One bit of the item's column in a random row of a Hadamard matrix. */
 export function hadamard(published: Published): Hadamard {
   const rows = powerOfTwo(items(published.parameters));
-  require(published.law["rows"] === rows, `there are ${rows} rows`);
+  whole(published.law["rows"], rows, rows, "rows");
   const { weights, size, common } = oneBit(published, 2 * rows);
   const bit = (item: number, row: number, own: Words) => parity(row & item) ^ lies(weights, own);
   return {
@@ -187,7 +183,7 @@ export function hadamard(published: Published): Hadamard {
  * what is sent may be another number, and given the first one it would tell the item. */
 export function hadamardResponse(published: Published): Law {
   const symbols = powerOfTwo(items(published.parameters) + 1);
-  require(published.law["symbols"] === symbols, `there are ${symbols} symbols`);
+  whole(published.law["symbols"], symbols, symbols, "symbols");
   const { weights, size, common } = oneBit(published, symbols);
   return {
     ...common,
@@ -203,7 +199,7 @@ export function hadamardResponse(published: Published): Law {
 /** One bit of the item's column in a random sign matrix that a seed makes. */
 export function bassilySmith(published: Published): Law {
   const rows = whole(published.law["rows"], 2, MOST_ROWS, "rows");
-  const seed = whole(published.law["seed"], 0, HALF_WORD - 1, "the seed");
+  const seed = whole(published.law["seed"], 0, HALF_WORD - 1, "seed");
   const { weights, size, common } = oneBit(published, 2 * rows);
   return {
     ...common,
@@ -251,11 +247,11 @@ export function subset(published: Published): Law {
   const k = items(published.parameters);
   const { law: weights } = published;
   const holds = whole(weights["holds"], 1, WHOLE - 1, "holds");
-  const w = whole(weights["size"], 1, k - 1, "the size of a set");
+  const w = whole(weights["size"], 1, k - 1, "size");
   const digits = whole(weights["digits"], 0, 20, "digits");
   const level = whole(weights["level"], 0, 2 ** digits - 1, "level");
   // A rate that is too high would be drawn again without end.
-  require(level * k <= w * 2 ** digits, "the first coins have a rate of size/k at most");
+  require(level * k <= w * 2 ** digits, "level is too high");
   const [p, odds] = [holds / WHOLE, apart(BigInt(holds) * BigInt(k - w), BigInt(WHOLE - holds) * BigInt(w))];
   return {
     ...itemLaw(published, odds, Math.ceil(k / 8)),
@@ -322,10 +318,10 @@ function points(r: number, t: number): number {
 /** A point that lies on the item's plane more often than not. */
 export function projective(published: Published): Law {
   const k = items(published.parameters);
-  const r = whole(published.law["prime"], 2, MOST_VECTORS ** 0.5, "the prime");
-  const t = whole(published.law["dimension"], 2, 26, "the dimension");
+  const r = whole(published.law["prime"], 2, MOST_VECTORS ** 0.5, "prime");
+  const t = whole(published.law["dimension"], 2, 26, "dimension");
   const inside = whole(published.law["inside"], 1, WHOLE - 1, "inside");
-  require(prime(r) && r ** t <= MOST_VECTORS && points(r, t) >= k, "the space has a point for each item");
+  require(prime(r) && r ** t <= MOST_VECTORS && points(r, t) >= k, "prime and dimension have no point for each item");
   const [all, plane, both] = [points(r, t), points(r, t - 1), points(r, t - 2)];
   const odds = apart(BigInt(inside) * BigInt(all - plane), BigInt(WHOLE - inside) * BigInt(plane));
   const size = bytesFor(all);

@@ -1,6 +1,6 @@
 /** What laws share: the sizes of reports, and the domains that they are for. */
 
-import { type Json, type Table, require, whole } from "../form.js";
+import { type Json, type Table, require, whole, wholes } from "../form.js";
 import type { Chances, Domain, Law, Loss, Ratio } from "../types.js";
 
 /** A published mechanism: its parameters, and the integers that decide a report. */
@@ -41,21 +41,22 @@ export function octets(number: number, size: number): number[] {
 
 /** Read k, the number of items. */
 export function items(parameters: Table): number {
-  return whole(parameters["k"], 2, MOST_ITEMS, "k, the number of items,");
+  return whole(parameters["k"], 2, MOST_ITEMS, "k");
 }
 
 /** Read the sizes of several attributes: 0 for a number, k for one of k items. */
 export function box(parameters: Table): number[] {
   const { d, domains } = parameters;
-  require(Array.isArray(domains) && domains.length === d, "there are d domains");
-  return domains.map((size) => whole(size, 0, MOST_ITEMS, "a domain"));
+  const sizes = wholes(domains, MOST_ITEMS, "domains");
+  whole(d, sizes.length, sizes.length, "d");
+  return sizes;
 }
 
 /** Read how many numbers there are, where there is nothing else. */
 export function numbers(parameters: Table, most: number): number {
   const sizes = box(parameters);
-  require(!sizes.some(Boolean), "this law takes numbers only");
-  return whole(sizes.length, 1, most, "the number of attributes");
+  require(!sizes.some(Boolean), "domains are numbers");
+  return whole(sizes.length, 1, most, "d");
 }
 
 /** How often a report about several attributes tells them apart, at most. */

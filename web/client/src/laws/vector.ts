@@ -1,12 +1,12 @@
 /** Laws for several attributes at once: one report about all of them. */
 
-import { budget, require, whole, wholes } from "../form.js";
+import { budget, list, require, whole, wholes } from "../form.js";
 import { apart, lossOf } from "../loss.js";
 import { costliest, named, sample } from "../strategy.js";
 import type { Law } from "../types.js";
 import { WHOLE } from "../words.js";
 import type { Hadamard } from "./item.js";
-import { roundEven } from "./number.js";
+import { evenGrid } from "./number.js";
 import { type Published, box, law, numbers, octets, together } from "./shared.js";
 
 const MOST_CORNERS = 1024;
@@ -33,15 +33,16 @@ function sided(published: Published, d: number, near: bigint, all: bigint, size:
 /** A corner of the cube that agrees with most of the vector's signs, more often than not. */
 export function corners(published: Published): Law {
   const d = numbers(published.parameters, MOST_CORNERS);
-  require(published.law["bits"] === d, `there are ${d} bits`);
+  whole(published.law["bits"], d, d, "bits");
   const all = 1n << BigInt(d);
   const near = (all - (d % 2 ? 0n : combinations(d, d / 2))) / 2n;
   const size = Math.ceil(d / 8);
+  const grid = evenGrid(1);
   const { inside, common } = sided(published, d, near, all, size);
   return {
     ...common,
     respond: (values, own) => {
-      const signs = values.map((x) => roundEven(x, 1, own.word()));
+      const signs = values.map((x) => grid.round(x, own.word()));
       const wanted = own.word() < inside;
       for (;;) {
         const corner = own.octets(8 * Math.ceil(d / 64)).slice(0, size);
@@ -57,12 +58,13 @@ export function corners(published: Published): Law {
 export function block(published: Published): Law {
   const d = numbers(published.parameters, MOST_ATTRIBUTES);
   const { law: weights } = published;
-  const size = whole(weights["size"], 1, Math.min(LARGEST_BLOCK, d), "the size of a block");
+  const size = whole(weights["size"], 1, Math.min(LARGEST_BLOCK, d), "size");
   const agreements = whole(weights["agreements"], Math.floor(size / 2) + 1, size, "agreements");
   const patterns = waysToDisagree(size);
   const likely = patterns.filter((pattern) => size - bits(pattern) >= agreements).length;
-  require(weights["likely"] === likely, `${likely} answers are likely`);
-  require(weights["thresholds"] === THRESHOLDS, `there are ${THRESHOLDS} thresholds`);
+  whole(weights["likely"], likely, likely, "likely");
+  whole(weights["thresholds"], THRESHOLDS, THRESHOLDS, "thresholds");
+  const grid = evenGrid(THRESHOLDS);
   const others = patterns.length - likely;
   const { inside, common } = sided(published, d, BigInt(likely), BigInt(patterns.length), 4 + size);
   return {
@@ -71,7 +73,7 @@ export function block(published: Published): Law {
     respond: (values, own, coins) => {
       const start = coins.below(d);
       const members = Array.from({ length: size }, (_, i) => values[(start + i) % d]!);
-      const places = members.map((x) => roundEven(x, THRESHOLDS, own.word()));
+      const places = members.map((x) => grid.round(x, own.word()));
       const thresholds = coins.allBelow(THRESHOLDS, size);
       const signs = places.reduce((set, place, i) => set | (Number(place > thresholds[i]!) << i), 0);
       const near = own.word() < inside;
@@ -98,7 +100,7 @@ function bits(number: number): number {
 /** What a frame of other laws has, of which a report names so many. */
 function framed(published: Published, sizes: number[], laws: readonly Law[], many: number, size: number) {
   const kept = laws.every((one) => one.broken || one.loss.kept);
-  require(kept, "a law inside another one keeps its promise");
+  require(kept, "an inner law breaks its promise");
   const promised = budget(published.parameters["epsilon"]);
   const loss = lossOf(costliest(laws.map((one) => one.loss.ratio), many), promised);
   const broken = laws.some((one) => one.broken);
@@ -121,13 +123,12 @@ function requireFit({ name, takes, permanent }: Law, sizes: readonly number[], a
  * the attribute and its report, padded to the longest. */
 function sampling(published: Published) {
   const sizes = box(published.parameters);
-  const { inner, attributes, ends } = published.law;
-  require(Array.isArray(inner), "the law of a sample has a list `inner`");
-  const kinds = inner.map(published.inner);
-  const laws = wholes(attributes, kinds.length - 1, "the place of an inner law").map((i) => kinds[i]!);
-  require(laws.length === sizes.length, "there is a law for each attribute");
+  const kinds = list(published.law["inner"], sizes.length, "inner").map(published.inner);
+  const places = wholes(published.law["attributes"], kinds.length - 1, "attributes");
+  whole(places.length, sizes.length, sizes.length, "the number of laws");
+  const laws = places.map((place) => kinds[place]!);
   laws.forEach((one, i) => requireFit(one, [sizes[i]!], true));
-  const cut = wholes(ends, WHOLE, "an end");
+  const cut = wholes(published.law["ends"], WHOLE, "ends");
   const many = whole(published.law["sample"], 1, laws.length, "sample");
   const asked = sample(laws.length, many, cut.length ? cut : null);
   const width = laws.length > 256 ? 2 : 1;
@@ -172,12 +173,10 @@ export function harmony(published: Published): Law {
 /** Every attribute answered with its share of epsilon: the numbers together, then each item. */
 export function hybridComposition(published: Published): Law {
   const sizes = box(published.parameters);
-  const { parts } = published.law;
-  require(Array.isArray(parts), "the law has parts");
-  const laws = parts.map(published.inner);
+  const laws = list(published.law["parts"], sizes.length, "parts").map(published.inner);
   const which = (item: boolean) => sizes.flatMap((size, i) => (Boolean(size) === item ? [i] : []));
   const groups = [which(false), ...which(true).map((i) => [i])].filter((group) => group.length);
-  require(laws.length === groups.length, "there is a part for all numbers, and one for each item");
+  whole(laws.length, groups.length, groups.length, "the number of parts");
   laws.forEach((one, part) => requireFit(one, groups[part]!.map((i) => sizes[i]!), false));
   const size = laws.reduce((sum, one) => sum + one.size, 0);
   return {

@@ -246,9 +246,12 @@ export class MurmurCampaign extends Base {
   #unsent(client: Client, signal: AbortSignal, problem: unknown, attempt: number): void {
     if (!isUnsent(problem)) return this.#fail(problem);
     const button = this.#retry(signal, attempt, () => void this.#again(client, signal, attempt + 1));
-    this.#main.replaceChildren(title(this.#speaker.say("waiting")), button);
+    const heading = title(this.#speaker.say("waiting"));
+    this.#main.replaceChildren(heading, button);
     this.#say();
-    if (attempt === 0) this.#tell("murmur-error", problem);
+    if (attempt) return;
+    heading.focus(); // read aloud; the button that had the focus is gone
+    this.#tell("murmur-error", problem);
   }
 
   /** Try again after a while, when there is a network again, or by the button that is returned. */

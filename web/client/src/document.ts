@@ -7,9 +7,10 @@ import { MurmurationError } from "./errors.js";
 import { fraction, larger, next, times } from "./exponential.js";
 import { type Json, type Table, bad, budget, list, require, table, texts, whole, wholes, written } from "./form.js";
 import { lawOf } from "./laws/index.js";
+import { requireTaken } from "./laws/shared.js";
 import { questionOf } from "./question.js";
 import { type Sample, sample } from "./strategy.js";
-import type { Campaign, Cell, Law, LevelOffer, Question, ReadOptions } from "./types.js";
+import type { Campaign, Cell, Domain, LevelOffer, Question, ReadOptions } from "./types.js";
 import { WHOLE, digestOf } from "./words.js";
 
 /** Of a document, of its laws, and of labels over all laws: a device looks at no more. */
@@ -18,7 +19,6 @@ const MOST_CELLS = 2048;
 const MOST_LABELS = 1 << 18;
 const MOST_ATTRIBUTES = 1000;
 const MOST_LEVELS = 256;
-const LEAST_COHORT = 100;
 
 const DOCUMENT =
   "format campaign version digest purpose people opens closes cohort keep_reports upload " +
@@ -82,8 +82,8 @@ function terms({ keep_reports: keepReports, upload, opens, closes, purpose, dige
   return {
     ...{ digest: digest as string, purpose, keepReports, upload: upload as Campaign["upload"] },
     version: whole(found["version"], 1, WHOLE, "version"),
-    people: whole(found["people"], 1, 2 ** 40 - 1, "people"),
-    cohort: whole(found["cohort"], LEAST_COHORT, WHOLE, "cohort"),
+    people: whole(found["people"], 1, WHOLE, "people"),
+    cohort: whole(found["cohort"], 1, WHOLE, "cohort"),
     opens: moment(opens!),
     closes: moment(closes!),
     origins: texts(found["origins"] ?? [], "origins"),
@@ -164,22 +164,17 @@ function cellsOf(found: Table, questions: readonly Question[], levels: number): 
     const { attributes, level, ...document } = table(one, CELL, "a cell");
     const place = places[i]!;
     const here = written(attributes!) === written(place.attributes) && level === (levels ? place.level : undefined);
+    require(here, "cells come by attribute and level");
     const law = lawOf(document);
-    const asked = place.attributes.map((attribute) => questions[attribute]!);
-    const fits = here && (together ? takesAll(law, asked) : takes(law, asked[0]!));
-    require(fits, `${law.name} is not for the answers that it is asked`);
+    requireTaken(law, domain(place.attributes.map((attribute) => questions[attribute]!), together));
     return { ...place, law };
   });
 }
 
-/** Whether a law is for all answers of a question. A device would refuse some of them only, and its
- * silence tell which. */
-function takes({ takes: domain }: Law, { kind, labels, missing }: Question): boolean {
-  if (kind === "category") return domain.kind === "items" && domain.k === labels.length + Number(missing);
-  return domain.kind === (missing ? "number or none" : "number");
-}
-
-function takesAll({ takes: domain }: Law, questions: readonly Question[]): boolean {
-  const sizes = questions.map((question) => question.labels.length);
-  return domain.kind === "box" && String(domain.sizes) === String(sizes);
+/** What a law must take: the answers of one question, or of all together. */
+function domain(questions: readonly Question[], together: boolean): Domain {
+  const [{ kind, labels, missing }] = questions as [Question];
+  if (together) return { kind: "box", sizes: questions.map((question) => question.labels.length) };
+  if (kind === "category") return { kind: "items", k: labels.length + Number(missing) };
+  return { kind: missing ? "number or none" : "number" };
 }

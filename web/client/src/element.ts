@@ -85,16 +85,10 @@ export class MurmurCampaign extends Base {
     }
   }
 
-  /** The language of the element, of what it stands in, or English. */
-  #language(): string {
-    const found = this.closest<HTMLElement>("[lang]")?.lang || "en";
-    return Intl.NumberFormat.supportedLocalesOf([found].filter(isLanguage))[0] ?? "en";
-  }
-
   // --- load ------------------------------------------------------------------------------------
 
   async #load(signal: AbortSignal, attempt = 0): Promise<void> {
-    this.#speaker = new Speaker(this.texts, this.#language());
+    this.#speaker = new Speaker(this.texts, this.closest<HTMLElement>("[lang]")?.lang);
     this.#main.replaceChildren();
     this.#spent.replaceChildren();
     this.#say("loading");
@@ -354,12 +348,4 @@ function title(text: string): HTMLElement {
 
 function hostOf(origin: string): string {
   return new URL(origin).host;
-}
-
-function isLanguage(tag: string): boolean {
-  try {
-    return Intl.getCanonicalLocales(tag).length > 0;
-  } catch {
-    return false;
-  }
 }

@@ -2,25 +2,23 @@
  * that other words draw. The report itself is keyed: who saw it first could choose their noise.
  */
 
-import { askedCells, entry, spread } from "./report.js";
+import { askedCells, cellsAt, entry, spread } from "./report.js";
 import { share } from "./strategy.js";
 import { type Answer, type Campaign, type Explained, type Level, type Report, SPREAD } from "./types.js";
 import { system } from "./words.js";
 
 /** For each attribute that a report may be about (or all together), the exact law of what is sent. */
 export function explain(campaign: Campaign, answers: readonly Answer[], level?: Level): Explained[] {
-  const { questions, levels, cells, sample, ends, strategy } = campaign;
-  const per = Math.max(levels.length, 1);
-  const groups = cells.length / per;
-  return Array.from({ length: groups }, (_, group) => {
-    const name = questions[group]!.name;
-    const chosen = typeof level === "object" ? level[name] : level;
-    const at = Math.max(0, levels.findIndex((offer) => offer.name === chosen));
-    const { attributes, law } = cells[group * per + at]!;
-    const spread = attributes.some((one) => answers[one] === SPREAD);
-    const own = attributes.map((one) => (answers[one] === SPREAD ? 0 : answers[one]!));
-    const asked = strategy === "sample" ? share({ groups, many: sample, ends }, group) : 1;
-    return { attributes, asked, spread, law, chances: law.chances(own) };
+  const { cells, sample, ends, strategy } = campaign;
+  const own = answers.map((answer) => (answer === SPREAD ? 0 : answer));
+  return cellsAt(campaign, level).map((place, group, { length: groups }) => {
+    const { attributes, law } = cells[place]!;
+    return {
+      ...{ attributes, law },
+      asked: strategy === "sample" ? share({ groups, many: sample, ends }, group) : 1,
+      spread: attributes.some((one) => answers[one] === SPREAD),
+      chances: law.chances(attributes.map((one) => own[one]!)),
+    };
   });
 }
 

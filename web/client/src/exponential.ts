@@ -1,15 +1,12 @@
 /** e^epsilon and ln, never guessed: fractions that are certainly below, and doubles that are
- * certainly not below. The same digits as Python's, so both languages decide alike.
+ * certainly not below.
  */
 
 import type { Ratio } from "./types.js";
 
 type Fraction = readonly [bigint, bigint];
 
-const DIGITS = 60;
-const BITS = 400n;
-const HALVINGS = 16n;
-const MARGIN = 10n ** BigInt(DIGITS - 2);
+const ONE = 1n << 256n;
 
 /** A double as a fraction, exactly. */
 export function fraction(number: number): Fraction {
@@ -18,15 +15,9 @@ export function fraction(number: number): Fraction {
   return [BigInt(number), scale];
 }
 
-/** Return a fraction just below e^exponent: ratios capped by it never exceed the budget. */
-export function expBelow(exponent: number): Fraction {
-  const [above, below] = exp(exponent);
-  return [above * (MARGIN - 1n), below * MARGIN];
-}
-
 /** Tell whether ratio <= e^epsilon, decided exactly. (They are never equal: e^epsilon is irrational.) */
 export function within(ratio: Ratio, epsilon: number): boolean {
-  return ratio !== null && !larger(ratio, expBelow(epsilon));
+  return ratio !== null && !larger(ratio, exp(epsilon));
 }
 
 /** Whether the one fraction is larger than the other; null is infinite. */
@@ -69,41 +60,17 @@ export function next(number: number, step: bigint): number {
 
 const known = new Map<number, Fraction>();
 
-/** Return e^exponent to 60 digits, for an exponent of 0 or more. */
-function exp(exponent: number): Fraction {
+/** Return a fraction below e^exponent, by less than 2^-240 of it, for an exponent of 0 or more. */
+export function exp(exponent: number): Fraction {
   const before = known.get(exponent);
   if (before) return before;
-  const found = rounded(series(rounded(fraction(exponent), DIGITS + 10)), DIGITS);
-  known.set(exponent, found);
-  return found;
-}
-
-/** Sum the series for a small part of the exponent, then square as often as it was halved. */
-function series([above, below]: Fraction): Fraction {
-  const part = ((above << BITS) / below) >> HALVINGS;
-  let [sum, term] = [0n, 1n << BITS];
+  const [above, below] = fraction(exponent);
+  let [sum, term] = [0n, ONE];
   for (let i = 1n; term; i++) {
     sum += term;
-    term = ((term * part) >> BITS) / i;
+    term = (term * above) / (i * below);
   }
-  for (let i = 0n; i < HALVINGS; i++) sum = (sum * sum) >> BITS;
-  return [sum, 1n << BITS];
-}
-
-/** Return the nearest fraction of so many decimal digits; of two, the even one. */
-function rounded([above, below]: Fraction, digits: number): Fraction {
-  if (!above) return [0n, 1n];
-  let power = digits + String(below).length - String(above).length;
-  let [left, right] = scaled(above, below, power);
-  if (left >= right * 10n ** BigInt(digits)) [left, right] = scaled(above, below, --power);
-  let whole = left / right;
-  const rest = 2n * (left - whole * right);
-  if (rest > right || (rest === right && whole & 1n)) whole++;
-  return scaled(whole, 1n, -power);
-}
-
-/** Return above/below times a power of ten. */
-function scaled(above: bigint, below: bigint, power: number): Fraction {
-  const ten = 10n ** BigInt(Math.abs(power));
-  return power < 0 ? [above, below * ten] : [above * ten, below];
+  const found = [sum, ONE] as const;
+  known.set(exponent, found);
+  return found;
 }

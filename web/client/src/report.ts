@@ -62,9 +62,8 @@ export function reportBytes({ wire, digest, id, entries }: Report): Uint8Array<A
 export async function spread(campaign: Campaign, answers: readonly Answer[], source: Source): Promise<Answer[]> {
   return Promise.all(
     campaign.questions.map(({ name, labels }, place) => {
-      const answer = answers[place];
-      if (answer === undefined) throw new MurmurationError("input", `no answer for ${name}. Nothing was sent.`);
-      if (answer !== SPREAD || !labels.length) return answer;
+      const answer = answers[place]!;
+      if (answer !== SPREAD) return answer;
       return drawn([source("spread", name)], (own) => own!.below(labels.length));
     }),
   );
@@ -72,27 +71,22 @@ export async function spread(campaign: Campaign, answers: readonly Answer[], sou
 
 /** Draw which cells answer, each at the level that was chosen for its attribute. */
 export async function askedCells(campaign: Campaign, level: Level | undefined, which: Stream): Promise<number[]> {
-  const { strategy, cells, sample, ends, levels } = campaign;
-  const at = levelPlaces(campaign, level);
-  const per = Math.max(levels.length, 1);
-  const groups = cells.length / per;
-  const every = Array.from({ length: groups }, (_, group) => group);
-  const asked =
-    strategy === "sample" ? await drawn([which], (own) => named({ groups, many: sample, ends }, own!)) : every;
-  return asked.map((group) => group * per + at[group]!);
+  const { strategy, sample, ends } = campaign;
+  const cells = cellsAt(campaign, level);
+  if (strategy !== "sample") return cells;
+  const asked = await drawn([which], (own) => named({ groups: cells.length, many: sample, ends }, own!));
+  return asked.map((group) => cells[group]!);
 }
 
-/** Return the place of each attribute's level; 0 where there are none. */
-function levelPlaces({ levels, questions }: Campaign, level: Level | undefined): number[] {
-  const names = levels.map((offer) => offer.name);
-  if (!names.length) {
-    if (level === undefined) return questions.map(() => 0);
-    throw new MurmurationError("input", "this campaign offers no levels. Nothing was sent.");
-  }
-  return questions.map(({ name }) => {
-    const place = names.indexOf((typeof level === "object" ? level[name] : level) ?? "");
-    if (place >= 0) return place;
-    throw new MurmurationError("input", `each attribute has a level: ${names.join(", ")}. Nothing was sent.`);
+/** Return the cell of each attribute (or the one of all together) at the level that was chosen. */
+export function cellsAt({ levels, questions, cells }: Campaign, level: Level | undefined): number[] {
+  if (!levels.length && level === undefined) return [...cells.keys()];
+  return questions.map(({ name }, group) => {
+    const chosen = typeof level === "object" ? level[name] : level;
+    const place = levels.findIndex((offer) => offer.name === chosen);
+    if (place >= 0) return group * levels.length + place;
+    const names = levels.map((offer) => offer.name).join(", ") || "none";
+    throw new MurmurationError("input", `${name} has no level that is offered: ${names}. Nothing was sent.`);
   });
 }
 

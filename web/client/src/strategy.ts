@@ -16,11 +16,10 @@ export interface Sample {
 
 /** Return a sample, or say what is wrong with it. */
 export function sample(groups: number, many: number, ends: readonly number[] | null): Sample {
-  require(many >= 1 && many <= groups, `sample is 1 to ${groups}; got ${many}`);
   const rising = ends && [...ends, WHOLE].every((end, i) => end > (i ? ends[i - 1]! : 0));
   require(
     !ends || (many === 1 && rising && ends.length === groups - 1),
-    "ends go up, one for each attribute but the last, where one of them is asked",
+    "ends go up, one less than attributes, where one is asked",
   );
   return { groups, many, ends };
 }

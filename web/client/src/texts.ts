@@ -5,24 +5,24 @@
 
 export const ENGLISH = {
   loading: "Loading the questions …",
-  stays: "Your answers stay on this device. Noise is added here, and only a randomised report is sent to {host}.",
+  stays: "Your answers stay on this device. Only a randomised report is sent, to {host}.",
   sampled: "The report is about {count} of these {all} questions, drawn at random.",
   range: "{low} to {high}",
   rangeUnit: "{low} to {high} {unit}",
-  clamped: "What is outside counts as the nearer end.",
+  clamped: "Other numbers count as the nearer end.",
   choose: "Choose one",
-  search: "Type to search {count} entries",
+  search: "Type to search {count} entries.",
   noAnswer: "No answer",
   missingAnswer: "Please answer this, too.",
   noNumber: "Please enter a number.",
   notListed: "Please choose an entry of the list.",
   level: "How much noise",
-  levelOffer: "{name}: your report is at most {times} times as likely as with any other answers",
-  byLot: "How much noise your answer gets was drawn by lot: {name}.",
+  levelOffer: "{name}: at most {times} times as likely as with any other answers",
+  byLot: "How much noise was drawn by lot: {name}.",
   what: "What will be sent",
-  whatFirst: "Answer the questions, and this says what would be sent.",
+  whatFirst: "Answer the questions first.",
   promise:
-    "Whoever sees the report cannot be sure: with any other answers it would be nearly as likely, by a factor of {times} at most.",
+    "Your report is at most {times} times as likely as with any other answers: whoever sees it cannot be sure.",
   cost: "It costs {cost} of your privacy budget (epsilon).",
   costFirst: "The first report costs {reserved} more, for “no answer” later on.",
   about: "{name}",
@@ -32,9 +32,9 @@ export const ENGLISH = {
   itemsMany: "One of {count} entries is sent, for your answer most often:",
   valuesMany: "One of {count} numbers from {low} to {high} is sent, for your answer most often:",
   support:
-    "A random set is sent. It has your answer in it with a chance of {own}, and any other one with {other}.",
+    "A random set is sent: with your answer in it with a chance of {own}, with any other with {other}.",
   together: "One randomised report about all questions at once.",
-  example: "An example, drawn now and thrown away. The report that is sent is another draw:",
+  example: "An example, drawn now and thrown away; what is sent is another draw:",
   send: "Send",
   sending: "Sending …",
   again: "Try again",
@@ -43,7 +43,7 @@ export const ENGLISH = {
   thanksRound: "Thank you. You have answered for today.",
   notCounted: "The collector did not count your report ({reason}).",
   waiting:
-    "Your report is made and kept on this device. It has not arrived yet; the same one is sent again.",
+    "Your report has not arrived yet. It is kept on this device and sent again as it is.",
   asSent: "The report, as it was sent",
   spent: "Privacy spent",
   spentHere: "On this campaign: {cost}. On this collector: {collector} of {most}. In all: {all} of {limit}.",
@@ -71,10 +71,10 @@ export class Speaker {
 
   constructor(
     private readonly texts: Partial<Texts>,
-    language: string,
+    language = "",
   ) {
     const format = (digits: number, style: "decimal" | "percent") =>
-      new Intl.NumberFormat(language, { style, maximumSignificantDigits: digits });
+      new Intl.NumberFormat(known(language), { style, maximumSignificantDigits: digits });
     this.#exact = format(15, "decimal");
     this.#rough = format(3, "decimal");
     this.#percent = format(2, "percent");
@@ -107,5 +107,14 @@ export class Speaker {
     const ratio = Math.exp(epsilon);
     const step = 10 ** (Math.floor(Math.log10(ratio)) - 2);
     return ratio < Infinity ? this.rough(Math.ceil(ratio / step) * step) : "∞";
+  }
+}
+
+/** The language, or English where it is none. */
+function known(language: string): string[] {
+  try {
+    return Intl.getCanonicalLocales(language);
+  } catch {
+    return ["en"];
   }
 }

@@ -59,6 +59,13 @@ export function numbers(parameters: Table, most: number): number {
   return whole(sizes.length, 1, most, "d");
 }
 
+/** Refuse a law that is not for all answers of what is asked. A device would refuse some of them only,
+ * and its silence tell which. */
+export function requireTaken({ name, takes }: Law, asked: Domain): void {
+  const same = JSON.stringify(takes) === JSON.stringify(asked);
+  require(same, `${name} is not for the answers that it is asked`);
+}
+
 /** How often a report about several attributes tells them apart, at most. */
 export function together(loss: Loss): Chances {
   return { kind: "together", ratio: decimal(loss.ratio) };

@@ -7,7 +7,7 @@ import type { Law } from "../types.js";
 import { WHOLE } from "../words.js";
 import type { Hadamard } from "./item.js";
 import { evenGrid } from "./number.js";
-import { type Published, box, law, numbers, octets, together } from "./shared.js";
+import { type Published, box, law, numbers, octets, requireTaken, together } from "./shared.js";
 
 const MOST_CORNERS = 1024;
 const LARGEST_BLOCK = 12;
@@ -108,17 +108,6 @@ function framed(published: Published, sizes: number[], laws: readonly Law[], man
   return { ...common, tosses: true, chances: () => together(loss) };
 }
 
-/** Refuse a law that is not for these attributes: one item, one number, or several numbers. */
-function requireFit({ name, takes, permanent }: Law, sizes: readonly number[], alone: boolean): void {
-  const [size] = sizes;
-  const fits = size
-    ? takes.kind === "items" && takes.k === size
-    : alone
-      ? takes.kind === "number"
-      : takes.kind === "box" && String(takes.sizes) === String(sizes);
-  require(fits && !permanent, `${name} is not for the answers that it is asked`);
-}
-
 /** Read a law that asks some of the attributes, each by a law of its own. An entry has the number of
  * the attribute and its report, padded to the longest. */
 function sampling(published: Published) {
@@ -127,7 +116,7 @@ function sampling(published: Published) {
   const places = wholes(published.law["attributes"], kinds.length - 1, "attributes");
   whole(places.length, sizes.length, sizes.length, "the number of laws");
   const laws = places.map((place) => kinds[place]!);
-  laws.forEach((one, i) => requireFit(one, [sizes[i]!], true));
+  laws.forEach((one, i) => requireTaken(one, sizes[i] ? { kind: "items", k: sizes[i] } : { kind: "number" }));
   const cut = wholes(published.law["ends"], WHOLE, "ends");
   const many = whole(published.law["sample"], 1, laws.length, "sample");
   const asked = sample(laws.length, many, cut.length ? cut : null);
@@ -177,7 +166,10 @@ export function hybridComposition(published: Published): Law {
   const which = (item: boolean) => sizes.flatMap((size, i) => (Boolean(size) === item ? [i] : []));
   const groups = [which(false), ...which(true).map((i) => [i])].filter((group) => group.length);
   whole(laws.length, groups.length, groups.length, "the number of parts");
-  laws.forEach((one, part) => requireFit(one, groups[part]!.map((i) => sizes[i]!), false));
+  laws.forEach((one, part) => {
+    const [k = 0, ...others] = groups[part]!.map((i) => sizes[i]!);
+    requireTaken(one, k ? { kind: "items", k } : { kind: "box", sizes: [k, ...others] });
+  });
   const size = laws.reduce((sum, one) => sum + one.size, 0);
   return {
     ...framed(published, sizes, laws, laws.length, size),

@@ -7,9 +7,10 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { minify } from "terser";
 
 const FILE = new URL("../../src/murmuration/server/static/murmuration-client.js", import.meta.url);
-const MOST = 29_000; // bytes, gzipped: what a page pays for it
+const MOST = 25_000; // bytes, gzipped: what a page pays for it
 
 const { outputFiles } = await build({
   absWorkingDir: import.meta.dirname,
@@ -23,7 +24,9 @@ const { outputFiles } = await build({
   logLevel: "warning",
   write: false,
 });
-const [{ contents }] = outputFiles;
+// Terser finds a twentieth more than esbuild does.
+const options = { module: true, ecma: 2022, compress: { passes: 3 }, format: { comments: false } };
+const contents = Buffer.from(`${(await minify(outputFiles[0].text, options)).code}\n`);
 const size = gzipSync(contents, { level: 9 }).length;
 console.log(`murmuration-client.js: ${contents.length} bytes, ${size} gzipped`);
 if (size > MOST) throw new Error(`it has more than ${MOST} bytes: make it smaller`);

@@ -45,9 +45,3 @@ export function sum(costs: readonly Cost[]): Cost {
   }
   return total;
 }
-
-/** Return what is left of a limit: nothing, where more was spent. */
-export function left(limit: Cost, spent: Cost): Cost {
-  if (limit === Infinity) return Infinity;
-  return spent < limit ? (limit as bigint) - (spent as bigint) : 0n;
-}

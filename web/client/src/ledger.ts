@@ -10,7 +10,7 @@
  * told is no other's business, and a name that two of them use is two campaigns.
  */
 
-import { approximate, type Cost, exact, left, sum, written } from "./cost.js";
+import { approximate, type Cost, exact, sum, written } from "./cost.js";
 import { MurmurationError } from "./errors.js";
 import type { Book, Entry, Limits, Store } from "./store.js";
 
@@ -98,16 +98,6 @@ export class Ledger {
   /** Return what was ever charged: in all, by one collector, or by one campaign. */
   spent(origin?: string, campaign?: string): Promise<Cost> {
     return this.store.read((book) => spentBy(book, origin, campaign));
-  }
-
-  /** Return what may still be spent, by any collector or by this one. */
-  remaining(origin?: string): Promise<Cost> {
-    return this.store.read((book) => {
-      const { lifetime, collector } = limitsOf(book);
-      const all = left(lifetime, spentBy(book));
-      const here = left(collector, spentBy(book, origin));
-      return origin === undefined || all < here ? all : here;
-    });
   }
 
   // --- reports ---------------------------------------------------------------------------------

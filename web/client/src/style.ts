@@ -57,8 +57,7 @@ button {
 }
 button:disabled { opacity: 0.6; }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
-details { border: 0 solid var(--line); border-width: 1px 0; padding: 0.5rem 0; margin: 0 0 1rem; }
-[part~=spent] details { border-bottom: 0; padding-bottom: 0; margin: 1rem 0 0; }
+details { border-top: 1px solid var(--line); padding: 0.5rem 0; margin: 1rem 0 0; }
 summary { padding: 0.35rem 0; font-weight: 600; cursor: pointer; }
 ul { padding-inline-start: 1.25rem; }
 li p { margin: 0.15rem 0; }

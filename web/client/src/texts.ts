@@ -16,9 +16,9 @@ export const ENGLISH = {
   missingAnswer: "Please answer this, too.",
   noNumber: "Please enter a number.",
   notListed: "Please choose an entry of the list.",
-  level: "How much noise",
-  levelOffer: "{name}: at most {times} times as likely as with any other answers",
-  byLot: "How much noise was drawn by lot: {name}.",
+  level: "Privacy level",
+  levelOffer: "{name}: a report at most {times} times as likely as with any other answers",
+  byLot: "Your privacy level was drawn by lot: {name}.",
   what: "What will be sent",
   whatFirst: "Answer the questions first.",
   promise:

@@ -30,7 +30,7 @@ $(RUN): pyproject.toml constraints.txt
 
 # What tests and checks need beside it.
 $(ALL): $(RUN)
-	$(INSTALL) -e '.[arrow,data,learn,plots,postgres,server,dev]'
+	$(INSTALL) -e '.[arrow,brotli,data,learn,plots,postgres,server,dev]'
 	touch $@
 
 # What the browser's client is built and tested with; a run needs none of it.

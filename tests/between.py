@@ -11,7 +11,7 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,15 +44,23 @@ Answers = Callable[[int, bytes], tuple[int, dict[str, str], bytes]]
 
 
 @contextmanager
-def answering(answer: Answers, document: bytes | Callable[[int], bytes] = b"") -> Iterator[Seen]:
-    """A small HTTP server: GET returns the document (or one for each time), POST what is told."""
+def answering(
+    answer: Answers,
+    document: bytes | Callable[[int], bytes] = b"",
+    headers: Mapping[str, str] | None = None,
+) -> Iterator[Seen]:
+    """A small HTTP server: GET returns the document (or one for each time), POST what is told.
+
+    `headers` are those of the document.
+    """
     seen, lock, times = Seen(""), threading.Lock(), itertools.count()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self._reply(200, {}, document(next(times)) if callable(document) else document)
+            found = document(next(times)) if callable(document) else document
+            self._reply(200, dict(headers or {}), found)
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -166,7 +166,9 @@ def _addresses(server: Collector, heard: Heard) -> None:
             send("GET", f"/v1/campaigns/open/estimates?{name}={value}", Authorization=token)
     send("GET", "/v1/campaigns/open/estimates", Authorization=token)
     send("GET", "/v1/campaigns/open/estimates", Authorization=token, Accept=WORD)
-    send("GET", "/v1/campaigns/open", If_None_Match=WORD)
+    send("GET", "/v1/campaigns/open", If_None_Match=WORD, Accept_Encoding=WORD, Origin=WORD)
+    send("OPTIONS", REPORTS, Origin=f"https://{WORD}", Access_Control_Request_Headers=WORD)
+    send("GET", f"/client/{WORD}")
 
 
 def _tokens(server: Collector, heard: Heard) -> None:

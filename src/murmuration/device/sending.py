@@ -20,6 +20,7 @@ import socket
 import ssl
 import threading
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -88,7 +89,8 @@ class Link:
 
     def get(self, most: int) -> Answer:
         """Fetch the campaign's document, up to so many bytes; it is public: no token goes along."""
-        return self._request("GET", self.address.path, None, {"Accept": "application/json"}, most)
+        headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
+        return self._request("GET", self.address.path, None, headers, most)
 
     def post(self, body: bytes, kind: str) -> Answer:
         """Send reports, once."""
@@ -136,6 +138,7 @@ class Link:
                 raise SendError(f"the answer of {self.address} is longer than {most:,} bytes")
             if response.length:  # it said that there would be more
                 raise http.client.IncompleteRead(b"", response.length)
+            data = self._plain(data, response.headers.get("Content-Encoding", ""), most)
             done = not response.will_close
             again = _seconds(response.headers.get("Retry-After"))
             return Answer(response.status, data, again, response.headers.get_content_type())
@@ -143,6 +146,23 @@ class Link:
             late.cancel()
             if not done:
                 self.close()
+
+    def _plain(self, data: bytes, encoding: str, most: int) -> bytes:
+        """Return an answer inflated, if it is packed; no more of it than the most is unpacked."""
+        if encoding.strip().lower() in ("", "identity"):
+            return data
+        engine = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        try:
+            if encoding.strip().lower() != "gzip":
+                raise zlib.error
+            plain = engine.decompress(data, most + 1)
+        except zlib.error:
+            raise SendError(f"the answer of {self.address} is packed, and not as gzip") from None
+        if len(plain) > most:
+            raise SendError(f"the answer of {self.address} is longer than {most:,} bytes")
+        if not engine.eof or engine.unused_data:
+            raise SendError(f"the answer of {self.address} is cut off, or has more behind its end")
+        return plain
 
     def _failed(self, problem: Exception) -> SendError:
         """Say what went wrong in the system's words, which hold nothing of what was sent."""

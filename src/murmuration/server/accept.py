@@ -1,9 +1,9 @@
-"""Which form of estimates a client likes best, by its Accept header."""
+"""Which form of an answer a client likes best, by its Accept headers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from murmuration.analysis.figures import FORMATS
 
@@ -18,6 +18,22 @@ def preferred(accept: str) -> str | None:
     qualities = {form: _quality(ranges, media) for form, media in FORMATS.items()}
     best = max(qualities, key=lambda form: qualities[form])
     return best if qualities[best] else None
+
+
+def encoding(accept: str, known: Iterable[str]) -> str:
+    """Return the content encoding to answer in: of the most welcome ones, the first that is known.
+
+    The last one that is known is the plain form, which is always welcome enough.
+
+    >>> known = ("br", "gzip", "identity")
+    >>> [encoding(accept, known) for accept in ("gzip, br", "gzip, *;q=0.5", "br;q=0", "")]
+    ['br', 'gzip', 'identity', 'identity']
+    """
+    ranges = dict(_range(part) for part in accept.lower().split(","))
+    *forms, plain = known
+    qualities = {form: ranges.get(form, ranges.get("*", 0.0)) for form in forms}
+    best = max(qualities, key=lambda form: qualities[form], default=plain)
+    return best if qualities.get(best) else plain
 
 
 def _range(part: str) -> tuple[str, float]:

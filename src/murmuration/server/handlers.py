@@ -25,7 +25,7 @@ from murmuration.collector.store import Store, Token
 from murmuration.collector.tallies import CollectorTallies, exported, own_sketch, total
 from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
 from murmuration.mechanisms.tally import Tally
-from murmuration.server import body
+from murmuration.server import body, cors
 from murmuration.server.accept import preferred
 from murmuration.server.answers import (
     Alive,
@@ -52,7 +52,7 @@ BEHIND = (
     "%s: another collector has counted reports of this one that are not here: this store is an old "
     "copy, or was copied and both went on. Make a new store, and merge both into it"
 )
-OCTETS, TEXT = "application/octet-stream", "text/plain"
+OCTETS, TEXT, SCRIPT = "application/octet-stream", "text/plain", "text/javascript"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,25 @@ async def campaigns(call: Call) -> Response:
 
 async def document(call: Call) -> Response:
     """Return the published campaign: all that a device needs."""
-    served = call.served
-    tag = f'"{served.campaign.digest[:32]}-{served.version}"'
-    headers = {"etag": tag, "cache-control": "public, max-age=60"}
-    if tag in call.request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    return Response(served.document, headers=headers, media_type="application/json")
+    return call.collector.documents[call.served.campaign.name].answer(call.request)
+
+
+async def ask_document(call: Call) -> Response:
+    """Say whether a page may have the document."""
+    return cors.preflight(call.request, call.served, "GET")
+
+
+async def ask_upload(call: Call) -> Response:
+    """Say whether a page may send reports."""
+    return cors.preflight(call.request, call.served, "POST")
+
+
+async def client(call: Call) -> Response:
+    """Return a file of the client for browsers."""
+    file = call.collector.client_files.get(call.request.path_params["file"])
+    if file is None:
+        raise Problem("not-found", "there is no such file of the client here")
+    return file.answer(call.request)
 
 
 async def upload(call: Call) -> Response:
@@ -105,17 +118,17 @@ async def upload(call: Call) -> Response:
     kind = call.request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind not in (report.JSON, report.BINARY):
         raise Problem("unsupported-type", f"send {report.JSON} or {report.BINARY}")
-    client, room = who(call.request), collector.room
-    with room.hold(client) as held, reserved(room.part(client)) as answer:
+    sender, room = who(call.request), collector.room
+    with room.hold(sender) as held, reserved(room.part(sender)) as answer:
         try:
             incoming = await _incoming(call, held, kind)
         except (FormatError, body.Unreadable) as problem:
-            await collector.ingest.submit(Batch(served, Incoming([]), unreadable=1), client)
+            await collector.ingest.submit(Batch(served, Incoming([]), unreadable=1), sender)
             detail = problem.detail if isinstance(problem, Problem) else str(problem)
             raise Problem("unreadable-body", detail) from None
         batch = Batch(served, incoming, in_time=served.campaign.terms.accepts(utc_now()))
         reserve(len(batch), answer)
-        await collector.ingest.submit(batch, client)
+        await collector.ingest.submit(batch, sender)
     return receipt(batch.problems, answer)
 
 

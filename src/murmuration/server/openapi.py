@@ -36,10 +36,14 @@ PROBLEMS_OF: dict[tuple[str, str], tuple[str, ...]] = {
     ("GET", "/estimates"): ("cohort-too-small", "bad-parameter", "not-acceptable"),
     ("GET", "/ready"): ("store-unavailable",),
     ("GET", "/problems/{problem}"): ("not-found",),
+    ("GET", "/client/{file}"): ("not-found",),
+    ("OPTIONS", "/{campaign}"): ("origin-not-named",),
+    ("OPTIONS", "/reports"): ("origin-not-named",),
 }
 IN_PATHS: dict[str, dict[str, Any]] = {
     "campaign": {"type": "string", "pattern": f"^{NAME.pattern}$"},
     "problem": {"type": "string", "enum": list(PROBLEMS)},
+    "file": {"type": "string", "pattern": "^[A-Za-z0-9._-]+$"},
 }
 FIELDS: dict[str, dict[str, Any]] = {
     "digest": {"pattern": "^[0-9a-f]{64}$", "description": "The campaign document's digest."},
@@ -61,13 +65,16 @@ FIELDS: dict[str, dict[str, Any]] = {
     },
 }
 """What a report's fields are, beyond their types: one that is not like that is refused alone."""
+KEPT = ("document", "client")
+"""What has a tag, so that it need not be sent again."""
 COLLECTION = "JSON as text, because the digest is over these bytes: attributes, cells and laws."
 OCTETS = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 
 
 def described(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the whole document."""
-    types = [report.Report, Described, *(r.answer for r in routes if not isinstance(r.answer, str))]
+    answers = [route.answer for route in routes if not isinstance(route.answer, str | None)]
+    types = [report.Report, Described, *answers]
     schemas, components = msgspec.json.schema_components(types, ref_template=PLACE)
     fields = components["Report"]["properties"]
     components["Document"]["properties"]["collection"]["description"] = COLLECTION
@@ -77,7 +84,7 @@ def described(routes: Sequence[Route]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for route in routes:
         operation = _operation(route, schema_of)
-        if route.path.endswith("/reports"):
+        if route.path.endswith("/reports") and route.method == "POST":
             operation["requestBody"] = _report_body(schema_of[str(report.Report)])
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
@@ -135,9 +142,11 @@ def _estimate_parameters() -> list[dict[str, Any]]:
 
 def _responses(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer of success and every problem that this route can have."""
-    content = _success(route, schema_of)
-    found: dict[str, Any] = {"200": {"description": route.summary, "content": content}}
-    if route.path.endswith("{campaign}"):
+    found: dict[str, Any] = {"204": {"description": route.summary}}
+    if route.answer is not None:
+        content = _success(route, schema_of)
+        found = {"200": {"description": route.summary, "content": content}}
+    if route.handler.__name__ in KEPT:
         found["304"] = {"description": "Not changed"}
     for name in _problems_of(route):
         status, title = PROBLEMS[name]

@@ -61,7 +61,8 @@ def in_pieces(whole: Response, held: Part) -> Response:
         return whole
     held.take(min(len(data), WAITING))
     found = Pieces(_cut(data), held)
-    found.status_code, found.raw_headers = whole.status_code, whole.raw_headers
+    found.status_code = whole.status_code
+    found.raw_headers[:] = whole.raw_headers  # in place: `headers` is a view of this list
     return found
 
 

@@ -28,6 +28,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "too-slow": (408, "The body did not arrive in time."),
     "unauthorized": (401, "A valid token is needed: Authorization: Bearer ..."),
     "forbidden": (403, "This token does not allow that."),
+    "origin-not-named": (403, "This campaign's origins do not name the site of this page."),
     "unknown-campaign": (404, "There is no campaign of that name here."),
     "not-found": (404, "There is nothing here."),
     "method-not-allowed": (405, "This method is not for this address."),

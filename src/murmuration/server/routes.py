@@ -26,7 +26,8 @@ from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE, MERGE
 from murmuration.server import handlers
 from murmuration.server.access import PUBLIC
 from murmuration.server.answers import Alive, Described, Listing, Merging, Ready, Receipt
-from murmuration.server.handlers import OCTETS, TEXT, Call, who
+from murmuration.server.cors import permitted
+from murmuration.server.handlers import OCTETS, SCRIPT, TEXT, Call, who
 from murmuration.server.openapi import described
 from murmuration.server.pieces import Pieces, in_pieces
 from murmuration.server.problems import Problem
@@ -50,8 +51,10 @@ class Route:
     handler: Handler
     policy: str
     answer: Any
-    """The type of its JSON, or a media type."""
+    """The type of its JSON, a media type, or None where there is no body."""
     summary: str
+    pages: bool = False
+    """Whether pages of other sites may use it, if the campaign names them."""
 
 
 async def openapi(call: Call) -> Response:
@@ -75,8 +78,42 @@ ROUTES = (
         Listing,
         "The campaigns that are collected",
     ),
-    Route("GET", _ONE, handlers.document, PUBLIC, Document, "What a device needs, laws included"),
-    Route("POST", f"{_ONE}/reports", handlers.upload, DEVICE, Receipt, "Send reports"),
+    Route(
+        "GET",
+        _ONE,
+        handlers.document,
+        PUBLIC,
+        Document,
+        "What a device needs, laws included",
+        pages=True,
+    ),
+    Route("POST", f"{_ONE}/reports", handlers.upload, DEVICE, Receipt, "Send reports", pages=True),
+    Route(
+        "OPTIONS",
+        _ONE,
+        handlers.ask_document,
+        PUBLIC,
+        None,
+        "Whether a page may have the document",
+        pages=True,
+    ),
+    Route(
+        "OPTIONS",
+        f"{_ONE}/reports",
+        handlers.ask_upload,
+        PUBLIC,
+        None,
+        "Whether a page may send reports",
+        pages=True,
+    ),
+    Route(
+        "GET",
+        "/client/{file}",
+        handlers.client,
+        PUBLIC,
+        SCRIPT,
+        "The client for browsers",
+    ),
     Route(
         "GET",
         f"{_ONE}/estimates",
@@ -196,6 +233,9 @@ def _responder(collector: Collector, route: Route) -> Responder:
         finally:
             turn.give_back()
             collector.open_requests -= 1
+        if route.pages:
+            served = collector.served.get(request.path_params.get("campaign", ""))
+            permitted(response, request, served)
         collector.answers[route.path, response.status_code] += 1
         return response
 

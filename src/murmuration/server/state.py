@@ -17,9 +17,12 @@ from murmuration.collector.publish import Served
 from murmuration.collector.store import Store, StoreError, Token
 from murmuration.server.access import Gate
 from murmuration.server.body import Room
+from murmuration.server.encoded import Encoded
 from murmuration.server.ingest import Ingest
 from murmuration.server.limits import Limits
 from murmuration.server.shares import Share
+from murmuration.server.static import client_files
+from murmuration.wire.report import JSON
 
 END_SECONDS = 30.0
 """Between two looks at which tokens have ended."""
@@ -41,6 +44,8 @@ class Collector:
     ) -> None:
         self.limits = limits or Limits()
         self.served = {one.campaign.name: one for one in served}
+        self.documents = {one.campaign.name: _document(one) for one in served}
+        self.client_files = client_files()
         self.room = Room(self.limits.bodies_bytes)
         self.turns = Share(self.limits.requests, "too-many-requests")
         self.open_requests = 0
@@ -93,6 +98,12 @@ class Collector:
                 if any(0 < token.expires <= now for token in await self._tokens()):
                     await self.ingest.write(Store.end_overdue, now)
             await asyncio.sleep(END_SECONDS)
+
+
+def _document(served: Served) -> Encoded:
+    """Return a campaign's document as it is answered."""
+    tag = f"{served.campaign.digest[:32]}-{served.version}"
+    return Encoded.of(served.document, JSON, tag, cache_control="public, max-age=60")
 
 
 async def _in(threads: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:

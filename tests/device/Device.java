@@ -1,0 +1,1112 @@
+// A device in Java, written from docs/wire.md alone: no library, and nothing of the Python code.
+//
+//   java Device.java vectors FOLDER                    hold docs/vectors against this program
+//   java Device.java send ADDRESS SECRET ANSWERS [TOKEN]   take part: fetch, check, draw, send
+//
+// SECRET is 64 hexadecimal digits, ANSWERS a JSON object. It keeps no ledger: it is for tests.
+
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.text.Normalizer;
+import java.util.*;
+import java.util.function.LongSupplier;
+import java.util.stream.*;
+import java.util.zip.GZIPInputStream;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+
+public class Device {
+    static final long W = 1L << 52;
+
+    // --- JSON, with whole numbers and floats told apart ------------------------------------------
+
+    static class Json {
+        final String text;
+        int at = 0;
+
+        Json(String text) { this.text = text; }
+
+        static Object parse(String text) {
+            Json json = new Json(text);
+            Object found = json.value();
+            json.skip();
+            require(json.at == text.length(), "there is more after the JSON");
+            return found;
+        }
+
+        void skip() { while (at < text.length() && " \t\r\n".indexOf(text.charAt(at)) >= 0) at++; }
+
+        boolean took(char c) {
+            skip();
+            boolean found = at < text.length() && text.charAt(at) == c;
+            if (found) at++;
+            return found;
+        }
+
+        Object value() {
+            skip();
+            char c = text.charAt(at);
+            if (c == '"') return string();
+            if (took('{')) {
+                Map<String, Object> map = new LinkedHashMap<>();
+                if (took('}')) return map;
+                do {
+                    skip();
+                    String key = string();
+                    require(took(':') && !map.containsKey(key), "an object is odd");
+                    map.put(key, value());
+                } while (took(','));
+                require(took('}'), "an object does not end");
+                return map;
+            }
+            if (took('[')) {
+                List<Object> list = new ArrayList<>();
+                if (took(']')) return list;
+                do list.add(value()); while (took(','));
+                require(took(']'), "a list does not end");
+                return list;
+            }
+            int start = at;
+            while (at < text.length() && ",]} \t\r\n".indexOf(text.charAt(at)) < 0) at++;
+            String word = text.substring(start, at);
+            if (word.equals("null")) return null;
+            if (word.equals("true") || word.equals("false")) return word.equals("true");
+            if (word.matches("-?[0-9]+")) return Long.valueOf(word);
+            return Double.valueOf(word);
+        }
+
+        String string() {
+            require(text.charAt(at++) == '"', "no text");
+            StringBuilder found = new StringBuilder();
+            while (text.charAt(at) != '"') {
+                char c = text.charAt(at++);
+                if (c != '\\') { found.append(c); continue; }
+                c = text.charAt(at++);
+                int place = "bfnrt".indexOf(c);
+                if (c == 'u') {
+                    found.append((char) Integer.parseInt(text.substring(at, at += 4), 16));
+                } else found.append(place < 0 ? c : "\b\f\n\r\t".charAt(place));
+            }
+            at++;
+            return found.toString();
+        }
+
+        static String write(Object value) {  // in the one form
+            if (value instanceof Map<?, ?> map) {
+                return map.entrySet().stream().map(e -> write(e.getKey()) + ":" + write(e.getValue()))
+                    .collect(Collectors.joining(",", "{", "}"));
+            }
+            if (value instanceof List<?> list) {
+                return list.stream().map(Json::write).collect(Collectors.joining(",", "[", "]"));
+            }
+            if (value instanceof Double number) return shortest(number);
+            return value instanceof String text ? quoted(text) : String.valueOf(value);
+        }
+
+        static String quoted(String text) {
+            StringBuilder found = new StringBuilder("\"");
+            for (char c : text.toCharArray()) {
+                int place = "\b\f\n\r\t\"\\".indexOf(c);
+                if (place >= 0) found.append('\\').append("bfnrt\"\\".charAt(place));
+                else if (c < 32 || c > 126) found.append(String.format("\\u%04x", (int) c));
+                else found.append(c);
+            }
+            return found.append('"').toString();
+        }
+
+        static String shortest(double number) {
+            if (number == 0) return 1 / number < 0 ? "-0.0" : "0.0";
+            int digits = 0;
+            while (Double.parseDouble(String.format(Locale.ROOT, "%." + digits + "e", number)) != number) digits++;
+            String[] parts = String.format(Locale.ROOT, "%." + digits + "e", number).split("e");
+            int exponent = Integer.parseInt(parts[1]);
+            if (exponent >= 16 || exponent < -4) {
+                return parts[0] + String.format("e%s%02d", exponent < 0 ? "-" : "+", Math.abs(exponent));
+            }
+            String plain = new BigDecimal(parts[0]).scaleByPowerOfTen(exponent).toPlainString();
+            return plain.contains(".") ? plain : plain + ".0";
+        }
+    }
+
+    static void require(boolean fine, String otherwise) {
+        if (!fine) throw new IllegalArgumentException(otherwise);
+    }
+
+    @SuppressWarnings("unchecked")
+    static Map<String, Object> map(Object value) { return (Map<String, Object>) value; }
+
+    @SuppressWarnings("unchecked")
+    static <T> List<T> list(Object value) { return (List<T>) value; }
+
+    static long whole(Map<String, Object> map, String key) { return (Long) map.get(key); }
+
+    static String text(Map<String, Object> map, String key, String usual) {
+        return (String) map.getOrDefault(key, usual);
+    }
+
+    // --- section 1: the document -----------------------------------------------------------------
+
+    static final String COLLECTION = "wire campaign epsilon strategy sample ends levels chosen limit accept_loss rounds attributes cells";
+    static final String ATTRIBUTE = "name kind low high unit labels outside bins missing case markers";
+    static final String CELL = "attributes level mechanism parameters law";
+    static final String OUTER = "format campaign version digest purpose people opens closes cohort keep_reports upload origins collection";
+
+    final String digest;
+    final Map<String, Object> collection;
+    final List<Map<String, Object>> attributes, cells;
+    final List<String> levels;
+    final String strategy;
+
+    Device(String data, String accepted) throws Exception {
+        require(data.getBytes(StandardCharsets.UTF_8).length <= 8 << 20, "the document is too large");
+        Map<String, Object> outer = map(Json.parse(data));
+        known(outer, OUTER);
+        String text = (String) outer.get("collection");
+        digest = hex(MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8)));
+        require(digest.equals(outer.get("digest")), "the digest is not that of the text");
+        collection = map(Json.parse(text));
+        known(collection, COLLECTION);
+        require(Json.write(collection).equals(text), "the text has another form");
+        require(whole(outer, "format") == 1 && whole(collection, "wire") == 1, "a newer format");
+        require(collection.get("campaign").equals(outer.get("campaign")), "two names");
+        Object[][] usual = {{"sample", 1L}, {"ends", null}, {"levels", null}, {"chosen", "freely"},
+            {"limit", null}, {"accept_loss", null}, {"rounds", 1L}};
+        for (Object[] one : usual) {
+            boolean there = collection.containsKey((String) one[0]);
+            require(!there || !Objects.equals(collection.get(one[0]), one[1]), "a default is not left out");
+        }
+        attributes = list(collection.get("attributes"));
+        cells = list(collection.get("cells"));
+        require(cells.size() <= 2048 && attributes.size() <= 1000, "too many of them");
+        for (Map<String, Object> one : attributes) known(one, ATTRIBUTE);
+        for (Map<String, Object> one : cells) known(one, CELL);
+        levels = collection.containsKey("levels") ? new ArrayList<>(map(collection.get("levels")).keySet()) : null;
+        strategy = (String) collection.get("strategy");
+        require(Objects.equals(collection.get("accept_loss"), accepted), "a loss that nobody has accepted");
+        checkCells();
+        checkLosses();
+    }
+
+    static void known(Map<String, Object> found, String keys) {
+        List<String> all = List.of(keys.split(" "));
+        List<Integer> places = found.keySet().stream().map(all::indexOf).toList();
+        require(!places.contains(-1), "an unknown key");
+        require(places.equals(places.stream().sorted().toList()), "keys in another order");
+    }
+
+    boolean together() { return strategy.equals("together"); }
+
+    int groups() { return together() ? 1 : attributes.size(); }
+
+    int perGroup() { return levels == null ? 1 : levels.size(); }
+
+    int sample() { return (int) (long) (Long) collection.getOrDefault("sample", 1L); }
+
+    void checkCells() {
+        require(cells.size() == groups() * perGroup(), "cells are missing, or there are too many");
+        for (int n = 0; n < cells.size(); n++) {
+            int group = n / perGroup();
+            List<Long> own = together() ? LongStream.range(0, attributes.size()).boxed().toList() : List.of((long) group);
+            Object level = levels == null ? null : (Object) (long) (n % perGroup());
+            require(cells.get(n).get("attributes").equals(own), "a cell of other attributes");
+            require(Objects.equals(cells.get(n).get("level"), level), "a cell of another level");
+            if (!together()) checkDomain(attributes.get(group), cells.get(n));
+        }
+        boolean again = cells.stream().allMatch(cell -> cell.get("mechanism").equals("memoised"));
+        require(again || !collection.containsKey("rounds"), "nothing is permanent");
+    }
+
+    static void checkDomain(Map<String, Object> attribute, Map<String, Object> cell) {
+        Object k = map(cell.get("parameters")).get("k");
+        boolean missing = Boolean.TRUE.equals(attribute.get("missing"));
+        if (attribute.containsKey("labels")) {
+            long items = list(attribute.get("labels")).size() + (missing ? 1 : 0);
+            require(Objects.equals(k, items), "a law for other items");
+        } else require(k == null && missing == cell.get("mechanism").equals("or-none"), "a law for other answers");
+    }
+
+    // --- section 4.6: what laws cost -------------------------------------------------------------
+
+    record Ratio(BigInteger above, BigInteger below) {
+        static Ratio of(BigInteger a, BigInteger b) {
+            return a.compareTo(b) < 0 ? new Ratio(b, a) : new Ratio(a, b);
+        }
+
+        static Ratio of(long a, long b) { return of(BigInteger.valueOf(a), BigInteger.valueOf(b)); }
+
+        Ratio times(Ratio o) { return new Ratio(above.multiply(o.above), below.multiply(o.below)); }
+
+        boolean larger(Ratio o) { return above.multiply(o.below).compareTo(o.above.multiply(below)) > 0; }
+
+        boolean keeps(double epsilon) {
+            BigDecimal exact = new BigDecimal(epsilon);
+            BigInteger m = exact.unscaledValue(), n = BigInteger.TEN.pow(exact.scale());
+            BigInteger one = BigInteger.ONE.shiftLeft(256), term = one, sum = one;
+            for (int i = 1; term.signum() > 0; i++) {
+                term = term.multiply(m).divide(n.multiply(BigInteger.valueOf(i)));
+                sum = sum.add(term);
+            }
+            return below.signum() > 0 && above.multiply(one).compareTo(below.multiply(sum)) <= 0;
+        }
+    }
+
+    static final Ratio NOTHING = Ratio.of(1, 1);
+
+    static final Set<String> BROKEN = Set.of("dct", "graded-laplace", "hiera", "duchi-multi-published");
+
+    void checkLosses() {
+        String words = (String) collection.get("accept_loss");
+        Ratio[] all = new Ratio[cells.size()];
+        for (int n = 0; n < all.length; n++) {
+            try {
+                all[n] = loss(cells.get(n));
+            } catch (IllegalArgumentException problem) {
+                boolean said = words != null && words.matches("(a loss of [0-9.]+|an infinite loss).* where .* is promised");
+                if (!said || !BROKEN.contains(cells.get(n).get("mechanism"))) throw problem;
+            }
+        }
+        if (words != null) return;  // the person has agreed to what it costs
+        double epsilon = (Double) collection.get("epsilon");
+        require(whole(all, -1).keeps(epsilon), "a report costs more than epsilon");
+        for (int level = 0; levels != null && level < levels.size(); level++) {
+            double factor = (Double) map(collection.get("levels")).get(levels.get(level));
+            require(factor > 0 && factor <= 1, "a level is above 0 and at most 1");
+            double part = epsilon * factor;
+            BigDecimal exact = new BigDecimal(epsilon).multiply(new BigDecimal(factor));
+            if (new BigDecimal(part).compareTo(exact) > 0) part = Math.nextDown(part);
+            require(whole(all, level).keeps(part), "a level costs more than its part");
+        }
+    }
+
+    Ratio whole(Ratio[] all, int level) {
+        List<Ratio> worst = new ArrayList<>();
+        for (int group = 0; group < groups(); group++) {
+            Ratio most = NOTHING;
+            for (int l = 0; l < perGroup(); l++) {
+                Ratio one = all[group * perGroup() + l];
+                if ((level < 0 || level == l) && one.larger(most)) most = one;
+            }
+            worst.add(most);
+        }
+        return product(worst, strategy.equals("sample") ? sample() : worst.size());
+    }
+
+    static Ratio product(List<Ratio> found, int largest) {
+        List<Ratio> sorted = new ArrayList<>(found);
+        sorted.sort((a, b) -> a.larger(b) ? -1 : b.larger(a) ? 1 : 0);
+        return sorted.stream().limit(largest).reduce(NOTHING, Ratio::times);
+    }
+
+    /** The largest ratio of a law; refused if it is above the law's own epsilon. */
+    static Ratio loss(Map<String, Object> cell) {
+        Map<String, Object> law = map(cell.get("law")), parameters = map(cell.get("parameters"));
+        if (law.containsKey("weights")) return tableLoss(law, parameters);
+        Ratio found = plainLoss((String) cell.get("mechanism"), law, parameters);
+        require(found.keeps((Double) parameters.get("epsilon")), "a law costs more than its epsilon");
+        return found;
+    }
+
+    static Ratio plainLoss(String name, Map<String, Object> law, Map<String, Object> parameters) {
+        long k = parameters.get("k") instanceof Long n ? n : 0;
+        switch (name) {
+            case "grr": return response(law, k);
+            case "olh": return response(law, whole(law, "cells"));
+            case "hadamard": case "hadamard-response": case "bassily-smith": return response(law, 2);
+            case "sue": case "oue": {
+                BigInteger half = BigInteger.ONE.shiftLeft(32), yes = big(law, "yes"), no = big(law, "no");
+                return Ratio.of(yes.multiply(half.subtract(no)), no.multiply(half.subtract(yes)));
+            }
+            case "subset": return odds(law, "holds", BigInteger.valueOf(k), big(law, "size"));
+            case "memoised": return memoisedLoss(law, parameters, k);
+            case "projective": {
+                BigInteger r = big(law, "prime"), less = r.subtract(BigInteger.ONE);
+                int t = (int) whole(law, "dimension");
+                BigInteger points = r.pow(t).subtract(BigInteger.ONE).divide(less);
+                return odds(law, "inside", points, r.pow(t - 1).subtract(BigInteger.ONE).divide(less));
+            }
+            case "block": {
+                int size = (int) whole(law, "size"), agreements = (int) whole(law, "agreements");
+                long likely = IntStream.range(0, 1 << size).filter(n -> size - Integer.bitCount(n) >= agreements).count();
+                require(likely == whole(law, "likely"), "another number of likely patterns");
+                return odds(law, "inside", BigInteger.ONE.shiftLeft(size), BigInteger.valueOf(likely));
+            }
+            case "duchi-multi": case "duchi-multi-published": {
+                int d = (int) whole(law, "bits");
+                BigInteger agree = BigInteger.ZERO, choose = BigInteger.ONE;
+                for (int a = 0; a <= d; a++) {
+                    if (2 * a > d) agree = agree.add(choose);
+                    choose = choose.multiply(BigInteger.valueOf(d - a)).divide(BigInteger.valueOf(a + 1));
+                }
+                return odds(law, "inside", BigInteger.ONE.shiftLeft(d), agree);
+            }
+            case "harmony": case "sampled": {
+                List<Map<String, Object>> inner = list(law.get("inner"));
+                List<Ratio> each = Device.<Long>list(law.get("attributes")).stream()
+                    .map(n -> loss(inner.get(n.intValue()))).toList();
+                return product(each, (int) whole(law, "sample"));
+            }
+            case "hybrid-composition": {
+                List<Map<String, Object>> parts = list(law.get("parts"));
+                return product(parts.stream().map(Device::loss).toList(), parts.size());
+            }
+            default: throw new IllegalArgumentException("an unknown law: " + name);
+        }
+    }
+
+    static BigInteger big(Map<String, Object> map, String key) { return BigInteger.valueOf(whole(map, key)); }
+
+    /** inside (all - some) / ((W - inside) some). */
+    static Ratio odds(Map<String, Object> law, String key, BigInteger all, BigInteger some) {
+        BigInteger inside = big(law, key), outside = BigInteger.valueOf(W).subtract(inside);
+        return Ratio.of(inside.multiply(all.subtract(some)), outside.multiply(some));
+    }
+
+    static Ratio response(Map<String, Object> law, long k) {
+        require(whole(law, "truth") == W - (k - 1) * whole(law, "lie"), "truth is not what is left");
+        return Ratio.of(whole(law, "truth"), whole(law, "lie"));
+    }
+
+    static Ratio memoisedLoss(Map<String, Object> law, Map<String, Object> parameters, long k) {
+        Map<String, Object> kept = map(law.get("permanent"));
+        require(response(kept, k).keeps((Double) parameters.get("permanent")), "the permanent answer costs more");
+        BigInteger p = big(kept, "truth"), l = big(kept, "lie"), keep = big(law, "keep"), swap = big(law, "swap");
+        require(whole(law, "keep") == W - (k - 1) * whole(law, "swap"), "keep is not what is left");
+        BigInteger own = p.multiply(keep).add(l.multiply(swap).multiply(BigInteger.valueOf(k - 1)));
+        BigInteger other = l.multiply(keep).add(p.multiply(swap)).add(l.multiply(swap).multiply(BigInteger.valueOf(k - 2)));
+        return Ratio.of(own, other);
+    }
+
+    static Ratio tableLoss(Map<String, Object> law, Map<String, Object> parameters) {
+        List<List<Long>> weights = list(law.get("weights"));
+        long total = weights.get(0).stream().mapToLong(n -> n).sum();
+        require(Long.bitCount(total) == 1 && total <= W, "a total that is no power of two");
+        for (List<Long> row : weights) {
+            require(row.stream().allMatch(n -> n >= 0 && n <= W), "a weight out of range");
+            require(row.stream().mapToLong(n -> n).sum() == total, "rows of different totals");
+        }
+        List<List<BigInteger>> rows = new ArrayList<>();
+        List<List<Integer>> ranges = new ArrayList<>();
+        BigInteger whole = BigInteger.valueOf(W);
+        boolean orNone = law.containsKey("none");
+        BigInteger hush = orNone ? big(law, "hush") : BigInteger.ZERO;
+        for (List<Long> row : weights) {
+            List<BigInteger> one = new ArrayList<>();
+            BigInteger scale = whole.subtract(hush).multiply(BigInteger.valueOf(W / total));
+            for (long weight : row) one.add(scale.multiply(BigInteger.valueOf(weight)));
+            if (orNone) one.add(hush.multiply(whole));
+            rows.add(one);
+        }
+        double[][] budgets = budgets(law, parameters, weights.size(), ranges);
+        if (orNone) {
+            List<Long> none = list(law.get("none"));
+            require(none.stream().mapToLong(n -> n).sum() == W, "no answer does not add up");
+            rows.add(none.stream().map(n -> BigInteger.valueOf(n).multiply(whole)).toList());
+            ranges.add(List.of(rows.size() - 1));
+            budgets = bordered(budgets);
+        }
+        Ratio most = NOTHING;
+        for (int g = 0; g < ranges.size(); g++) {
+            for (int h = 0; h < ranges.size(); h++) {
+                Ratio found = between(rows, ranges.get(g), ranges.get(h));
+                require(found.keeps(budgets[g][h]), "a law costs more than its epsilon");
+                if (found.larger(most)) most = found;
+            }
+        }
+        return most;
+    }
+
+    static Ratio between(List<List<BigInteger>> rows, List<Integer> some, List<Integer> others) {
+        Ratio most = NOTHING;
+        for (int column = 0; column < rows.get(0).size(); column++) {
+            int place = column;
+            BigInteger high = some.stream().map(row -> rows.get(row).get(place)).max(BigInteger::compareTo).get();
+            BigInteger low = others.stream().map(row -> rows.get(row).get(place)).min(BigInteger::compareTo).get();
+            if (high.compareTo(low) <= 0) continue;
+            Ratio found = new Ratio(high, low);
+            require(low.signum() > 0, "an infinite loss");
+            if (found.larger(most)) most = found;
+        }
+        return most;
+    }
+
+    /** What two ranges may cost, and the rows of each. */
+    static double[][] budgets(Map<String, Object> law, Map<String, Object> parameters, int rows, List<List<Integer>> ranges) {
+        if (!law.containsKey("places")) {
+            ranges.add(IntStream.range(0, rows).boxed().toList());
+            return new double[][] {{(Double) parameters.get("epsilon")}};
+        }
+        Map<String, Object> graded = new HashMap<>(parameters);
+        if (parameters.containsKey("settings")) {
+            for (List<Object> pair : Device.<List<Object>>list(parameters.get("settings"))) graded.put((String) pair.get(0), pair.get(1));
+        }
+        List<Double> epsilon = list(graded.get("epsilon")), edges = list(graded.get("edges"));
+        List<Long> places = list(law.get("places")), jumps = list(law.get("jumps"));
+        for (int g = 0; g < epsilon.size(); g++) {
+            int start = places.indexOf(fixed(edges.get(g))), end = places.indexOf(fixed(edges.get(g + 1)));
+            require(start >= 0 && end > start, "an edge is none of the places");
+            Set<Integer> found = new TreeSet<>();
+            for (int i = start; i < end; i++) found.addAll(List.of(lowRow(places, jumps, i), lowRow(places, jumps, i) + 1));
+            ranges.add(new ArrayList<>(found));
+        }
+        Object semantics = graded.getOrDefault("semantics", "max");
+        double[][] matrix = new double[epsilon.size()][epsilon.size()];
+        for (int g = 0; g < matrix.length; g++) {
+            for (int h = 0; h < matrix.length; h++) {
+                double a = epsilon.get(g), b = epsilon.get(h);
+                matrix[g][h] = semantics.equals("max") ? Math.max(a, b) : semantics.equals("min") ? Math.min(a, b)
+                    : Device.<List<Double>>list(semantics).get(g).get(h);
+            }
+        }
+        return matrix;
+    }
+
+    /** With no answer as one more range. */
+    static double[][] bordered(double[][] matrix) {
+        int n = matrix.length, shy = 0;
+        for (int g = 1; g < n; g++) {
+            double less = matrix[g][g] - matrix[shy][shy];
+            boolean smaller = Arrays.stream(matrix[g]).sum() < Arrays.stream(matrix[shy]).sum();
+            if (less < 0 || (less == 0 && smaller)) shy = g;
+        }
+        double[][] found = new double[n + 1][n + 1];
+        for (int g = 0; g < n; g++) {
+            System.arraycopy(matrix[g], 0, found[g], 0, n);
+            found[g][n] = found[n][g] = matrix[shy][g];
+        }
+        return found;
+    }
+
+    // --- section 2: answers ----------------------------------------------------------------------
+
+    static final String NUMBER = "[+-]?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?";
+    static final int[][] BLANKS = {{9, 13}, {0x20, 0x20}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A},
+        {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+    static final int[][] FOLDS = {{0x41, 0x5A, 1, 32}, {0xC0, 0xD6, 1, 32}, {0xD8, 0xDE, 1, 32},
+        {0x100, 0x12E, 2, 1}, {0x132, 0x136, 2, 1}, {0x139, 0x147, 2, 1}, {0x14A, 0x176, 2, 1},
+        {0x178, 0x178, 1, -121}, {0x179, 0x17D, 2, 1}, {0x386, 0x386, 1, 38}, {0x388, 0x38A, 1, 37},
+        {0x38C, 0x38C, 1, 64}, {0x38E, 0x38F, 1, 63}, {0x391, 0x3A1, 1, 32}, {0x3A3, 0x3AB, 1, 32},
+        {0x3C2, 0x3C2, 1, 1}, {0x400, 0x40F, 1, 80}, {0x410, 0x42F, 1, 32}};
+
+    static String tidy(String text, boolean fold) {
+        int[] points = Normalizer.normalize(text, Normalizer.Form.NFC).codePoints().toArray();
+        int start = 0, end = points.length;
+        while (start < end && blank(points[start])) start++;
+        while (end > start && blank(points[end - 1])) end--;
+        StringBuilder found = new StringBuilder();
+        for (int i = start; i < end; i++) found.appendCodePoint(fold ? folded(points[i]) : points[i]);
+        return found.toString();
+    }
+
+    static boolean blank(int point) { return Arrays.stream(BLANKS).anyMatch(b -> b[0] <= point && point <= b[1]); }
+
+    static int folded(int point) {
+        for (int[] f : FOLDS) {
+            if (f[0] <= point && point <= f[1] && (point - f[0]) % f[2] == 0) return point + f[3];
+        }
+        return point;
+    }
+
+    static Double number(String text) { return text.matches(NUMBER) ? Double.valueOf(text) : null; }
+
+    static final int NONE = -1, UNKNOWN = -2;
+
+    /** The place of a label, no answer, or an unknown one. */
+    static int place(Map<String, Object> attribute, Object raw) {
+        if (raw == null) return NONE;
+        String text = raw instanceof String s ? s : raw instanceof Double d ? Json.shortest(d) : String.valueOf(raw);
+        List<String> labels = list(attribute.getOrDefault("labels", List.of()));
+        List<String> markers = list(attribute.getOrDefault("markers", List.of()));
+        if (labels.contains(text)) return labels.indexOf(text);
+        boolean fold = "ignore".equals(attribute.get("case"));
+        String key = tidy(text, fold);
+        if (key.isEmpty()) return NONE;
+        List<String> keys = labels.stream().map(label -> tidy(label, fold)).toList();
+        int found = one(keys, markers.stream().map(marker -> tidy(marker, fold)).toList(), key);
+        Double value = number(key);
+        boolean codes = keys.stream().anyMatch(label -> label.matches("[+-]?0[0-9].*"));
+        if (found != UNKNOWN || value == null || codes || Math.abs(value) >= 0x1p53) return found;
+        List<Double> values = keys.stream().map(Device::number).toList();
+        return one(values, markers.stream().map(marker -> number(tidy(marker, false))).toList(), value);
+    }
+
+    static <T> int one(List<T> labels, List<T> markers, T key) {
+        int first = labels.indexOf(key);
+        if (markers.contains(key)) return first < 0 ? NONE : UNKNOWN;
+        return first >= 0 && first == labels.lastIndexOf(key) ? first : UNKNOWN;
+    }
+
+    /** x as a Double, an item as a Long, no answer to a number as NaN. */
+    static Object encoded(Map<String, Object> attribute, Object raw, LongSupplier spread) {
+        String outside = text(attribute, "outside", "");
+        if (attribute.containsKey("labels")) {
+            List<String> labels = list(attribute.get("labels"));
+            int found = place(attribute, raw);
+            if (found >= 0) return (long) found;
+            if (found == UNKNOWN && labels.contains(outside)) return (long) labels.indexOf(outside);
+            if (found == UNKNOWN && !outside.equals("no answer")) return uniform(spread, labels.size());
+            require(Boolean.TRUE.equals(attribute.get("missing")), "an answer is missing");
+            return (long) labels.size();
+        }
+        double low = (Double) attribute.get("low"), high = (Double) attribute.get("high");
+        Double v = raw instanceof Long n ? (Double) (double) n : raw instanceof Double d ? d
+            : raw instanceof String s ? number(tidy(s, false)) : null;
+        if (v != null && Device.<String>list(attribute.getOrDefault("markers", List.of())).stream()
+            .map(m -> number(tidy(m, false))).anyMatch(v::equals)) v = null;
+        if (v != null && outside.equals("no answer") && (v < low || v > high)) v = null;
+        require(v != null || Boolean.TRUE.equals(attribute.get("missing")), "an answer is missing");
+        if (v == null) return Double.NaN;
+        double inside = Math.min(Math.max(v, low), high);
+        return Math.min(Math.max(2 * ((inside - low) / (high - low)) - 1, -1.0), 1.0);
+    }
+
+    // --- section 3: words ------------------------------------------------------------------------
+
+    static byte[] hmac(byte[] key, byte[] text) {
+        try {
+            Mac mac = Mac.getInstance("HmacSHA256");
+            mac.init(new SecretKeySpec(key, "HmacSHA256"));
+            return mac.doFinal(text);
+        } catch (java.security.GeneralSecurityException problem) {
+            throw new IllegalStateException(problem);
+        }
+    }
+
+    static byte[] key(byte[] secret, Object... parts) {
+        ByteBuffer context = ByteBuffer.allocate(1 << 20);
+        for (Object part : parts) {
+            byte[] octets = part instanceof byte[] b ? b : ((String) part).getBytes(StandardCharsets.UTF_8);
+            context.putInt(octets.length).put(octets);
+        }
+        return hmac(secret, Arrays.copyOf(context.array(), context.position()));
+    }
+
+    static LongSupplier words(byte[] key) {
+        return new LongSupplier() {
+            long number = 0;
+            ByteBuffer block = ByteBuffer.allocate(0);
+
+            public long getAsLong() {
+                if (!block.hasRemaining()) {
+                    byte[] counter = ByteBuffer.allocate(8).putLong(number++).array();
+                    block = ByteBuffer.wrap(hmac(key, counter)).order(ByteOrder.LITTLE_ENDIAN);
+                }
+                return block.getLong();
+            }
+        };
+    }
+
+    static byte[] written(List<Object> values) {
+        ByteBuffer found = ByteBuffer.allocate(8 * values.size()).order(ByteOrder.LITTLE_ENDIAN);
+        for (Object value : values) {
+            if (value instanceof Long item) found.putLong(item);
+            else found.putDouble(Double.isNaN((Double) value) ? 2.0 : (Double) value + 0.0);
+        }
+        return found.array();
+    }
+
+    // --- section 4.1: words and numbers ----------------------------------------------------------
+
+    static long top(long word, int bits) { return bits == 0 ? 0 : word >>> (64 - bits); }
+
+    static long w(long word) { return word >>> 12; }
+
+    static int log2(long n) { return 63 - Long.numberOfLeadingZeros(n); }
+
+    static long uniform(LongSupplier next, long m) {
+        long u;
+        do u = w(next.getAsLong()); while (u >= W - W % m);
+        return u % m;
+    }
+
+    static long[] uniforms(LongSupplier next, int n, long m) {
+        long[] found = LongStream.generate(() -> w(next.getAsLong())).limit(n).toArray();
+        while (Arrays.stream(found).anyMatch(u -> u >= W - W % m)) {
+            for (int i = 0; i < n; i++) if (found[i] >= W - W % m) found[i] = w(next.getAsLong());
+        }
+        return Arrays.stream(found).map(u -> u % m).toArray();
+    }
+
+    static long other(long item, long k, long lie, long word) {
+        long u = w(word) - (W - (k - 1) * lie);
+        return u < 0 ? item : u / lie + (u / lie >= item ? 1 : 0);
+    }
+
+    static int parity(long n) { return Long.bitCount(n) & 1; }
+
+    static int lies(Map<String, Object> law, LongSupplier word) { return w(word.getAsLong()) >= whole(law, "truth") ? 1 : 0; }
+
+    static long fixed(double x) { return (long) (((x + 3.0) - 2.0) * 0x1p51); }
+
+    static byte[] little(long number, int bytes) {
+        byte[] found = new byte[bytes];
+        for (int i = 0; i < bytes; i++) found[i] = (byte) (number >>> (8 * i));
+        return found;
+    }
+
+    static int symbolBytes(long symbols) { return Math.max(1, (64 - Long.numberOfLeadingZeros(symbols - 1) + 7) / 8); }
+
+    static byte[] symbol(long found, long symbols) { return little(found, symbolBytes(symbols)); }
+
+    static byte[] bytes(LongSupplier word, int n) {
+        ByteBuffer found = ByteBuffer.allocate((n + 7) / 8 * 8).order(ByteOrder.LITTLE_ENDIAN);
+        while (found.hasRemaining()) found.putLong(word.getAsLong());
+        return Arrays.copyOf(found.array(), n);
+    }
+
+    static byte[] joined(List<byte[]> parts) {
+        ByteBuffer found = ByteBuffer.allocate(parts.stream().mapToInt(part -> part.length).sum());
+        parts.forEach(found::put);
+        return found.array();
+    }
+
+    // --- section 4.3: the laws -------------------------------------------------------------------
+
+    /** The bytes that a law makes of one answer, or of all. */
+    static byte[] drawn(Map<String, Object> cell, List<Object> values, LongSupplier word, LongSupplier coin) {
+        Map<String, Object> law = map(cell.get("law")), parameters = map(cell.get("parameters"));
+        long item = values.get(0) instanceof Long n ? n : -1, k = parameters.get("k") instanceof Long n ? n : 0;
+        switch ((String) cell.get("mechanism")) {
+            case "or-none": return orNone(law, (Double) values.get(0), word);
+            case "grr": return symbol(other(item, k, whole(law, "lie"), word.getAsLong()), k);
+            case "sue": case "oue": return unary(law, item, (int) k, word);
+            case "subset": return subset(law, (int) item, (int) k, word);
+            case "olh": {
+                long prime = whole(law, "prime"), cells = whole(law, "cells");
+                long a = uniform(coin, prime), b = uniform(coin, prime);
+                long own = (a * item + b) % prime * cells / prime;
+                int width = prime < 1 << 16 ? 2 : 4;
+                byte[] answer = symbol(other(own, cells, whole(law, "lie"), word.getAsLong()), cells);
+                return joined(List.of(little(a, width), little(b, width), answer));
+            }
+            case "hadamard": {
+                long rows = whole(law, "rows"), row = top(coin.getAsLong(), log2(rows));
+                return symbol(2 * row + (parity(row & item) ^ lies(law, word)), 2 * rows);
+            }
+            case "hadamard-response": {
+                long symbols = whole(law, "symbols"), y = top(word.getAsLong(), log2(symbols)), c = item + 1;
+                if (parity(y & c) != lies(law, word)) y ^= Long.lowestOneBit(c);
+                return symbol(y, symbols);
+            }
+            case "bassily-smith": {
+                long rows = whole(law, "rows"), row = uniform(coin, rows);
+                int entry = mix(mix(mix((int) whole(law, "seed")) ^ (int) row) + (int) item) & 1;
+                return symbol(2 * row + (entry ^ lies(law, word)), 2 * rows);
+            }
+            case "projective": return projective(law, item, word);
+            case "block": return block(law, values, word, coin);
+            case "duchi-multi": case "duchi-multi-published": return corners(law, values, word);
+            case "harmony": return harmony(law, values, word, coin);
+            case "sampled": return sampled(law, values, word, coin);
+            case "hybrid-composition": return parts(law, values, word, coin);
+            default: return symbol(tableSymbol(law, (Double) values.get(0), word.getAsLong(), word.getAsLong()), columns(law));
+        }
+    }
+
+    static int columns(Map<String, Object> law) { return Device.<List<Long>>list(law.get("weights")).get(0).size(); }
+
+    static long tableSymbol(Map<String, Object> law, double x, long first, long second) {
+        List<List<Long>> weights = list(law.get("weights"));
+        int row;
+        if (law.containsKey("places")) {
+            List<Long> places = list(law.get("places"));
+            int i = 0;
+            while (i + 1 < places.size() - 1 && places.get(i + 1) <= fixed(x)) i++;
+            double f = (double) (fixed(x) - places.get(i)) / (double) (places.get(i + 1) - places.get(i));
+            int up = w(first) + (long) Math.floor(f * 0x1p52) >= W ? 1 : 0;
+            row = lowRow(places, list(law.get("jumps")), i) + up;
+        } else {
+            int c = 52 - log2(weights.size() - 1);
+            row = (int) ((fixed(x) + top(first, c)) >> c);
+        }
+        long total = weights.get(row).stream().mapToLong(n -> n).sum();
+        return passed(weights.get(row), top(second, log2(total)));
+    }
+
+    static int lowRow(List<Long> places, List<Long> jumps, int i) {
+        return i + (int) jumps.stream().filter(jump -> jump <= places.get(i)).count();
+    }
+
+    static long passed(List<Long> weights, long u) {
+        long sum = 0, found = 0;
+        for (long weight : weights) if ((sum += weight) <= u) found++;
+        return found;
+    }
+
+    static byte[] orNone(Map<String, Object> law, double x, LongSupplier word) {
+        long first = word.getAsLong(), second = word.getAsLong(), third = word.getAsLong();
+        int none = columns(law);
+        long found = Double.isNaN(x) ? passed(list(law.get("none")), w(second))
+            : w(third) < whole(law, "hush") ? none : tableSymbol(law, x, first, second);
+        return symbol(found, none + 1);
+    }
+
+    static byte[] unary(Map<String, Object> law, long item, int k, LongSupplier word) {
+        BitSet bits = new BitSet();
+        long both = 0;
+        for (int j = 0; j < k; j++) {
+            both = j % 2 == 0 ? word.getAsLong() : both >>> 32;
+            if ((both & 0xFFFFFFFFL) < whole(law, j == item ? "yes" : "no")) bits.set(j);
+        }
+        return Arrays.copyOf(bits.toByteArray(), (k + 7) / 8);
+    }
+
+    static byte[] subset(Map<String, Object> law, int item, int k, LongSupplier word) {
+        int size = (int) whole(law, "size"), n = (k + 7) / 8;
+        boolean holds = w(word.getAsLong()) < whole(law, "holds");
+        BitSet set;
+        do {
+            set = new BitSet();
+            for (int j = 0; j < whole(law, "digits"); j++) {
+                BitSet fair = BitSet.valueOf(bytes(word, n));
+                if ((whole(law, "level") >> j & 1) == 1) set.or(fair);
+                else set.and(fair);
+            }
+            set.clear(k, Math.max(k, set.length()));
+            set.set(item);
+        } while (set.cardinality() > size + 1);
+        int missing = size + 1 - set.cardinality();
+        while (missing > 0) {
+            for (long i : uniforms(word, missing, k)) {
+                if (!set.get((int) i)) missing--;
+                set.set((int) i);
+            }
+        }
+        set.clear(item);
+        int other = set.stream().skip(uniform(word, size)).findFirst().getAsInt();
+        if (holds) {
+            set.clear(other);
+            set.set(item);
+        }
+        return Arrays.copyOf(set.toByteArray(), n);
+    }
+
+    static int mix(int n) {
+        n += 0x9E3779B9;
+        n = (n ^ n >>> 16) * 0x7FEB352D;
+        n = (n ^ n >>> 15) * 0x846CA68B;
+        return n ^ n >>> 16;
+    }
+
+    static long power(long r, int t) { return t == 0 ? 1 : r * power(r, t - 1); }
+
+    static byte[] projective(Map<String, Object> law, long item, LongSupplier word) {
+        long r = whole(law, "prime");
+        int t = (int) whole(law, "dimension");
+        long outside = w(word.getAsLong()) >= whole(law, "inside") ? 1 : 0, free = power(r, t - 1);
+        long f = outside == 1 ? uniform(word, free) : 1 + uniform(word, free - 1);
+        long[] p = point(item, r, t), v = new long[t];
+        int lead = first(p);
+        long sum = outside;
+        for (int i = 0; i < t; i++) {
+            if (i == lead) continue;
+            v[i] = f % r;
+            f /= r;
+            sum -= v[i] * p[i];
+        }
+        v[lead] = Math.floorMod(sum, r);
+        int j = first(v);
+        long inverse = BigInteger.valueOf(v[j]).modInverse(BigInteger.valueOf(r)).longValue(), found = 0, tail = 0;
+        for (int i = 0; i < j; i++) found += power(r, t - 1 - i);
+        for (int i = j + 1; i < t; i++) tail = tail * r + v[i] * inverse % r;
+        return symbol(found + tail, (power(r, t) - 1) / (r - 1));
+    }
+
+    static long[] point(long n, long r, int t) {
+        int j = 0;
+        while (n >= power(r, t - 1 - j)) n -= power(r, t - 1 - j++);
+        long[] found = new long[t];
+        found[j] = 1;
+        for (int i = t - 1; i > j; i--, n /= r) found[i] = n % r;
+        return found;
+    }
+
+    static int first(long[] v) {
+        int j = 0;
+        while (v[j] == 0) j++;
+        return j;
+    }
+
+    static byte[] block(Map<String, Object> law, List<Object> x, LongSupplier word, LongSupplier coin) {
+        int size = (int) whole(law, "size"), signs = 0;
+        long q = whole(law, "thresholds"), likely = whole(law, "likely"), start = uniform(coin, x.size());
+        int c = 52 - log2(q);
+        long[] places = new long[size];
+        for (int i = 0; i < size; i++) {
+            double own = (Double) x.get((int) (start + i) % x.size());
+            places[i] = (fixed(own) + top(word.getAsLong(), c)) >> c;
+        }
+        long[] thresholds = uniforms(coin, size, q);
+        for (int i = 0; i < size; i++) if (places[i] > thresholds[i]) signs |= 1 << i;
+        long u = w(word.getAsLong());
+        long n = u < whole(law, "inside") ? uniform(word, likely) : likely + uniform(word, (1L << size) - likely);
+        int flips = IntStream.range(0, 1 << size).boxed().sorted(Comparator.comparing(Integer::bitCount)).toList().get((int) n);
+        List<byte[]> parts = new ArrayList<>(List.of(little(start, 2)));
+        for (long threshold : thresholds) parts.add(little(threshold, 1));
+        parts.add(little(signs ^ flips, 2));
+        return joined(parts);
+    }
+
+    static byte[] corners(Map<String, Object> law, List<Object> x, LongSupplier word) {
+        int d = (int) whole(law, "bits");
+        BitSet signs = new BitSet();
+        for (int i = 0; i < d; i++) signs.set(i, fixed((Double) x.get(i)) + w(word.getAsLong()) >= W);
+        boolean wanted = w(word.getAsLong()) < whole(law, "inside");
+        while (true) {
+            BitSet corner = BitSet.valueOf(bytes(word, (d + 63) / 64 * 8)).get(0, d);
+            BitSet different = (BitSet) corner.clone();
+            different.xor(signs);
+            if ((2 * (d - different.cardinality()) > d) == wanted) return Arrays.copyOf(corner.toByteArray(), (d + 7) / 8);
+        }
+    }
+
+    static int widest(Map<String, Object> law) {
+        return Device.<Map<String, Object>>list(law.get("inner")).stream().mapToInt(Device::width).max().getAsInt();
+    }
+
+    static byte[] harmony(Map<String, Object> law, List<Object> values, LongSupplier word, LongSupplier coin) {
+        List<Map<String, Object>> inner = list(law.get("inner"));
+        int a = (int) uniform(coin, values.size());
+        long u = w(coin.getAsLong()), row = 0, bit;
+        Map<String, Object> own = map(inner.get(Device.<Long>list(law.get("attributes")).get(a).intValue()).get("law"));
+        if (values.get(a) instanceof Long item) {
+            row = u & (whole(own, "rows") - 1);
+            bit = parity(row & item) ^ lies(own, word);
+        } else bit = tableSymbol(own, (Double) values.get(a), word.getAsLong(), word.getAsLong());
+        return joined(List.of(little(a, values.size() > 256 ? 2 : 1), little(2 * row + bit, widest(law))));
+    }
+
+    static byte[] sampled(Map<String, Object> law, List<Object> values, LongSupplier word, LongSupplier coin) {
+        List<Map<String, Object>> inner = list(law.get("inner"));
+        List<byte[]> parts = new ArrayList<>();
+        for (int a : which(values.size(), (int) whole(law, "sample"), list(law.get("ends")), coin)) {
+            Map<String, Object> own = inner.get(Device.<Long>list(law.get("attributes")).get(a).intValue());
+            parts.add(little(a, values.size() > 256 ? 2 : 1));
+            parts.add(Arrays.copyOf(drawn(own, List.of(values.get(a)), word, coin), widest(law)));
+        }
+        return joined(parts);
+    }
+
+    static byte[] parts(Map<String, Object> law, List<Object> values, LongSupplier word, LongSupplier coin) {
+        List<Object> numbers = values.stream().filter(value -> value instanceof Double).toList();
+        List<List<Object>> groups = new ArrayList<>();
+        if (!numbers.isEmpty()) groups.add(numbers);
+        values.stream().filter(value -> value instanceof Long).forEach(item -> groups.add(List.of(item)));
+        List<byte[]> found = new ArrayList<>();
+        for (Map<String, Object> part : Device.<Map<String, Object>>list(law.get("parts"))) {
+            found.add(drawn(part, groups.get(found.size()), word, coin));
+        }
+        return joined(found);
+    }
+
+    /** How many bytes a law's reports have. */
+    static int width(Map<String, Object> cell) {
+        Map<String, Object> law = map(cell.get("law")), parameters = map(cell.get("parameters"));
+        long k = parameters.get("k") instanceof Long n ? n : 0;
+        int d = parameters.get("d") instanceof Long n ? (int) (long) n : 0;
+        switch ((String) cell.get("mechanism")) {
+            case "grr": case "memoised": return symbolBytes(k);
+            case "sue": case "oue": case "subset": return (int) (k + 7) / 8;
+            case "olh": return (whole(law, "prime") < 1 << 16 ? 4 : 8) + symbolBytes(whole(law, "cells"));
+            case "hadamard": case "bassily-smith": return symbolBytes(2 * whole(law, "rows"));
+            case "hadamard-response": return symbolBytes(whole(law, "symbols"));
+            case "projective": {
+                long r = whole(law, "prime");
+                return symbolBytes((power(r, (int) whole(law, "dimension")) - 1) / (r - 1));
+            }
+            case "block": return 4 + (int) whole(law, "size");
+            case "duchi-multi": case "duchi-multi-published": return (d + 7) / 8;
+            case "harmony": case "sampled": return (int) whole(law, "sample") * (widest(law) + (d > 256 ? 2 : 1));
+            case "hybrid-composition":
+                return Device.<Map<String, Object>>list(law.get("parts")).stream().mapToInt(Device::width).sum();
+            case "or-none": return symbolBytes(columns(law) + 1);
+            default: return symbolBytes(columns(law));
+        }
+    }
+
+    // --- section 4.2: which attributes; then the whole report ------------------------------------
+
+    static int[] which(int d, int sample, List<Long> ends, LongSupplier word) {
+        if (ends != null && !ends.isEmpty()) {
+            long u = w(word.getAsLong());
+            return new int[] {(int) ends.stream().filter(end -> end <= u).count()};
+        }
+        if (sample == 1) return new int[] {(int) uniform(word, d)};
+        long[] u = LongStream.generate(() -> w(word.getAsLong())).limit(d).toArray();
+        return IntStream.range(0, d).boxed().sorted(Comparator.comparing(a -> u[a])).limit(sample)
+            .sorted().mapToInt(a -> a).toArray();
+    }
+
+    /** Where words come from: a purpose and its parts. */
+    interface Source { LongSupplier of(Object... parts); }
+
+    List<List<Integer>> entries(Map<String, Object> answers, Map<String, Object> level, String round, Source words) {
+        List<Object> values = new ArrayList<>();
+        for (Map<String, Object> attribute : attributes) {
+            String name = (String) attribute.get("name");
+            values.add(encoded(attribute, answers.get(name), words.of("spread", name)));
+        }
+        int[] asked = strategy.equals("sample")
+            ? which(attributes.size(), sample(), list(collection.get("ends")), words.of("which", round))
+            : IntStream.range(0, groups()).toArray();
+        List<List<Integer>> found = new ArrayList<>();
+        for (int group : asked) {
+            String name = (String) attributes.get(group).get("name");
+            int cell = group * perGroup() + (levels == null ? 0 : levels.indexOf(level.get(name)));
+            List<Object> own = together() ? values : List.of(values.get(group));
+            List<Integer> entry = new ArrayList<>(List.of(cell));
+            for (byte octet : answered(cell, own, round, words)) entry.add(octet & 255);
+            found.add(entry);
+        }
+        return found;
+    }
+
+    byte[] answered(int number, List<Object> values, String round, Source words) {
+        Map<String, Object> cell = cells.get(number);
+        String name = String.valueOf(number);
+        byte[] answer = written(values);
+        if (!cell.get("mechanism").equals("memoised")) {
+            return drawn(cell, values, words.of("answer", name, answer, round), words.of("coin", name, round));
+        }
+        Map<String, Object> law = map(cell.get("law"));
+        long k = whole(map(cell.get("parameters")), "k"), lie = whole(map(law.get("permanent")), "lie");
+        long kept = other((Long) values.get(0), k, lie, words.of("permanent", name, answer).getAsLong());
+        long word = words.of("answer", name, answer, round).getAsLong();
+        return symbol(other(kept, k, whole(law, "swap"), word), k);
+    }
+
+    /** A report as a row of columns. */
+    byte[] row(List<List<Integer>> entries) {
+        List<byte[]> parts = new ArrayList<>();
+        for (int place = 0; place < entries.size(); place++) {
+            List<Integer> entry = entries.get(place);
+            int group = entry.get(0) / perGroup();
+            IntStream may = strategy.equals("sample") ? IntStream.range(0, cells.size())
+                : IntStream.range(group * perGroup(), (group + 1) * perGroup());
+            byte[] padded = new byte[may.map(cell -> width(cells.get(cell))).max().getAsInt()];
+            for (int i = 1; i < entry.size(); i++) padded[i - 1] = (byte) (int) entry.get(i);
+            parts.add(little(entry.get(0), cells.size() > 256 ? 2 : 1));
+            parts.add(padded);
+        }
+        return joined(parts);
+    }
+
+    Source keyed(byte[] secret, String origin) {
+        return parts -> {
+            List<Object> whole = new ArrayList<>(List.of(origin, digest));
+            whole.addAll(List.of(parts));
+            return words(key(secret, whole.toArray()));
+        };
+    }
+
+    String id(byte[] secret, String origin, String round) {
+        return hex(key(secret, origin, digest, "id", round)).substring(0, 32);
+    }
+
+    String report(String id, List<List<Integer>> entries) {
+        Map<String, Object> found = new LinkedHashMap<>();
+        found.put("wire", 1L);
+        found.put("digest", digest);
+        found.put("id", id);
+        found.put("entries", entries);
+        return Json.write(found);
+    }
+
+    static String hex(byte[] octets) { return HexFormat.of().formatHex(octets); }
+
+    // --- section 5: send -------------------------------------------------------------------------
+
+    static void send(String address, String secret, String answers, String token) throws Exception {
+        HttpClient client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+        HttpRequest get = HttpRequest.newBuilder(URI.create(address)).header("accept-encoding", "gzip").build();
+        HttpResponse<byte[]> document = client.send(get, HttpResponse.BodyHandlers.ofByteArray());
+        require(document.statusCode() == 200, "no document: " + document.statusCode());
+        boolean packed = document.headers().firstValue("content-encoding").orElse("").equals("gzip");
+        byte[] data = document.body();
+        if (packed) data = new GZIPInputStream(new java.io.ByteArrayInputStream(data)).readNBytes((8 << 20) + 1);
+        Device device = new Device(new String(data, StandardCharsets.UTF_8), null);
+        require(address.endsWith("/" + device.collection.get("campaign")), "a campaign of another name");
+        URI place = URI.create(address);
+        int port = place.getPort() >= 0 ? place.getPort() : place.getScheme().equals("https") ? 443 : 80;
+        String origin = place.getScheme() + "://" + place.getHost().toLowerCase(Locale.ROOT) + ":" + port;
+        byte[] own = HexFormat.of().parseHex(secret);
+        var entries = device.entries(map(Json.parse(answers)), null, "", device.keyed(own, origin));
+        String body = device.report(device.id(own, origin, ""), entries);
+        HttpRequest.Builder post = HttpRequest.newBuilder(URI.create(address + "/reports"))
+            .header("content-type", "application/json").POST(HttpRequest.BodyPublishers.ofString(body));
+        if (token != null) post.header("authorization", "Bearer " + token);
+        HttpResponse<String> answer = client.send(post.build(), HttpResponse.BodyHandlers.ofString());
+        System.out.println(body);
+        System.out.println(answer.statusCode() + " " + answer.body());
+    }
+
+    // --- section 8: vectors ----------------------------------------------------------------------
+
+    static void vectors(Path folder) throws Exception {
+        List<String> stream = list(map(Json.parse(Files.readString(folder.resolve("words.json")))).get("words"));
+        long[] script = stream.stream().mapToLong(Long::parseUnsignedLong).toArray();
+        int reports = 0, documents = 0, refused = 0;
+        List<Path> files;
+        try (Stream<Path> found = Files.list(folder.resolve("reports"))) {
+            files = found.filter(path -> path.toString().endsWith(".json")).sorted().toList();
+        }
+        for (Path file : files) {
+            reports += check(map(Json.parse(Files.readString(file))), script, file.getFileName().toString());
+            documents++;
+        }
+        for (Object one : Device.<Object>list(Json.parse(Files.readString(folder.resolve("refused.json"))))) {
+            String name = (String) map(one).get("name"), document = (String) map(one).get("document");
+            try {
+                new Device(document, accepted(document));
+            } catch (IllegalArgumentException fine) {
+                refused++;
+                continue;
+            }
+            System.out.println("not refused: " + name);
+        }
+        System.out.println(documents + " documents, " + reports + " reports, " + refused + " refused");
+    }
+
+    static String accepted(String document) {
+        return (String) map(Json.parse((String) map(Json.parse(document)).get("collection"))).get("accept_loss");
+    }
+
+    static int check(Map<String, Object> file, long[] script, String name) throws Exception {
+        String document = (String) file.get("document"), origin = (String) file.get("origin");
+        Device device = new Device(document, accepted(document));
+        List<byte[]> ids = new ArrayList<>(), rows = new ArrayList<>();
+        for (Map<String, Object> person : Device.<Map<String, Object>>list(file.get("people"))) {
+            Map<String, Object> answers = map(person.get("answers")), level = map(person.get("level"));
+            int[] next = {(int) whole(person, "word")};
+            var drawn = device.entries(answers, level, "", parts -> () -> script[next[0]++]);
+            require(plain(drawn).equals(plain(person.get("drawn"))), name + ": drawn " + drawn);
+            byte[] secret = HexFormat.of().parseHex((String) person.get("secret"));
+            String round = (String) person.get("round"), id = device.id(secret, origin, round);
+            var entries = device.entries(answers, level, round, device.keyed(secret, origin));
+            require(device.report(id, entries).equals(person.get("report")), name + ": " + entries);
+            require(hex(device.row(entries)).equals(person.get("row")), name + ": another row");
+            ids.add(HexFormat.of().parseHex(id));
+            rows.add(device.row(entries));
+        }
+        byte[] head = joined(List.of("MURMRPTS".getBytes(), little(1, 2), HexFormat.of().parseHex(device.digest), little(ids.size(), 4)));
+        String columns = hex(joined(List.of(head, joined(ids), joined(rows))));
+        require(columns.equals(file.get("columns")), name + ": other columns");
+        return ids.size();
+    }
+
+    static String plain(Object entries) { return Json.write(entries); }
+
+    public static void main(String[] words) throws Exception {
+        if (words[0].equals("vectors")) vectors(Path.of(words[1]));
+        else send(words[1], words[2], words[3], words.length > 4 ? words[4] : null);
+    }
+}

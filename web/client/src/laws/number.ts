@@ -165,7 +165,7 @@ function answering(published: Published, table: Weights, loss: Loss, promised: n
 /** Read the budgets of ranges, and find the rows that the values of each range mix. */
 function ranges({ epsilon, edges, semantics = "max" }: Table, grid: Grid) {
   const own = list(epsilon, MOST_RANGES, "epsilon").map(budget);
-  const places = list(edges, MOST_RANGES + 1, "edges").map((edge) => fixedPoint(Number(edge)));
+  const places = list(edges, MOST_RANGES + 1, "edges").map((edge) => (typeof edge === "number" ? fixedPoint(edge) : NaN));
   require(
     places.length === own.length + 1 &&
       rising(places) &&

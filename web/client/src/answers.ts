@@ -87,8 +87,10 @@ function textOf(raw: Raw): string | undefined {
   return typeof raw === "boolean" ? (raw ? "True" : "False") : String(raw);
 }
 
+type Read = number | "no answer" | "no label" | "no number";
+
 /** What a raw value is: the place of a label, a number, or why it is none. */
-export function read(question: Question, raw: Raw): number | "no answer" | "no label" | "no number" {
+export function read(question: Question, raw: Raw): Read {
   const text = textOf(raw);
   const place = text === undefined ? NOTHING : placeOf(question, text);
   if (question.kind === "category") {
@@ -104,46 +106,47 @@ export function read(question: Question, raw: Raw): number | "no answer" | "no l
  *
  * Where the campaign says that answers outside a range or a list are refused, they count as the
  * nearer end, or as a label by chance, all the same, as silence would tell that the answer is
- * outside; unless `maySilence`.
+ * outside; unless the person agrees to be silent.
  */
-export function encode(campaign: Campaign, raw: RawAnswers, maySilence = false): Answer[] {
+export function encode(campaign: Campaign, raw: RawAnswers, mayBeSilent = false): Answer[] {
   const names = campaign.questions.map((question) => question.name);
   const unknown = Object.keys(raw).filter((name) => !names.includes(name));
   if (unknown.length) throw refused(`nobody asks for ${unknown.join(", ")}`);
   return campaign.questions.map((question) => {
-    const given = Object.hasOwn(raw, question.name) ? raw[question.name] : undefined;
-    const outside = question.outside === "refuse" && !maySilence ? "" : question.outside;
-    return question.kind === "category" ? item(question, given, outside) : number(question, given, outside);
+    const given = read(question, Object.hasOwn(raw, question.name) ? raw[question.name] : undefined);
+    const silent = mayBeSilent && question.outside === "refuse";
+    return question.kind === "category" ? item(question, given, silent) : number(question, given, silent);
   });
 }
 
-function number(question: Question, raw: Raw, outside: string): Answer {
-  const { name, low, high, missing } = question;
-  const value = read(question, raw);
-  const none = typeof value === "string";
-  const beyond = !none && (value < low || value > high) && outside !== "clamp" && outside !== "";
-  if (!none && !beyond) {
-    const inside = Math.min(Math.max(value, low), high);
-    return Math.min(Math.max(2 * ((inside - low) / (high - low)) - 1, -1), 1);
+function number({ name, low, high, missing, outside }: Question, value: Read, silent: boolean): Answer {
+  if (typeof value === "string") {
+    if (missing) return NaN;
+    throw noAnswer(name);
   }
-  if (missing) return NaN;
-  throw none ? noAnswer(name) : refused(`${name} is ${low} to ${high}`);
+  const inside = Math.min(Math.max(value, low), high);
+  if (inside !== value && outside === "no answer") return NaN;
+  if (inside !== value && silent) throw unfit(name);
+  return Math.min(Math.max(2 * ((inside - low) / (high - low)) - 1, -1), 1);
 }
 
-function item(question: Question, raw: Raw, outside: string): Answer {
-  const { name, labels, missing } = question;
-  const place = read(question, raw);
+function item({ name, labels, missing, outside }: Question, place: Read, silent: boolean): Answer {
   if (typeof place === "number") return place;
-  if (place === "no answer" && !missing) throw noAnswer(name);
-  if (place === "no answer") return labels.length;
-  if (outside === "spread" || outside === "") return SPREAD;
-  if (labels.includes(outside)) return labels.indexOf(outside);
-  if (missing) return labels.length;
-  throw refused(`${name} is one of ${labels.length} labels, and this answer is not`);
+  if (place === "no answer") {
+    if (missing) return labels.length;
+    throw noAnswer(name);
+  }
+  if (silent) throw unfit(name);
+  if (outside === "spread" || outside === "refuse") return SPREAD;
+  return labels.includes(outside) ? labels.indexOf(outside) : labels.length;
 }
 
 function noAnswer(name: string): MurmurationError {
   return refused(`${name} has no answer that counts, and silence can be seen`);
+}
+
+function unfit(name: string): MurmurationError {
+  return refused(`${name} has an answer that does not fit`);
 }
 
 function refused(message: string): MurmurationError {

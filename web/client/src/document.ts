@@ -27,7 +27,7 @@ const COLLECTION =
   'wire campaign epsilon strategy sample=1 ends=null levels=null chosen="freely" limit=null ' +
   "accept_loss=null rounds=1 attributes cells";
 const CELL = "attributes level=null mechanism parameters law";
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
+const ZONE = /T.*(Z|[+-]\d\d:\d\d)$/;
 
 /** Return the campaign of a document, or say what is wrong with it. */
 export async function readDocument(bytes: Uint8Array, options: ReadOptions): Promise<Campaign> {
@@ -76,7 +76,8 @@ function levelPairs(text: string, levels: Json): Json[] {
   return names.map((name) => [name, (levels as Table)[name]!]);
 }
 
-function terms({ keep_reports: keepReports, upload, opens, closes, purpose, digest, ...found }: Table) {
+function terms(found: Table) {
+  const { keep_reports: keepReports, upload, opens, closes, purpose, digest, origins = [] } = found;
   require(upload === "open" || upload === "token", "upload is open or token");
   require(typeof keepReports === "boolean" && typeof purpose === "string", "keep_reports or purpose");
   return {
@@ -86,21 +87,21 @@ function terms({ keep_reports: keepReports, upload, opens, closes, purpose, dige
     cohort: whole(found["cohort"], 1, WHOLE, "cohort"),
     opens: moment(opens!),
     closes: moment(closes!),
-    origins: texts(found["origins"] ?? [], "origins"),
+    origins: texts(origins, "origins"),
   };
 }
 
 function moment(value: Json): Date | null {
   if (value === null) return null;
-  const date = new Date(TIME.test(String(value)) ? String(value) : NaN);
-  require(!Number.isNaN(date.getTime()), "a campaign's times have a zone");
+  const date = new Date(String(value));
+  require(date.getTime() && ZONE.test(String(value)), "a campaign's times have a zone");
   return date;
 }
 
 /** Return what affects a report; every law with its exact loss, for the answers that it is asked. */
 function questionsAndLaws(found: Table) {
   const epsilon = budget(found["epsilon"]);
-  const { limit = null, accept_loss: acceptLoss = null, chosen = "freely" } = found;
+  const { limit = null, accept_loss: acceptLoss = null, chosen = "freely", rounds = 1 } = found;
   const questions = list(found["attributes"], MOST_ATTRIBUTES, "attributes").map(questionOf);
   const names = new Set(questions.map((question) => question.name));
   require(names.size === questions.length, "two attributes have one name");
@@ -114,7 +115,7 @@ function questionsAndLaws(found: Table) {
     chosen: chosen as Campaign["chosen"],
     strategy: found["strategy"] as Campaign["strategy"],
     sample: many,
-    rounds: whole(found["rounds"] ?? 1, 1, WHOLE, "rounds"),
+    rounds: whole(rounds, 1, WHOLE, "rounds"),
     cells: cellsOf(found, questions, levels.length),
   };
 }

@@ -23,6 +23,7 @@ export function written(value: Json, key = ""): string {
   if (value === null || typeof value === "boolean") return String(value);
   if (!Array.isArray(value)) return object(Object.entries(value));
   if (key === "levels") return object(value as [string, Json][], key);
+  if (typeof value[0] === "number" && !FLOATS.has(key)) return JSON.stringify(value); // fast, for weights
   const [name] = value;
   const pair = key === "settings" && typeof name === "string";
   return `[${value.map((one) => written(one, pair ? name : key)).join()}]`;
@@ -42,7 +43,6 @@ function text(value: string): string {
 
 /** Write a double with the digits that Python writes it with. */
 export function float(number: number): string {
-  if (!Number.isFinite(number)) return number > 0 ? "inf" : number < 0 ? "-inf" : "nan";
   const [digits, power] = number.toExponential().split("e") as [string, string];
   if (number && (Number(power) < -4 || Number(power) > 15)) {
     return `${digits}e${power[0]}${power.slice(1).padStart(2, "0")}`;
@@ -68,8 +68,7 @@ export function table(value: Json | undefined, keys: string, what: string, inOrd
   const usual = keys.split(" ").map((key) => key.split("="));
   const order = usual.flatMap(([key, fallback]) => (given.includes(key!) || !fallback ? key! : []));
   const known = String(inOrder ? given : given.sort()) === String(inOrder ? order : order.sort());
-  const odd = given.find((key) => !order.includes(key)) ?? "";
-  require(known && typeof value === "object", `${what} has the keys ${keys}; got ${odd || given}`);
+  require(known && typeof value === "object", `${what} has the keys ${keys}; got ${given}`);
   const found = value as Table;
   const spelled = usual.find(([key, fallback]) => JSON.stringify(found[key!]) === fallback && fallback);
   require(!spelled, `${what}: a default is left out, ${spelled?.[0]}`);

@@ -11,14 +11,15 @@ const MOST_LABELS = 1 << 15;
 /** Return an attribute, or say what is wrong with it. */
 export function questionOf(value: Json): Question {
   const found = table(value, ATTRIBUTE, "an attribute");
-  const { name, kind = "number", unit = "", outside, missing = false, case: letters = "exact" } = found;
+  const { name, kind = "number", unit = "", outside, missing = false } = found;
+  const { case: letters = "exact", markers = [] } = found;
   texts([name!, unit, outside!], "name, unit and outside");
   const known = /^(number|category|distribution|graded)$/.test(String(kind)) && typeof missing === "boolean";
   require(known && (letters === "exact" || letters === "ignore"), `${name}: kind, missing or case`);
   const question = {
     ...(kind === "category" ? category(found) : range(found)),
     ...{ name, unit, outside, missing, kind, case: letters },
-    markers: texts(found["markers"] ?? [], "markers"),
+    markers: texts(markers, "markers"),
   } as Question;
   requireRule(question);
   return question;

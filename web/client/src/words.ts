@@ -173,7 +173,7 @@ function subtle(): SubtleCrypto {
   if (found) return found;
   throw new MurmurationError(
     "parameter",
-    "there is no crypto.subtle here: browsers have it on pages that came by https:// only",
+    "there is no crypto.subtle here: it needs a page by https://",
   );
 }
 

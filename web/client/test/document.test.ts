@@ -116,6 +116,8 @@ const CHANGES: [string, string, (found: any) => void, RegExp][] = [
   ["more than is promised", "split", (found) => (found.epsilon = 1.5), /where 1\.5 is promised/],
   ["a loss that is accepted for nothing", "sample", (found) => insert(found, "accept_loss", "x"), /none does/],
   ["two attributes of one name", "sample", (found) => (found.attributes[1].name = "age"), /one name/],
+  ["no rounds", "repeat", (found) => (found.rounds = null), /rounds/],
+  ["no markers", "sample", (found) => (found.attributes[2].markers = null), /texts/],
   ["an empty range", "sample", (found) => (found.attributes[0].low = 98), /range/],
   ["labels that are numbers", "sample", (found) => (found.attributes[2].labels = [1, 2, 3]), /texts/],
 ];

@@ -103,13 +103,19 @@ class Watch:
     def __init__(self, page: Page) -> None:
         self.requests: list[Request] = []
         self.mistakes: list[str] = []
-        page.on("request", self.requests.append)
+        page.on("request", lambda request: self.requests.append(request))
         page.on("pageerror", lambda problem: self.mistakes.append(str(problem)))
 
     @property
     def bodies(self) -> list[str]:
         """What was sent."""
         return [one.post_data or "" for one in self.requests if one.method == "POST"]
+
+    @property
+    def told(self) -> set[str]:
+        """The names of headers of what the element has asked for."""
+        asked = [one for one in self.requests if one.resource_type == "fetch"]
+        return {name for one in asked for name in one.all_headers()}
 
     def elsewhere(self, *origins: str) -> list[str]:
         """The addresses of requests to anybody else."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import collectors
+from murmuration.device.sending import FINAL
 from tools import require_tool
 
 WEB = Path(__file__).parents[1] / "web" / "client"
@@ -57,6 +59,17 @@ def test_node_takes_part_with_the_packed_client(installed: Path, tmp_path: Path)
     assert names == {"dist", "README.md", "package.json"}
     kept = json.loads((installed / "node_modules/murmuration-client/package.json").read_text())
     assert "dependencies" not in kept
+
+
+def test_the_same_answers_are_final_in_both_languages() -> None:
+    """What ends a report, with its status: the lists in sending.ts and in sending.py."""
+    text = (WEB / "src" / "sending.ts").read_text(encoding="utf-8")
+    whole = re.search(r"const WHOLE = \{(.*?)\}", text)
+    reasons = re.search(r"const REASONS = \[(.*?)\];", text, flags=re.S)
+    assert whole
+    assert reasons
+    named = {name: int(status) for name, status in re.findall(r'"([\w-]+)": (\d+)', whole[1])}
+    assert {**dict.fromkeys(re.findall(r'"([\w-]+)"', reasons[1]), 422), **named} == FINAL
 
 
 def test_no_lock_file_names_a_registry() -> None:

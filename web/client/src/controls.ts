@@ -158,7 +158,7 @@ function checked(
     described.setAttribute("aria-invalid", String(Boolean(found)));
     return !found;
   };
-  root.addEventListener("change", () => message.hidden || check());
+  root.addEventListener("input", () => message.hidden || check()); // not when it is left: things would move
   return { root, value, check, focus };
 }
 

@@ -19,7 +19,7 @@ export type Outcome = string;
 
 const WHOLE = { "unreadable-body": 400, "too-large": 413, "unsupported-type": 415 };
 const REASONS = [
-  ...["malformed", "unknown-digest", "superseded", "wrong-version", "bad-id", "bad-entries"],
+  ...["malformed", "unknown-digest", "superseded", "unknown-wire", "bad-id", "bad-entries"],
   ...["bad-symbol", "outside-window", "duplicate"],
 ];
 /** Problems that are about the bytes, with their status. */

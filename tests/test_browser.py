@@ -168,6 +168,8 @@ def collector(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         costly("five", 5, origin),
         DAILY.format(origin=origin),
         LAWS.format(origin=origin),
+        costly("invited", 1, origin).replace("epsilon", 'upload = "token"\nepsilon', 1),
+        costly("elsewhere", 1, "https://app.example"),
     ]
     store = tmp_path_factory.mktemp("browser") / "store.db"
     with collectors.running(store, *campaigns) as found:
@@ -330,6 +332,32 @@ def test_a_page_without_a_network_sends_when_there_is_one(
     thanked(page, "was counted")
     assert received(collector, "commute") == before + 1
     assert len(set(watch.bodies)) == 1
+
+
+def test_a_page_that_the_campaign_does_not_name_gets_nothing(
+    page: Page, site: Site, collector: Collector
+) -> None:
+    shown(page, site, collector, "elsewhere")
+    expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    expect(page.get_by_role("button", name="Send")).to_have_count(0)
+
+
+def test_a_token_goes_along(page: Page, site: Site, collector: Collector) -> None:
+    """A page sets it before the script has come; without it the element says who is asked."""
+    shown(page, site, collector, "invited")
+    page.get_by_role("radio", name="ios").check()
+    send(page)
+    expect(page.get_by_role("alert")).to_contain_text("invited devices only")
+    token = collector.token("device", campaign="invited")
+    at, home = collector.collection("invited").url, f"http://{HOST}:{collector.port}"
+    early = (
+        "<script>Object.assign(document.querySelector('murmur-campaign'),"
+        f" {{ options: {{ token: '{token}' }}, texts: {{ send: 'Go' }} }})</script>"
+    )
+    page.goto(site.add("/early", embedding(at, home + CLIENT) + early))
+    page.get_by_role("radio", name="ios").check()
+    page.get_by_role("button", name="Go").click()
+    thanked(page, "was counted")
 
 
 def test_two_tabs_make_one_report(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,7 @@ def test_node_takes_part_with_the_packed_client(installed: Path, tmp_path: Path)
     assert names == {"dist", "README.md", "package.json"}
     kept = json.loads((installed / "node_modules/murmuration-client/package.json").read_text())
     assert "dependencies" not in kept
+    assert kept["version"] == version("murmuration")
 
 
 def test_the_same_answers_are_final_in_both_languages() -> None:

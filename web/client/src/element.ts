@@ -30,8 +30,8 @@ export class MurmurCampaign extends Base {
   static readonly observedAttributes = ["src", "digest", "lang", "texts"];
 
   /** For the library: a token, lower limits, another store. Set it before the element is shown. */
-  options: ClientOptions = {};
-  #table: Partial<Texts> | undefined;
+  options: ClientOptions = (earlier(this, "options") as ClientOptions | undefined) ?? {};
+  #table = earlier(this, "texts") as Partial<Texts> | undefined;
   #speaker = new Speaker({}, "en");
   #stop = new AbortController();
   readonly #main = make("div");
@@ -318,6 +318,13 @@ export class MurmurCampaign extends Base {
   #tell(name: string, detail: Receipt | MurmurationError): void {
     this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }));
   }
+}
+
+/** Return what a page has set before the element was known: it would hide the property itself. */
+function earlier(element: object, name: string): unknown {
+  const value: unknown = Object.getOwnPropertyDescriptor(element, name)?.value;
+  Reflect.deleteProperty(element, name);
+  return value;
 }
 
 interface LevelChoice {

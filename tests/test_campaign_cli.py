@@ -152,7 +152,10 @@ def test_init_examples_are_right_when_the_comment_is_taken_away(murmur, tmp_path
         return "\n".join(line.removeprefix("# ") for line in lines if "=" in line or "[" in line)
 
     settings = [line for line in head.splitlines() if line.startswith("# ") and " = " in line]
-    keys = ("opens", "closes", "strategy", "sample", "lifetime", "keep_reports", "upload")
+    keys = (
+        *("opens", "closes", "strategy", "sample", "lifetime", "keep_reports", "upload"),
+        "origins",
+    )
     wanted = [line[2:] for line in settings if line[2:].startswith(keys)]
     assert len(wanted) == len(keys)
     top, _, rest_of_head = head.partition("[[attributes]]")
@@ -222,6 +225,14 @@ def test_check_says_what_is_revealed(murmur, tmp_path) -> None:
     assert campaign_document.read((tmp_path / "out.json").read_bytes()).digest == campaign.digest
     assert json.loads(murmur("check", "--document", "-"))["collection"]["epsilon"] == 2
     assert "leave --json out" in murmur("check", "--document", "-", "--json", code=2)
+
+
+@pytest.mark.slow
+def test_check_says_which_sites_may_take_part(murmur, tmp_path) -> None:
+    named = 'cohort = 500\norigins = ["https://app.example"]'
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN.replace("cohort = 500", named))
+    assert "pages of https://app.example may take part" in " ".join(murmur("check").split())
+    assert json.loads(murmur("check", "--json"))["origins"] == ["https://app.example"]
 
 
 @pytest.mark.slow

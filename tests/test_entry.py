@@ -241,4 +241,4 @@ def test_every_package_of_an_extra_is_known() -> None:
         required = project["optional-dependencies"][extra]
         names = {re.split(r"[\[>=<]", text)[0] for text in required}
         assert {distributions.get(package, package) for package in packages} == names
-    assert set(project["optional-dependencies"]) - set(EXTRAS) == {"data", "dev"}
+    assert set(project["optional-dependencies"]) - set(EXTRAS) == {"brotli", "data", "dev"}

@@ -22,9 +22,9 @@ from murmuration.campaign.document import MOST_BYTES, publish
 from murmuration.campaign.file.load import parse
 from murmuration.device.client import load
 from murmuration.errors import SendError
+from murmuration.server.client_files import client_files
 from murmuration.server.encoded import Encoded, compressed
 from murmuration.server.routes import ROUTES
-from murmuration.server.static import client_files
 
 APP, OTHER = "https://app.example", "https://evil.example"
 OPEN = one("open", f'origins = ["{APP}", "http://localhost:3000"]')

@@ -156,10 +156,12 @@ public class Device {
 
     // --- section 1: the document -----------------------------------------------------------------
 
-    static final String COLLECTION = "wire campaign epsilon strategy sample ends levels chosen limit accept_loss rounds attributes cells";
+    static final String COLLECTION = "wire campaign epsilon strategy sample ends levels chosen"
+        + " limit accept_loss rounds attributes cells";
     static final String ATTRIBUTE = "name kind low high unit labels outside bins missing case markers";
     static final String CELL = "attributes level mechanism parameters law";
-    static final String OUTER = "format campaign version digest purpose people opens closes cohort keep_reports upload origins collection";
+    static final String OUTER = "format campaign version digest purpose people opens closes cohort"
+        + " keep_reports upload origins collection";
 
     final String digest;
     final Map<String, Object> collection;
@@ -216,7 +218,8 @@ public class Device {
         require(cells.size() == groups() * perGroup(), "cells are missing, or there are too many");
         for (int n = 0; n < cells.size(); n++) {
             int group = n / perGroup();
-            List<Long> own = together() ? LongStream.range(0, attributes.size()).boxed().toList() : List.of((long) group);
+            List<Long> own = together() ? LongStream.range(0, attributes.size()).boxed().toList()
+                : List.of((long) group);
             Object level = levels == null ? null : (Object) (long) (n % perGroup());
             require(cells.get(n).get("attributes").equals(own), "a cell of other attributes");
             require(Objects.equals(cells.get(n).get("level"), level), "a cell of another level");
@@ -262,6 +265,7 @@ public class Device {
 
     static final Ratio NOTHING = Ratio.of(1, 1);
 
+    static final String COSTS = "(a loss of [0-9.]+|an infinite loss).* where .* is promised";
     static final Set<String> BROKEN = Set.of("dct", "graded-laplace", "hiera", "duchi-multi-published");
 
     void checkLosses() {
@@ -271,7 +275,7 @@ public class Device {
             try {
                 all[n] = loss(cells.get(n));
             } catch (IllegalArgumentException problem) {
-                boolean said = words != null && words.matches("(a loss of [0-9.]+|an infinite loss).* where .* is promised");
+                boolean said = words != null && words.matches(COSTS);
                 if (!said || !BROKEN.contains(cells.get(n).get("mechanism"))) throw problem;
             }
         }
@@ -336,7 +340,8 @@ public class Device {
             }
             case "block": {
                 int size = (int) whole(law, "size"), agreements = (int) whole(law, "agreements");
-                long likely = IntStream.range(0, 1 << size).filter(n -> size - Integer.bitCount(n) >= agreements).count();
+                long likely = IntStream.range(0, 1 << size)
+                    .filter(n -> size - Integer.bitCount(n) >= agreements).count();
                 require(likely == whole(law, "likely"), "another number of likely patterns");
                 return odds(law, "inside", BigInteger.ONE.shiftLeft(size), BigInteger.valueOf(likely));
             }
@@ -382,7 +387,8 @@ public class Device {
         BigInteger p = big(kept, "truth"), l = big(kept, "lie"), keep = big(law, "keep"), swap = big(law, "swap");
         require(whole(law, "keep") == W - (k - 1) * whole(law, "swap"), "keep is not what is left");
         BigInteger own = p.multiply(keep).add(l.multiply(swap).multiply(BigInteger.valueOf(k - 1)));
-        BigInteger other = l.multiply(keep).add(p.multiply(swap)).add(l.multiply(swap).multiply(BigInteger.valueOf(k - 2)));
+        BigInteger others = l.multiply(swap).multiply(BigInteger.valueOf(k - 2));
+        BigInteger other = l.multiply(keep).add(p.multiply(swap)).add(others);
         return Ratio.of(own, other);
     }
 
@@ -440,14 +446,17 @@ public class Device {
     }
 
     /** What two ranges may cost, and the rows of each. */
-    static double[][] budgets(Map<String, Object> law, Map<String, Object> parameters, int rows, List<List<Integer>> ranges) {
+    static double[][] budgets(
+        Map<String, Object> law, Map<String, Object> parameters, int rows, List<List<Integer>> ranges) {
         if (!law.containsKey("places")) {
             ranges.add(IntStream.range(0, rows).boxed().toList());
             return new double[][] {{(Double) parameters.get("epsilon")}};
         }
         Map<String, Object> graded = new HashMap<>(parameters);
         if (parameters.containsKey("settings")) {
-            for (List<Object> pair : Device.<List<Object>>list(parameters.get("settings"))) graded.put((String) pair.get(0), pair.get(1));
+            for (List<Object> pair : Device.<List<Object>>list(parameters.get("settings"))) {
+                graded.put((String) pair.get(0), pair.get(1));
+            }
         }
         List<Double> epsilon = list(graded.get("epsilon")), edges = list(graded.get("edges"));
         List<Long> places = list(law.get("places")), jumps = list(law.get("jumps"));
@@ -455,7 +464,10 @@ public class Device {
             int start = places.indexOf(fixed(edges.get(g))), end = places.indexOf(fixed(edges.get(g + 1)));
             require(start >= 0 && end > start, "an edge is none of the places");
             Set<Integer> found = new TreeSet<>();
-            for (int i = start; i < end; i++) found.addAll(List.of(lowRow(places, jumps, i), lowRow(places, jumps, i) + 1));
+            for (int i = start; i < end; i++) {
+                int low = lowRow(places, jumps, i);
+                found.addAll(List.of(low, low + 1));
+            }
             ranges.add(new ArrayList<>(found));
         }
         Object semantics = graded.getOrDefault("semantics", "max");
@@ -643,7 +655,9 @@ public class Device {
 
     static int parity(long n) { return Long.bitCount(n) & 1; }
 
-    static int lies(Map<String, Object> law, LongSupplier word) { return w(word.getAsLong()) >= whole(law, "truth") ? 1 : 0; }
+    static int lies(Map<String, Object> law, LongSupplier word) {
+        return w(word.getAsLong()) >= whole(law, "truth") ? 1 : 0;
+    }
 
     static long fixed(double x) { return (long) (((x + 3.0) - 2.0) * 0x1p51); }
 
@@ -708,7 +722,10 @@ public class Device {
             case "harmony": return harmony(law, values, word, coin);
             case "sampled": return sampled(law, values, word, coin);
             case "hybrid-composition": return parts(law, values, word, coin);
-            default: return symbol(tableSymbol(law, (Double) values.get(0), word.getAsLong(), word.getAsLong()), columns(law));
+            default: {
+                long first = word.getAsLong(), second = word.getAsLong();
+                return symbol(tableSymbol(law, (Double) values.get(0), first, second), columns(law));
+            }
         }
     }
 
@@ -849,7 +866,8 @@ public class Device {
         for (int i = 0; i < size; i++) if (places[i] > thresholds[i]) signs |= 1 << i;
         long u = w(word.getAsLong());
         long n = u < whole(law, "inside") ? uniform(word, likely) : likely + uniform(word, (1L << size) - likely);
-        int flips = IntStream.range(0, 1 << size).boxed().sorted(Comparator.comparing(Integer::bitCount)).toList().get((int) n);
+        int flips = IntStream.range(0, 1 << size).boxed().sorted(Comparator.comparing(Integer::bitCount))
+            .skip(n).findFirst().get();
         List<byte[]> parts = new ArrayList<>(List.of(little(start, 2)));
         for (long threshold : thresholds) parts.add(little(threshold, 1));
         parts.add(little(signs ^ flips, 2));
@@ -865,7 +883,8 @@ public class Device {
             BitSet corner = BitSet.valueOf(bytes(word, (d + 63) / 64 * 8)).get(0, d);
             BitSet different = (BitSet) corner.clone();
             different.xor(signs);
-            if ((2 * (d - different.cardinality()) > d) == wanted) return Arrays.copyOf(corner.toByteArray(), (d + 7) / 8);
+            boolean most = 2 * (d - different.cardinality()) > d;
+            if (most == wanted) return Arrays.copyOf(corner.toByteArray(), (d + 7) / 8);
         }
     }
 
@@ -1097,7 +1116,8 @@ public class Device {
             ids.add(HexFormat.of().parseHex(id));
             rows.add(device.row(entries));
         }
-        byte[] head = joined(List.of("MURMRPTS".getBytes(), little(1, 2), HexFormat.of().parseHex(device.digest), little(ids.size(), 4)));
+        byte[] digest = HexFormat.of().parseHex(device.digest);
+        byte[] head = joined(List.of("MURMRPTS".getBytes(), little(1, 2), digest, little(ids.size(), 4)));
         String columns = hex(joined(List.of(head, joined(ids), joined(rows))));
         require(columns.equals(file.get("columns")), name + ": other columns");
         return ids.size();

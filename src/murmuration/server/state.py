@@ -17,11 +17,11 @@ from murmuration.collector.publish import Served
 from murmuration.collector.store import Store, StoreError, Token
 from murmuration.server.access import Gate
 from murmuration.server.body import Room
+from murmuration.server.client_files import client_files
 from murmuration.server.encoded import Encoded
 from murmuration.server.ingest import Ingest
 from murmuration.server.limits import Limits
 from murmuration.server.shares import Share
-from murmuration.server.static import client_files
 from murmuration.wire.report import JSON
 
 END_SECONDS = 30.0

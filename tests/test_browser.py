@@ -257,6 +257,9 @@ def test_a_page_of_another_site_takes_part(page: Page, site: Site, collector: Co
     assert json.loads(sent)["id"] != example["id"]
     receipt = page.evaluate("window.receipt")
     assert (receipt["outcome"], receipt["epsilon"], receipt["report"]) == ("stored", 2, sent)
+    kept = page.evaluate(BOOK)
+    assert len(kept["secret"]) == 32
+    assert "ios" not in json.dumps(kept)
     page.reload()
     thanked(page, "You have answered")
     assert received(collector, "commute") == before + 1
@@ -294,7 +297,7 @@ def test_a_report_that_did_not_arrive_is_sent_again_as_it_is(
         own.kill()
         send(page)
         thanked(page, "kept on this device")
-        assert [entry["outcome"] for entry in entries_offline(page)] == [None]
+        assert [entry["outcome"] for entry in page.evaluate(BOOK)["entries"]] == [None]
         expect(page.locator("pre")).to_have_count(0)
         own.start()
         page.reload()
@@ -305,16 +308,19 @@ def test_a_report_that_did_not_arrive_is_sent_again_as_it_is(
         assert [entry["outcome"] for entry in entries(page, own)] == ["stored"]
 
 
-def entries_offline(page: Page) -> list[dict[str, Any]]:
-    """What the browser holds, while nobody serves the library."""
-    return list(
-        page.evaluate(
-            "new Promise((resolve) => { const asked = indexedDB.open('murmuration');"
-            " asked.onsuccess = () => { const books = asked.result.transaction('book')"
-            ".objectStore('book').get('book'); books.onsuccess = () => { asked.result.close();"
-            " resolve(books.result.entries); }; }; })"
-        )
-    )
+BOOK = """
+new Promise((resolve) => {
+  const asked = indexedDB.open("murmuration");
+  asked.onsuccess = () => {
+    const found = asked.result.transaction("book").objectStore("book").get("book");
+    found.onsuccess = () => {
+      asked.result.close();
+      resolve({ ...found.result, secret: [...found.result.secret] });
+    };
+  };
+})
+"""
+"""What the browser holds, also while nobody serves the library."""
 
 
 def test_a_page_without_a_network_sends_when_there_is_one(

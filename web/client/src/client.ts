@@ -77,7 +77,8 @@ export interface Preview {
   readonly example: Report | null;
   /** The report that was made; its bytes once they were sent. */
   readonly made: Entry | null;
-  /** What one report costs at most, and what the first one costs more, for "no answer" later on. */
+  /** What one report costs at most, at this level, and what the first one costs more, for "no
+   * answer" later on. */
   readonly most: number;
   readonly reserved: number;
 }
@@ -264,12 +265,13 @@ export class Client {
     const { campaign } = this;
     const encoded = encode(campaign, answers, this.options.mayBeSilent);
     const made = await this.made(occasion.round);
+    const explained = explain(campaign, encoded, occasion.level);
     const reserved = campaign.speaksAlways ? campaign.cells.map((cell) => cell.law.charge) : [];
     return {
-      explained: explain(campaign, encoded, occasion.level),
+      explained,
       example: made ? null : await example(campaign, encoded, occasion.level),
       made,
-      most: approximate(most(campaign)),
+      most: approximate(costliest(campaign, explained)),
       reserved: approximate(sum(reserved.map(exact))),
     };
   }
@@ -345,10 +347,16 @@ function requireConsent({ name, acceptLoss }: Campaign, words: string | undefine
 
 // --- what it costs -----------------------------------------------------------------------------
 
-/** The most that one report can cost: the costliest cells that it may have. */
+/** The most that one report can cost, at any level: the costliest cells that it may have. */
 function most(campaign: Campaign): Cost {
-  const again = campaign.cells.some((cell) => cell.law.permanent);
-  return total(campaign, campaign.most, again);
+  return total(campaign, campaign.most, campaign.cells.some((cell) => cell.law.permanent));
+}
+
+/** The most that a report about these can cost: it names all of them, or the costliest. */
+function costliest(campaign: Campaign, explained: readonly Explained[]): Cost {
+  const charges = explained.map((one) => one.law.charge).sort((one, other) => other - one);
+  const named = campaign.strategy === "sample" ? charges.slice(0, campaign.sample) : charges;
+  return total(campaign, named, explained.some((one) => one.law.permanent));
 }
 
 /** Add up costs, in decimals.

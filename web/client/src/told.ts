@@ -15,7 +15,7 @@ export function told(campaign: Campaign, preview: Preview, speaker: Speaker): HT
   const cost = [speaker.say("cost", { cost: speaker.rough(most) })];
   if (reserved) cost.push(speaker.say("costFirst", { reserved: speaker.rough(reserved) }));
   const parts = [
-    make("p", {}, speaker.say("promise", { times: speaker.times(campaign.loss.epsilon) })),
+    make("p", {}, speaker.say("promise", { times: speaker.times(most) })),
     make("ul", { part: "chances" }, ...explained.map((one) => about(campaign, one, speaker))),
     make("p", {}, cost.join(" ")),
   ];

@@ -1,6 +1,8 @@
 /** The exact audit of laws, held against slow sums of fractions, and one unit too far is refused. */
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 
 import { exp, fraction, logAbove, next, within } from "../src/exponential.js";
@@ -180,6 +182,23 @@ for (const [name, change] of Object.entries(UNITS)) {
     }
   });
 }
+
+test("laws have the exact loss, words and charge that Python finds", () => {
+  const file = readFileSync(join(import.meta.dirname, "../../test/losses.json"), "utf8");
+  const rows = JSON.parse(file);
+  assert.ok(rows.length > 60);
+  for (const { mechanism, parameters, law, ratio, loss, kept, words, budget, charge } of rows) {
+    const made = lawOf({ mechanism, parameters, law });
+    const [above, below] = (ratio ?? ["1", "0"]).map(BigInt) as [bigint, bigint];
+    const [own, other] = made.loss.ratio ?? [1n, 0n];
+    assert.equal(own * below, above * other, mechanism);
+    assert.deepEqual(
+      [made.loss.epsilon, made.loss.kept, made.budget, made.charge],
+      [loss ?? Infinity, kept, budget, charge ?? Infinity],
+    );
+    if (!kept) assert.equal(made.loss.words, words);
+  }
+});
 
 test("a ratio below 1 is as telling as its inverse", () => {
   const lying = { mechanism: "grr", parameters: { epsilon: 1, k: 2 }, law: { truth: 2 ** 49, lie: 7 * 2 ** 49 } };

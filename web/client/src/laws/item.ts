@@ -4,7 +4,7 @@ import { type Table, budget, require, table, whole } from "../form.js";
 import { apart, lossOf } from "../loss.js";
 import type { Chances, Law } from "../types.js";
 import { WHOLE, type Words } from "../words.js";
-import { type Published, bytesFor, items, law, octets } from "./shared.js";
+import { type Published, bits, bytesFor, items, law, octets } from "./shared.js";
 
 const HALF_WORD = 2 ** 32;
 const PRIMES = [65_521, 2_147_483_647];
@@ -128,9 +128,7 @@ function collision(prime: number, cells: number): number {
 
 /** Whether a number has an odd count of set bits. */
 function parity(number: number): number {
-  let odd = 0;
-  for (; number; number &= number - 1) odd ^= 1;
-  return odd;
+  return bits(number) & 1;
 }
 
 /** Whether to lie about a bit. */

@@ -39,6 +39,13 @@ export function octets(number: number, size: number): number[] {
   return Array.from({ length: size }, (_, i) => Math.floor(number / 256 ** i) % 256);
 }
 
+/** How many bits of a number are set. */
+export function bits(number: number): number {
+  let count = 0;
+  for (; number; number &= number - 1) count++;
+  return count;
+}
+
 /** Read k, the number of items. */
 export function items(parameters: Table): number {
   return whole(parameters["k"], 2, MOST_ITEMS, "k");

@@ -7,7 +7,7 @@ import type { Law } from "../types.js";
 import { WHOLE } from "../words.js";
 import type { Hadamard } from "./item.js";
 import { evenGrid } from "./number.js";
-import { type Published, box, law, numbers, octets, requireTaken, together } from "./shared.js";
+import { type Published, bits, box, law, numbers, octets, requireTaken, together } from "./shared.js";
 
 const MOST_CORNERS = 1024;
 const LARGEST_BLOCK = 12;
@@ -87,12 +87,6 @@ export function block(published: Published): Law {
 function waysToDisagree(size: number): number[] {
   const every = Array.from({ length: 1 << size }, (_, pattern) => pattern);
   return every.sort((a, b) => bits(a) - bits(b) || a - b);
-}
-
-function bits(number: number): number {
-  let count = 0;
-  for (; number; number &= number - 1) count++;
-  return count;
 }
 
 // --- frames of other laws ----------------------------------------------------------------------------

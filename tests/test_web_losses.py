@@ -1,7 +1,9 @@
 """The exact losses that the web client must find, too: `web/client/test/losses.json`.
 
 A device in a browser audits laws by itself. The file has laws, and what this library says of each:
-the ratio, its logarithm, what `accept_loss` must say, and what a report is charged.
+the ratio, its logarithm, what `accept_loss` must say, what a report is charged, and how likely
+reports are, which people are shown (of the number 0.3, or that the own and another item are
+supported).
 `web/client/test/loss.test.ts` holds the client to it.
 
 `python tests/test_web_losses.py` writes the file.
@@ -14,10 +16,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from murmuration import Mechanism, mechanism
 from murmuration.audit.admission import in_words
+from murmuration.mechanisms.item.base import FrequencyMechanism
+from murmuration.mechanisms.number.base import NumericMechanism
+from murmuration.mechanisms.number.or_none import OrNone
 
 FILE = Path(__file__).parent.parent / "web" / "client" / "test" / "losses.json"
+X = 0.3
 BUDGETS = (0.1, 1.0, 3.3)
 NUMBERS = ("duchi", "three-output")
 ITEMS = ("grr", "sue", "oue", "subset", "olh", "hadamard", "hadamard-response")
@@ -60,7 +68,21 @@ def found(law: Mechanism) -> dict[str, Any]:
         "words": "" if loss.holds else in_words(loss),
         "budget": law.budget,
         "charge": law.charge if whole else None,
+        "chances": chances(law),
     }
+
+
+def chances(law: Mechanism) -> list[float] | None:
+    """How likely reports are; None where they are about several attributes."""
+    if isinstance(law, FrequencyMechanism):
+        return [round(float(part), 12) for part in (law.p, law.q)]
+    if isinstance(law, OrNone):
+        grid, rows = law.inside.design.grid, law.probabilities[:-1]
+    elif isinstance(law, NumericMechanism):
+        grid, rows = law.design.grid, law.design.table.probabilities
+    else:
+        return None
+    return [round(float(grid.interpolate(column, np.array([X]))[0]), 12) for column in rows.T]
 
 
 def written() -> str:

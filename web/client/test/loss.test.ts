@@ -8,7 +8,7 @@ import { test } from "node:test";
 import { exp, fraction, logAbove, next, within } from "../src/exponential.js";
 import { type Json, type Table, float } from "../src/form.js";
 import { lawOf } from "../src/laws/index.js";
-import type { Ratio } from "../src/types.js";
+import type { Law, Ratio } from "../src/types.js";
 import { vectors } from "./vectors.js";
 
 const WHOLE = 2 ** 52;
@@ -187,7 +187,7 @@ test("laws have the exact loss, words and charge that Python finds", () => {
   const file = readFileSync(join(import.meta.dirname, "../../test/losses.json"), "utf8");
   const rows = JSON.parse(file);
   assert.ok(rows.length > 60);
-  for (const { mechanism, parameters, law, ratio, loss, kept, words, budget, charge } of rows) {
+  for (const { mechanism, parameters, law, ratio, loss, kept, words, budget, charge, chances } of rows) {
     const made = lawOf({ mechanism, parameters, law });
     const [above, below] = (ratio ?? ["1", "0"]).map(BigInt) as [bigint, bigint];
     const [own, other] = made.loss.ratio ?? [1n, 0n];
@@ -197,8 +197,23 @@ test("laws have the exact loss, words and charge that Python finds", () => {
       [loss ?? Infinity, kept, budget, charge ?? Infinity],
     );
     if (!kept) assert.equal(made.loss.words, words);
+    if (chances) assertNear(shown(made), chances);
   }
 });
+
+/** What people are shown of a law: the chances of the number 0.3, or of the own item and another. */
+function shown(law: Law): readonly number[] {
+  const items = law.takes.kind === "items";
+  const found = law.chances([items ? 0 : 0.3]);
+  assert.ok(found.kind !== "together");
+  if (found.kind === "support") return [found.own, found.other];
+  return items ? found.probabilities.slice(0, 2) : found.probabilities;
+}
+
+function assertNear(found: readonly number[], wanted: readonly number[]): void {
+  assert.equal(found.length, wanted.length);
+  found.forEach((one, i) => assert.ok(Math.abs(one - wanted[i]!) < 1e-12, `${one} and ${wanted[i]}`));
+}
 
 test("a ratio below 1 is as telling as its inverse", () => {
   const lying = { mechanism: "grr", parameters: { epsilon: 1, k: 2 }, law: { truth: 2 ** 49, lie: 7 * 2 ** 49 } };

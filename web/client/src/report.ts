@@ -23,6 +23,7 @@ import {
   type Drawn,
   type Level,
   type Memo,
+  type Question,
   type Report,
   SPREAD,
 } from "./types.js";
@@ -58,15 +59,26 @@ export function reportBytes({ wire, digest, id, entries }: Report): Uint8Array<A
   return utf8(JSON.stringify({ wire, digest, id, entries }));
 }
 
-/** Draw a label for each answer that counts as one by chance. */
+/** Return the answers, with a label for each that counts as one by chance. */
 export async function spread(campaign: Campaign, answers: readonly Answer[], source: Source): Promise<Answer[]> {
   return Promise.all(
-    campaign.questions.map(({ name, labels }, place) => {
-      const answer = answers[place]!;
-      if (answer !== SPREAD) return answer;
+    campaign.questions.map((question, place) => {
+      const answer = answers[place];
+      const { name, labels } = question;
+      if (answer !== SPREAD) return checked(question, answer);
       return drawn([source("spread", name)], (own) => own!.below(labels.length));
     }),
   );
+}
+
+/** Refuse what `encode` does not make: a law is for its own domain only. */
+function checked({ name, labels, missing }: Question, answer: Answer | undefined): Answer {
+  const items = labels.length + Number(missing);
+  const fits = labels.length
+    ? Number.isInteger(answer) && answer! >= 0 && answer! < items
+    : Math.abs(answer!) <= 1 || (missing && Object.is(answer, NaN));
+  if (fits) return answer!;
+  throw new MurmurationError("input", `${name}: this is no encoded answer. Nothing was sent.`);
 }
 
 /** Draw which cells answer, each at the level that was chosen for its attribute. */

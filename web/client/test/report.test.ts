@@ -92,6 +92,20 @@ for (const file of ["reports", "missing"]) {
   });
 }
 
+test("what is no encoded answer is refused", async () => {
+  const options = { secret: new Uint8Array(32), origin: "https://collector.example:443" };
+  const campaign = await shared("sample");
+  const fine = [0, 0, 0];
+  await draw(campaign, fine, options);
+  const wrong = [[1.5, 0, 0], [NaN, 0, 0], [0, 0, 3], [0, 0, 0.5], [0, 0, -1], [0, 0], [0, NaN, 0]];
+  for (const answers of wrong) {
+    await assert.rejects(draw(campaign, answers, options), { kind: "input", message: /no encoded answer/ });
+  }
+  await assert.rejects(draw(campaign, fine, { ...options, level: "low" }), /no level that is offered: none/);
+  const levels = await shared("levels");
+  await assert.rejects(draw(levels, fine, options), /no level that is offered: high, medium, low/);
+});
+
 test("an example is drawn by other words, and probabilities add up", async () => {
   const campaign = await shared("sample");
   const answers = encode(campaign, { age: 30, sleep: 7, phone: "ios" });

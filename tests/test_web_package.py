@@ -17,12 +17,27 @@ from tools import require_tool
 WEB = Path(__file__).parents[1] / "web" / "client"
 SCRIPT = """
 import { Client, MemoryStore } from "murmuration-client";
+import { ENGLISH } from "murmuration-client/element";
 const [at] = process.argv.slice(2);
 const refusal = await Client.open(at).catch((problem) => problem.kind);
 const client = await Client.open(at, { store: new MemoryStore() });
 const receipt = await client.report({ phone: "ios" });
 const again = await client.report({ phone: "android" });
-console.log(JSON.stringify([refusal, receipt.outcome, again.fresh, await client.spending()]));
+const spending = await client.spending();
+console.log(JSON.stringify([refusal, receipt.outcome, again.fresh, spending, ENGLISH.send]));
+"""
+
+TYPED = """
+import { Client, type Receipt } from "murmuration-client";
+import { MurmurCampaign, type Texts } from "murmuration-client/element";
+export async function told(at: string): Promise<Receipt> {
+  const client = await Client.open(at, { limits: { lifetime: 4 } });
+  const texts: Partial<Texts> = { send: "Go" };
+  Object.assign(new MurmurCampaign(), { texts });
+  return await client.report({ phone: "ios", age: 41, home: null });
+}
+// @ts-expect-error: an outcome is a text
+export const wrong: Receipt["outcome"] = 1;
 """
 
 
@@ -35,26 +50,32 @@ def run(folder: Path, *command: str) -> str:
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """A folder with the package in it, as anyone would have it."""
+    folder = tmp_path / "app"
+    folder.mkdir()
     npm = require_tool("npm")
     if not (WEB / "node_modules" / ".package-lock.json").exists():
         run(WEB, npm, "ci", "--silent", "--no-audit", "--no-fund")
-    run(WEB, npm, "pack", "--silent", "--pack-destination", str(tmp_path))
-    (packed,) = tmp_path.glob("*.tgz")
-    (tmp_path / "package.json").write_text('{"type": "module"}')
-    run(tmp_path, npm, "install", "--silent", "--offline", "--no-audit", "--no-fund", packed.name)
-    return tmp_path
+    run(WEB, npm, "pack", "--silent", "--pack-destination", str(folder))
+    (packed,) = folder.glob("*.tgz")
+    (folder / "package.json").write_text('{"type": "module"}')
+    run(folder, npm, "install", "--silent", "--offline", "--no-audit", "--no-fund", packed.name)
+    return folder
 
 
 @pytest.mark.slow
 def test_node_takes_part_with_the_packed_client(installed: Path, tmp_path: Path) -> None:
-    """Without a store it refuses: nothing is forgotten in silence."""
+    """It has its types; and without a store it refuses: nothing is forgotten in silence."""
+    (installed / "app.ts").write_text(TYPED)
+    options = ["--strict", "--noEmit", "--module", "nodenext", "--target", "es2022"]
+    tsc = str(WEB / "node_modules" / ".bin" / "tsc")
+    run(installed, tsc, *options, "--lib", "es2022,dom,dom.iterable", "app.ts")
     (installed / "device.js").write_text(SCRIPT)
     with collectors.running(tmp_path / "store.db", collectors.one("phones")) as collector:
         at = collector.collection("phones").url
         said = json.loads(run(installed, require_tool("node"), "device.js", at))
         assert collector.collection("phones").received == 1
-    refusal, outcome, fresh, spending = said
-    assert (refusal, outcome, fresh) == ("ledger", "stored", False)
+    refusal, outcome, fresh, spending, send = said
+    assert (refusal, outcome, fresh, send) == ("ledger", "stored", False, "Send")
     assert (spending["campaign"], spending["limits"]["lifetime"]) == (1, 16)
     names = {path.name for path in (installed / "node_modules/murmuration-client").iterdir()}
     assert names == {"dist", "README.md", "package.json"}

@@ -20,9 +20,16 @@ export function admitted(campaign: Omit<Campaign, Derived>): Campaign {
   laws.forEach((law) => requireKept(law, acceptLoss));
   const groups = grouped(laws, levels.length);
   requireTogether(campaign, groups, epsilon);
-  levels.forEach((level, i) => requireTogether(campaign, groups.map((group) => [group[i]!]), level.epsilon));
+  levels.forEach((level, i) =>
+    requireTogether(
+      campaign,
+      groups.map((group) => [group[i]!]),
+      level.epsilon,
+    ),
+  );
   const repeated = laws.every((law) => law.permanent);
-  if (rounds > 1 && !repeated) throw refused(`${name}: only a repeated question is asked more than once`);
+  if (rounds > 1 && !repeated)
+    throw refused(`${name}: only a repeated question is asked more than once`);
   const charges = groups.map((group) => Math.max(...group.map((law) => law.charge)));
   return {
     ...campaign,
@@ -36,7 +43,9 @@ export function admitted(campaign: Omit<Campaign, Derived>): Campaign {
 /** Return the laws by group: those of one attribute, or the one of all together. */
 function grouped(laws: readonly Law[], levels: number): Law[][] {
   const per = Math.max(levels, 1);
-  return Array.from({ length: laws.length / per }, (_, group) => laws.slice(group * per, (group + 1) * per));
+  return Array.from({ length: laws.length / per }, (_, group) =>
+    laws.slice(group * per, (group + 1) * per),
+  );
 }
 
 /** Refuse a law that breaks its promise, unless its cost is accepted word for word. */
@@ -66,7 +75,11 @@ function requireTogether(
     return;
   }
   const budgets = groups.map((group) => Math.max(...group.map((law) => law.budget)));
-  const sum = budgets.sort((a, b) => b - a).slice(0, sample).map(fraction).reduce(plus);
+  const sum = budgets
+    .sort((a, b) => b - a)
+    .slice(0, sample)
+    .map(fraction)
+    .reduce(plus);
   if (larger(sum, fraction(promised))) {
     throw refused(`${name}: the budgets of a report's entries come to more than ${promised}`);
   }

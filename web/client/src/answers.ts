@@ -7,7 +7,14 @@
  */
 
 import { MurmurationError } from "./errors.js";
-import { type Answer, type Campaign, type Question, type Raw, type RawAnswers, SPREAD } from "./types.js";
+import {
+  type Answer,
+  type Campaign,
+  type Question,
+  type Raw,
+  type RawAnswers,
+  SPREAD,
+} from "./types.js";
 
 const NUMBER = /^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?$/i;
 /** How a label begins that is a code, as 01: with one of these no label matches by value. */
@@ -16,8 +23,12 @@ const CODE = /^[+-]?0[0-9]/;
 const MOST = 2 ** 53;
 /** The capital letters that are folded, and small ones between them; the list is the rule's own, as
  * tables of Unicode differ from version to version. These small letters have never changed. */
-const CAPITALS =
-  /[A-Z\u00c0-\u00d6\u00d8-\u00de\u0100-\u012e\u0132-\u0136\u0139-\u0147\u014a-\u0176\u0178-\u017d\u0386\u0388-\u038a\u038c\u038e\u038f\u0391-\u03a1\u03a3-\u03ab\u0400-\u042f]/g;
+const CAPITALS = new RegExp(
+  "[A-Z\\u00c0-\\u00d6\\u00d8-\\u00de\\u0100-\\u012e\\u0132-\\u0136\\u0139-\\u0147" +
+    "\\u014a-\\u0176\\u0178-\\u017d\\u0386\\u0388-\\u038a\\u038c\\u038e\\u038f\\u0391" +
+    "-\\u03a1\\u03a3-\\u03ab\\u0400-\\u042f]",
+  "g",
+);
 
 const NOTHING = -1;
 const UNKNOWN = -2;
@@ -113,13 +124,22 @@ export function encode(campaign: Campaign, raw: RawAnswers, mayBeSilent = false)
   const unknown = Object.keys(raw).filter((name) => !names.includes(name));
   if (unknown.length) throw refused(`nobody asks for ${unknown.join(", ")}`);
   return campaign.questions.map((question) => {
-    const given = read(question, Object.hasOwn(raw, question.name) ? raw[question.name] : undefined);
+    const given = read(
+      question,
+      Object.hasOwn(raw, question.name) ? raw[question.name] : undefined,
+    );
     const silent = mayBeSilent && question.outside === "refuse";
-    return question.kind === "category" ? item(question, given, silent) : number(question, given, silent);
+    return question.kind === "category"
+      ? item(question, given, silent)
+      : number(question, given, silent);
   });
 }
 
-function number({ name, low, high, missing, outside }: Question, value: Read, silent: boolean): Answer {
+function number(
+  { name, low, high, missing, outside }: Question,
+  value: Read,
+  silent: boolean,
+): Answer {
   if (typeof value === "string") {
     if (missing) return NaN;
     throw noAnswer(name);

@@ -5,7 +5,19 @@
 import { admitted } from "./admission.js";
 import { MurmurationError } from "./errors.js";
 import { fraction, larger, next, times } from "./exponential.js";
-import { type Json, type Table, bad, budget, list, require, table, texts, whole, wholes, written } from "./form.js";
+import {
+  type Json,
+  type Table,
+  bad,
+  budget,
+  list,
+  must,
+  table,
+  texts,
+  whole,
+  wholes,
+  written,
+} from "./form.js";
 import { lawOf } from "./laws/index.js";
 import { requireTaken } from "./laws/shared.js";
 import { questionOf } from "./question.js";
@@ -40,31 +52,37 @@ export async function readDocument(bytes: Uint8Array, options: ReadOptions): Pro
 }
 
 async function checked(bytes: Uint8Array, { address, digest }: ReadOptions): Promise<Campaign> {
-  require(bytes.length <= MOST_BYTES, `${bytes.length} bytes are more than ${MOST_BYTES}`);
+  must(bytes.length <= MOST_BYTES, `${bytes.length} bytes are more than ${MOST_BYTES}`);
   const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   const document = table(JSON.parse(text) as Json, DOCUMENT, "the document", false);
   const { format, campaign: name, collection, digest: claimed } = document;
-  require(format === 1 && typeof collection === "string", `format ${format} needs a newer program`);
+  must(format === 1 && typeof collection === "string", `format ${format} needs a newer program`);
   const found = await digestOf(collection);
-  require(found === claimed, "it was changed: the digest is not that of its text");
+  must(found === claimed, "it was changed: the digest is not that of its text");
   if ((digest ?? found) !== found) throw another(`has the digest ${found}, not ${digest}`);
   const inside = collectionOf(collection);
-  require(name === inside["campaign"], "it has two names");
+  must(name === inside["campaign"], "it has two names");
   if (name !== address.replace(/\/+$/, "").split("/").pop()) throw another(`is called ${name}`);
   return admitted({ ...terms(document), ...questionsAndLaws(inside) });
 }
 
 function another(what: string): MurmurationError {
-  return new MurmurationError("mismatch", `this is another campaign: it ${what}. Nothing was sent.`);
+  return new MurmurationError(
+    "mismatch",
+    `this is another campaign: it ${what}. Nothing was sent.`,
+  );
 }
 
 /** Return the collection, if it is written in the one form in which it is published. */
 function collectionOf(text: string): Table {
   const found = JSON.parse(text) as Table;
-  require(found["wire"] === 1, `wire ${found["wire"]} needs a newer program`);
+  must(found["wire"] === 1, `wire ${found["wire"]} needs a newer program`);
   const collection = { ...table(found, COLLECTION, "the collection") };
   if (collection["levels"]) collection["levels"] = levelPairs(text, collection["levels"]);
-  require(written(collection) === text, "it is not written as it is published: that could tell devices apart");
+  must(
+    written(collection) === text,
+    "it is not written as it is published: that could tell devices apart",
+  );
   return collection;
 }
 
@@ -72,14 +90,16 @@ function collectionOf(text: string): Table {
  * numbers first. */
 function levelPairs(text: string, levels: Json): Json[] {
   const part = /"levels":(\{(?:"(?:[^"\\]|\\.)*":[^,{}"]*,?)*\})/.exec(text)?.[1] ?? "";
-  const names = [...part.matchAll(/("(?:[^"\\]|\\.)*"):/g)].map((match) => JSON.parse(match[1]!) as string);
+  const names = [...part.matchAll(/("(?:[^"\\]|\\.)*"):/g)].map(
+    (match) => JSON.parse(match[1]!) as string,
+  );
   return names.map((name) => [name, (levels as Table)[name]!]);
 }
 
 function terms(found: Table) {
   const { keep_reports: keepReports, upload, opens, closes, purpose, digest, origins = [] } = found;
-  require(upload === "open" || upload === "token", "upload is open or token");
-  require(typeof keepReports === "boolean" && typeof purpose === "string", "keep_reports or purpose");
+  must(upload === "open" || upload === "token", "upload is open or token");
+  must(typeof keepReports === "boolean" && typeof purpose === "string", "keep_reports or purpose");
   return {
     ...{ digest: digest as string, purpose, keepReports, upload: upload as Campaign["upload"] },
     version: whole(found["version"], 1, WHOLE, "version"),
@@ -94,21 +114,25 @@ function terms(found: Table) {
 function moment(value: Json): Date | null {
   if (value === null) return null;
   const date = new Date(String(value));
-  require(date.getTime() && ZONE.test(String(value)), "a campaign's times have a zone");
+  must(date.getTime() && ZONE.test(String(value)), "a campaign's times have a zone");
   return date;
 }
 
-/** Return what affects a report; every law with its exact loss, for the answers that it is asked. */
+/** Return what affects a report; every law with its exact loss, for the answers that it is asked.
+ */
 function questionsAndLaws(found: Table) {
   const epsilon = budget(found["epsilon"]);
   const { limit = null, accept_loss: acceptLoss = null, chosen = "freely", rounds = 1 } = found;
   const questions = list(found["attributes"], MOST_ATTRIBUTES, "attributes").map(questionOf);
   const names = new Set(questions.map((question) => question.name));
-  require(names.size === questions.length, "two attributes have one name");
+  must(names.size === questions.length, "two attributes have one name");
   const levels = levelsOf(found["levels"], epsilon);
-  require(chosen === "freely" || (chosen === "by lot" && levels.length), "levels are chosen freely or by lot");
-  require(limit === null || (typeof limit === "number" && limit > 0), "limit is above 0");
-  require(acceptLoss === null || typeof acceptLoss === "string", "accept_loss is a text");
+  must(
+    chosen === "freely" || (chosen === "by lot" && levels.length),
+    "levels are chosen freely or by lot",
+  );
+  must(limit === null || (typeof limit === "number" && limit > 0), "limit is above 0");
+  must(acceptLoss === null || typeof acceptLoss === "string", "accept_loss is a text");
   const { many, ends } = asking(found, questions, levels.length);
   return {
     ...{ name: found["campaign"] as string, epsilon, questions, levels, limit, acceptLoss, ends },
@@ -125,11 +149,16 @@ function asking(found: Table, questions: readonly Question[], levels: number): S
   const { strategy, sample: many = 1, ends = null } = found;
   const d = questions.length;
   if (strategy === "sample") {
-    return sample(d, whole(many, 1, d, "sample"), ends === null ? null : wholes(ends, WHOLE, "ends"));
+    return sample(
+      d,
+      whole(many, 1, d, "sample"),
+      ends === null ? null : wholes(ends, WHOLE, "ends"),
+    );
   }
   const alone = strategy === "split";
-  const gathers = strategy === "together" && !levels && !questions.some((question) => question.missing);
-  require((alone || gathers) && many === 1 && ends === null, `strategy ${JSON.stringify(strategy)}`);
+  const gathers =
+    strategy === "together" && !levels && !questions.some((question) => question.missing);
+  must((alone || gathers) && many === 1 && ends === null, `strategy ${JSON.stringify(strategy)}`);
   const groups = alone ? d : 1;
   return { groups, many: groups, ends };
 }
@@ -138,7 +167,7 @@ function levelsOf(pairs: Json | undefined, epsilon: number): LevelOffer[] {
   if (pairs === undefined) return [];
   return (list(pairs, MOST_LEVELS, "levels") as [string, Json][]).map(([name, factor]) => {
     const fits = typeof factor === "number" && factor > 0 && factor <= 1;
-    require(fits && name.trim(), "a level has a name, and a part of epsilon");
+    must(fits && name.trim(), "a level has a name, and a part of epsilon");
     return { name, factor, epsilon: part(epsilon, factor) };
   });
 }
@@ -158,16 +187,24 @@ function cellsOf(found: Table, questions: readonly Question[], levels: number): 
   const offered = [...Array(Math.max(levels, 1)).keys()];
   const places = groups.flatMap((attributes) => offered.map((level) => ({ attributes, level })));
   const labels = questions.reduce((sum, question) => sum + question.labels.length, 0);
-  require(labels * offered.length <= MOST_LABELS, `there are more than ${MOST_LABELS} labels`);
+  must(labels * offered.length <= MOST_LABELS, `there are more than ${MOST_LABELS} labels`);
   const cells = list(found["cells"], MOST_CELLS, "cells");
-  require(cells.length === places.length, `there are ${places.length} cells, by attribute and level`);
+  must(cells.length === places.length, `there are ${places.length} cells, by attribute and level`);
   return cells.map((one, i) => {
     const { attributes, level, ...document } = table(one, CELL, "a cell");
     const place = places[i]!;
-    const here = written(attributes!) === written(place.attributes) && level === (levels ? place.level : undefined);
-    require(here, "cells come by attribute and level");
+    const here =
+      written(attributes!) === written(place.attributes) &&
+      level === (levels ? place.level : undefined);
+    must(here, "cells come by attribute and level");
     const law = lawOf(document);
-    requireTaken(law, domain(place.attributes.map((attribute) => questions[attribute]!), together));
+    requireTaken(
+      law,
+      domain(
+        place.attributes.map((attribute) => questions[attribute]!),
+        together,
+      ),
+    );
     return { ...place, law };
   });
 }

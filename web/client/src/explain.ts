@@ -1,14 +1,26 @@
-/** What would be sent, for the person to see before it is: how likely each report is, and an example
- * that other words draw. The report itself is keyed: who saw it first could choose their noise.
+/** What would be sent, for the person to see before it is: how likely each report is, and an
+ * example that other words draw. The report itself is keyed: who saw it first could choose their
+ * noise.
  */
 
 import { askedCells, cellsAt, entry, spread } from "./report.js";
 import { share } from "./strategy.js";
-import { type Answer, type Campaign, type Explained, type Level, type Report, SPREAD } from "./types.js";
+import {
+  type Answer,
+  type Campaign,
+  type Explained,
+  type Level,
+  type Report,
+  SPREAD,
+} from "./types.js";
 import { system } from "./words.js";
 
-/** For each attribute that a report may be about (or all together), the exact law of what is sent. */
-export function explain(campaign: Campaign, answers: readonly Answer[], level?: Level): Explained[] {
+/** For each attribute that a report may be about, or for all together, the law of what is sent. */
+export function explain(
+  campaign: Campaign,
+  answers: readonly Answer[],
+  level?: Level,
+): Explained[] {
   const { cells, sample, ends, strategy } = campaign;
   const own = answers.map((answer) => (answer === SPREAD ? 0 : answer));
   return cellsAt(campaign, level).map((place, group, { length: groups }) => {
@@ -23,7 +35,11 @@ export function explain(campaign: Campaign, answers: readonly Answer[], level?: 
 }
 
 /** Draw a report with fresh words of the operating system; to be shown and thrown away. */
-export async function example(campaign: Campaign, answers: readonly Answer[], level?: Level): Promise<Report> {
+export async function example(
+  campaign: Campaign,
+  answers: readonly Answer[],
+  level?: Level,
+): Promise<Report> {
   const own = await spread(campaign, answers, system);
   const asked = await askedCells(campaign, level, system());
   const entries = await Promise.all(asked.map((cell) => entry(campaign, cell, own, system, "")));

@@ -15,7 +15,7 @@ export function fraction(number: number): Fraction {
   return [BigInt(number), scale];
 }
 
-/** Tell whether ratio <= e^epsilon, decided exactly. (They are never equal: e^epsilon is irrational.) */
+/** Tell whether ratio <= e^epsilon, decided exactly. (They are never equal: that is irrational.) */
 export function within(ratio: Ratio, epsilon: number): boolean {
   return ratio !== null && !larger(ratio, exp(epsilon));
 }

@@ -11,9 +11,10 @@ export type Table = { [key: string]: Json };
 
 /** The keys whose numbers are written with a point, or an exponent. All others are whole. */
 const FLOATS = new Set(
-  "epsilon levels limit low high values edges semantics permanent kappa beta shares alpha t prior factor".split(
-    " ",
-  ),
+  (
+    "epsilon levels limit low high values edges semantics permanent kappa beta shares alpha t " +
+    "prior factor"
+  ).split(" "),
 );
 
 /** Write JSON as it is published. */
@@ -23,7 +24,8 @@ export function written(value: Json, key = ""): string {
   if (value === null || typeof value === "boolean") return String(value);
   if (!Array.isArray(value)) return object(Object.entries(value));
   if (key === "levels") return object(value as [string, Json][], key);
-  if (typeof value[0] === "number" && !FLOATS.has(key)) return JSON.stringify(value); // fast, for weights
+  // Weights are many, and this is fast.
+  if (typeof value[0] === "number" && !FLOATS.has(key)) return JSON.stringify(value);
   const [name] = value;
   const pair = key === "settings" && typeof name === "string";
   return `[${value.map((one) => written(one, pair ? name : key)).join()}]`;
@@ -57,50 +59,56 @@ export function bad(message: string): MurmurationError {
 }
 
 /** Refuse what does not hold. */
-export function require(holds: unknown, message: string): asserts holds {
+export function must(holds: unknown, message: string): asserts holds {
   if (!holds) throw bad(message);
 }
 
-/** Return a table that has these keys and no others, in this order. `key=default` is left out at its
- * default. Refuse an unknown key: it may change what a report means. */
+/** Return a table that has these keys and no others, in this order. `key=default` is left out at
+ * its default. Refuse an unknown key: it may change what a report means. */
 export function table(value: Json | undefined, keys: string, what: string, inOrder = true): Table {
   const given = Object.keys(value ?? 0);
   const usual = keys.split(" ").map((key) => key.split("="));
   const order = usual.flatMap(([key, fallback]) => (given.includes(key!) || !fallback ? key! : []));
   const known = String(inOrder ? given : given.sort()) === String(inOrder ? order : order.sort());
-  require(known && typeof value === "object", `${what} has the keys ${keys}; got ${given}`);
+  must(known && typeof value === "object", `${what} has the keys ${keys}; got ${given}`);
   const found = value as Table;
-  const spelled = usual.find(([key, fallback]) => JSON.stringify(found[key!]) === fallback && fallback);
-  require(!spelled, `${what}: a default is left out, ${spelled?.[0]}`);
+  const spelled = usual.find(
+    ([key, fallback]) => JSON.stringify(found[key!]) === fallback && fallback,
+  );
+  must(!spelled, `${what}: a default is left out, ${spelled?.[0]}`);
   return found;
 }
 
 /** Return a list of 1 to so many. */
 export function list(value: Json | undefined, most: number, what: string): Json[] {
-  require(Array.isArray(value) && value.length && value.length <= most, `${what}: a list of 1 to ${most}`);
+  must(
+    Array.isArray(value) && value.length && value.length <= most,
+    `${what}: a list of 1 to ${most}`,
+  );
   return value;
 }
 
 export function texts(value: Json, what: string): string[] {
-  require(Array.isArray(value) && value.every((one) => typeof one === "string"), `${what} are texts`);
+  must(Array.isArray(value) && value.every((one) => typeof one === "string"), `${what} are texts`);
   return value as string[];
 }
 
 /** Return a whole number from low to high. */
 export function whole(value: Json | undefined, low: number, high: number, what: string): number {
-  const fits = typeof value === "number" && Number.isInteger(value) && low <= value && value <= high;
-  require(fits, `${what} is a whole number from ${low} to ${high}`);
+  const fits =
+    typeof value === "number" && Number.isInteger(value) && low <= value && value <= high;
+  must(fits, `${what} is a whole number from ${low} to ${high}`);
   return value;
 }
 
 /** Return a list of whole numbers from 0 on. */
 export function wholes(value: Json | undefined, high: number, what: string): number[] {
-  require(Array.isArray(value), `${what} is a list`);
+  must(Array.isArray(value), `${what} is a list`);
   return value.map((one) => whole(one, 0, high, what));
 }
 
 /** Return a budget. */
 export function budget(value: Json | undefined): number {
-  require(typeof value === "number" && value >= 1e-3 && value <= 20, "epsilon is 0.001 to 20");
+  must(typeof value === "number" && value >= 1e-3 && value <= 20, "epsilon is 0.001 to 20");
   return value;
 }

@@ -23,7 +23,9 @@ export function pairwise(
   ratios: readonly (readonly Ratio[])[],
   budgets: readonly (readonly number[])[],
 ): Loss {
-  const pairs = ratios.flatMap((row, g) => row.map((ratio, h) => ({ ratio, g, h, most: budgets[g]![h]! })));
+  const pairs = ratios.flatMap((row, g) =>
+    row.map((ratio, h) => ({ ratio, g, h, most: budgets[g]![h]! })),
+  );
   const ratio = most(pairs.map((pair) => pair.ratio));
   return {
     ratio,
@@ -35,8 +37,13 @@ export function pairwise(
       const found = pairs.map((pair) => ({ ...pair, epsilon: logAbove(pair.ratio) }));
       const first = (size: (pair: (typeof found)[0]) => number) =>
         found.reduce((worst, pair) => (size(pair) > size(worst) ? pair : worst));
-      const named = new Set([first((pair) => pair.epsilon), first((pair) => pair.epsilon / pair.most)]);
-      return [...named].map((pair) => cost(pair.epsilon, where(pair.g, pair.h), pair.most)).join(", and ");
+      const named = new Set([
+        first((pair) => pair.epsilon),
+        first((pair) => pair.epsilon / pair.most),
+      ]);
+      return [...named]
+        .map((pair) => cost(pair.epsilon, where(pair.g, pair.h), pair.most))
+        .join(", and ");
     },
   };
 }

@@ -1,6 +1,6 @@
 /** One attribute of a document, checked: what it asks, and by which rule an answer is read. */
 
-import { type Json, type Table, require, table, texts } from "./form.js";
+import { type Json, type Table, must, table, texts } from "./form.js";
 import type { Question } from "./types.js";
 
 const ATTRIBUTE =
@@ -14,8 +14,9 @@ export function questionOf(value: Json): Question {
   const { name, kind = "number", unit = "", outside, missing = false } = found;
   const { case: letters = "exact", markers = [] } = found;
   texts([name!, unit, outside!], "name, unit and outside");
-  const known = /^(number|category|distribution|graded)$/.test(String(kind)) && typeof missing === "boolean";
-  require(known && (letters === "exact" || letters === "ignore"), `${name}: kind, missing or case`);
+  const known =
+    /^(number|category|distribution|graded)$/.test(String(kind)) && typeof missing === "boolean";
+  must(known && (letters === "exact" || letters === "ignore"), `${name}: kind, missing or case`);
   const question = {
     ...(kind === "category" ? category(found) : range(found)),
     ...{ name, unit, outside, missing, kind, case: letters },
@@ -28,7 +29,7 @@ export function questionOf(value: Json): Question {
 function category({ name, labels: given = [], low, high }: Table) {
   const labels = texts(given, "labels");
   const different = new Set(labels).size === labels.length && !labels.includes("");
-  require(
+  must(
     different && labels.length >= 2 && labels.length <= MOST_LABELS && (low ?? high) === undefined,
     `${name}: a category has 2 or more labels, all different`,
   );
@@ -39,7 +40,7 @@ function range({ name, low, high, labels }: Table) {
   const numbers = typeof low === "number" && typeof high === "number" && low < high;
   const signed = [low, high].some((end) => Object.is(end, -0)); // 0 has one form
   const fits = numbers && Number.isFinite(high - low) && !signed && !labels;
-  require(fits, `${name}: a number has a range, low below high`);
+  must(fits, `${name}: a number has a range, low below high`);
   return { low, high, labels: [] };
 }
 
@@ -47,5 +48,5 @@ function range({ name, low, high, labels }: Table) {
 function requireRule({ name, kind, labels, outside, missing }: Question): void {
   const rules = kind === "category" ? ["spread", ...labels] : ["clamp"];
   const known = rules.includes(outside) || outside === (missing ? "no answer" : "refuse");
-  require(known, `${name}: no rule is called ${outside}`);
+  must(known, `${name}: no rule is called ${outside}`);
 }

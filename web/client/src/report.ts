@@ -37,7 +37,11 @@ const NONE = 2;
 export type Source = (purpose: string, ...parts: Part[]) => Stream;
 
 /** Draw a report: the same again for the same answers, secret, collector and round. */
-export async function draw(campaign: Campaign, answers: readonly Answer[], options: DrawOptions): Promise<Drawn> {
+export async function draw(
+  campaign: Campaign,
+  answers: readonly Answer[],
+  options: DrawOptions,
+): Promise<Drawn> {
   const { secret, origin, round = "", level } = options;
   const keyed = new Keyed(secret, [origin, campaign.digest]);
   const source: Source = (...parts) => keyed.stream(...parts);
@@ -48,7 +52,12 @@ export async function draw(campaign: Campaign, answers: readonly Answer[], optio
     Promise.all(asked.map((cell) => entry(campaign, cell, own, source, round))),
     Promise.all(paidFor(campaign, asked, own).map((paid) => memo(campaign, paid, keyed))),
   ]);
-  const report: Report = { wire: 1, digest: campaign.digest, id: hex(id.subarray(0, ID_BYTES)), entries };
+  const report: Report = {
+    wire: 1,
+    digest: campaign.digest,
+    id: hex(id.subarray(0, ID_BYTES)),
+    entries,
+  };
   const laws = asked.map((cell) => campaign.cells[cell]!.law);
   const charges = laws.filter((law) => !law.permanent).map((law) => law.charge);
   return { report, bytes: reportBytes(report), charges, memos };
@@ -60,7 +69,11 @@ export function reportBytes({ wire, digest, id, entries }: Report): Uint8Array<A
 }
 
 /** Return the answers, with a label for each that counts as one by chance. */
-export async function spread(campaign: Campaign, answers: readonly Answer[], source: Source): Promise<Answer[]> {
+export async function spread(
+  campaign: Campaign,
+  answers: readonly Answer[],
+  source: Source,
+): Promise<Answer[]> {
   return Promise.all(
     campaign.questions.map((question, place) => {
       const answer = answers[place];
@@ -82,23 +95,35 @@ function checked({ name, labels, missing }: Question, answer: Answer | undefined
 }
 
 /** Draw which cells answer, each at the level that was chosen for its attribute. */
-export async function askedCells(campaign: Campaign, level: Level | undefined, which: Stream): Promise<number[]> {
+export async function askedCells(
+  campaign: Campaign,
+  level: Level | undefined,
+  which: Stream,
+): Promise<number[]> {
   const { strategy, sample, ends } = campaign;
   const cells = cellsAt(campaign, level);
   if (strategy !== "sample") return cells;
-  const asked = await drawn([which], (own) => named({ groups: cells.length, many: sample, ends }, own!));
+  const asked = await drawn([which], (own) =>
+    named({ groups: cells.length, many: sample, ends }, own!),
+  );
   return asked.map((group) => cells[group]!);
 }
 
 /** Return the cell of each attribute (or the one of all together) at the level that was chosen. */
-export function cellsAt({ levels, questions, cells }: Campaign, level: Level | undefined): number[] {
+export function cellsAt(
+  { levels, questions, cells }: Campaign,
+  level: Level | undefined,
+): number[] {
   if (!levels.length && level === undefined) return [...cells.keys()];
   return questions.map(({ name }, group) => {
     const chosen = typeof level === "object" ? level[name] : level;
     const place = levels.findIndex((offer) => offer.name === chosen);
     if (place >= 0) return group * levels.length + place;
     const names = levels.map((offer) => offer.name).join(", ") || "none";
-    throw new MurmurationError("input", `${name} has no level that is offered: ${names}. Nothing was sent.`);
+    throw new MurmurationError(
+      "input",
+      `${name} has no level that is offered: ${names}. Nothing was sent.`,
+    );
   });
 }
 
@@ -117,11 +142,16 @@ export async function entry(
   const noise = source("answer", number, written, round);
   if (law.permanent) {
     const { remember, repeat } = law.permanent;
-    const kept = await drawn([source("permanent", number, written)], (own) => remember(values[0]!, own!));
+    const kept = await drawn([source("permanent", number, written)], (own) =>
+      remember(values[0]!, own!),
+    );
     return [place, ...(await drawn([noise], (own) => repeat(kept, own!)))];
   }
   const streams = law.tosses ? [noise, source("coin", number, round)] : [noise];
-  return [place, ...(await drawn(streams, (own, coins = own!) => law.respond(values, own!, coins)))];
+  return [
+    place,
+    ...(await drawn(streams, (own, coins = own!) => law.respond(values, own!, coins))),
+  ];
 }
 
 /** Write an answer: the place of a label as a 64-bit integer, a number as a double; little-endian,
@@ -139,7 +169,10 @@ function writtenAnswer({ law }: Cell, values: readonly Answer[]): Uint8Array {
 /** The permanent answers that a report rests on; and, where "no answer" can take the place of any
  * answer, that of every cell: paid for with the first report, so that it can always be said. */
 function paidFor(campaign: Campaign, asked: readonly number[], answers: readonly Answer[]) {
-  const named = asked.map((place) => ({ place, answer: answers[campaign.cells[place]!.attributes[0]!]! }));
+  const named = asked.map((place) => ({
+    place,
+    answer: answers[campaign.cells[place]!.attributes[0]!]!,
+  }));
   const reserved = campaign.cells.map(({ attributes }, place) => ({
     place,
     answer: campaign.questions[attributes[0]!]!.labels.length,
@@ -148,7 +181,11 @@ function paidFor(campaign: Campaign, asked: readonly number[], answers: readonly
   return all.filter(({ place }) => campaign.cells[place]!.law.permanent);
 }
 
-async function memo(campaign: Campaign, paid: { place: number; answer: Answer }, keyed: Keyed): Promise<Memo> {
+async function memo(
+  campaign: Campaign,
+  paid: { place: number; answer: Answer },
+  keyed: Keyed,
+): Promise<Memo> {
   const cell = campaign.cells[paid.place]!;
   const name = await keyed.name("paid", String(paid.place), writtenAnswer(cell, [paid.answer]));
   return { name: hex(name), charge: cell.law.charge };

@@ -1,7 +1,7 @@
 /** Which attributes a report is about, how that is drawn, and what it can cost at worst. */
 
 import { larger } from "./exponential.js";
-import { require } from "./form.js";
+import { must } from "./form.js";
 import { product } from "./loss.js";
 import type { Ratio } from "./types.js";
 import { WHOLE, type Words } from "./words.js";
@@ -17,7 +17,7 @@ export interface Sample {
 /** Return a sample, or say what is wrong with it. */
 export function sample(groups: number, many: number, ends: readonly number[] | null): Sample {
   const rising = ends && [...ends, WHOLE].every((end, i) => end > (i ? ends[i - 1]! : 0));
-  require(
+  must(
     !ends || (many === 1 && rising && ends.length === groups - 1),
     "ends go up, one less than attributes, where one is asked",
   );
@@ -42,8 +42,10 @@ export function share({ groups, many, ends }: Sample, group: number): number {
   return ((ends[group] ?? WHOLE) - (ends[group - 1] ?? 0)) / WHOLE;
 }
 
-/** Return the largest ratio of a report that names so many: the ratios of the costliest multiply. */
+/** Return the largest ratio of a report that names so many: those of the costliest multiply. */
 export function costliest(ratios: readonly Ratio[], many: number): Ratio {
-  const order = [...ratios].sort((one, other) => (larger(one, other) ? -1 : larger(other, one) ? 1 : 0));
+  const order = [...ratios].sort((one, other) =>
+    larger(one, other) ? -1 : larger(other, one) ? 1 : 0,
+  );
   return product(order.slice(0, many));
 }

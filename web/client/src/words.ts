@@ -1,5 +1,5 @@
-/** Random words: 64 bits each, little-endian, of which laws use the top 52. 52 bits and a sum of two
- * such numbers are exact in doubles.
+/** Random words: 64 bits each, little-endian, of which laws use the top 52. Such numbers, and sums
+ * of two of them, are exact in doubles.
  *
  * A device's words follow from its secret and from what they are for:
  *
@@ -50,7 +50,7 @@ export class Words {
     return Array.from({ length: n }, (_, i) => view.getUint32(4 * i, true));
   }
 
-  /** A whole number below bound, exactly uniform; words past the last whole turn are drawn again. */
+  /** A whole number below bound, exactly uniform: past the last whole turn it is drawn again. */
   below(bound: number): number {
     return this.allBelow(bound, 1)[0]!;
   }
@@ -59,7 +59,7 @@ export class Words {
   allBelow(bound: number, n: number): number[] {
     const turns = WHOLE - (WHOLE % bound);
     const found = Array.from({ length: n }, () => this.word());
-    for (let late = true; late; ) {
+    for (let late = true; late;) {
       late = false;
       found.forEach((word, i) => {
         if (word < turns) return;
@@ -75,7 +75,10 @@ export class Words {
 export type Stream = (words: number) => Promise<Words>;
 
 /** Draw from streams, with more words if they do not suffice: nothing is kept in between. */
-export async function drawn<T>(streams: readonly Stream[], use: (...words: Words[]) => T): Promise<T> {
+export async function drawn<T>(
+  streams: readonly Stream[],
+  use: (...words: Words[]) => T,
+): Promise<T> {
   for (let n = FEW; ; n *= 4) {
     const words = await Promise.all(streams.map((stream) => stream(n)));
     try {
@@ -139,7 +142,8 @@ export class Keyed {
   /** The words for a purpose. */
   stream(...parts: Part[]): Stream {
     const key = this.name(...parts).then(hmacKey);
-    return async (n) => new Words(await blocks(await key, Math.ceil((n * WORD_BYTES) / BLOCK_BYTES)));
+    return async (n) =>
+      new Words(await blocks(await key, Math.ceil((n * WORD_BYTES) / BLOCK_BYTES)));
   }
 }
 

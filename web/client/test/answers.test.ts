@@ -42,7 +42,8 @@ test("a raw value is the answer that it always was", () => {
 test("letters are folded by the rule's own list", () => {
   const added = new Map<number, number>();
   for (const [first, last, step, more] of vectors("answers/vectors.json").folds) {
-    for (let point = parseInt(first, 16); point <= parseInt(last, 16); point += step) added.set(point, more);
+    for (let point = parseInt(first, 16); point <= parseInt(last, 16); point += step)
+      added.set(point, more);
   }
   for (let point = 0; point < 0x10000; point++) {
     const small = String.fromCharCode(point + (added.get(point) ?? 0));
@@ -73,14 +74,22 @@ test("what is outside counts by the campaign's rule", () => {
 
 test("an answer that is missing or not asked for is refused, and never repeated", () => {
   const campaign = asking({ ...AGE, missing: false }, PHONE);
-  assert.throws(() => encode(campaign, { phone: "ios" }), { kind: "input", message: /^age has no answer/ });
+  assert.throws(() => encode(campaign, { phone: "ios" }), {
+    kind: "input",
+    message: /^age has no answer/,
+  });
   assert.throws(() => encode(campaign, { age: 3, name: "Ada" }), /nobody asks for name/);
   const young = asking({ ...PHONE, missing: false, markers: [] });
   assert.throws(
     () => encode(young, { phone: " " }),
-    (problem: Error) => problem.message === "phone has no answer that counts, and silence can be seen. Nothing was sent.",
+    (problem: Error) =>
+      problem.message ===
+      "phone has no answer that counts, and silence can be seen. Nothing was sent.",
   );
-  for (const [asked, raw] of [[AGE, 120], [PHONE, "fax"]] as const) {
+  for (const [asked, raw] of [
+    [AGE, 120],
+    [PHONE, "fax"],
+  ] as const) {
     const strict = asking({ ...asked, missing: false, outside: "refuse" });
     const message = `${asked.name} has an answer that does not fit. Nothing was sent.`;
     assert.throws(() => encode(strict, { [asked.name]: raw }, true), { kind: "input", message });

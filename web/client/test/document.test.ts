@@ -26,13 +26,25 @@ test("what is published is read", async () => {
     assert.ok(campaign.loss.kept && campaign.loss.epsilon <= campaign.epsilon);
   }
   const levels = await shared("levels");
-  assert.deepEqual(levels.levels.map((level) => level.epsilon), [0.9999999999999999, 1.5, 3]);
+  assert.deepEqual(
+    levels.levels.map((level) => level.epsilon),
+    [0.9999999999999999, 1.5, 3],
+  );
   assert.deepEqual([levels.sample, levels.most], [2, [1.4999999999999998, 1.4999999999999998]]);
   const repeat = await shared("repeat");
-  assert.deepEqual([repeat.repeated, repeat.speaksAlways, repeat.most, repeat.rounds], [true, false, [2], 10]);
-  const origins = around(collection("sample"), { origins: ["https://app.example"], opens: "2026-01-01T00:00:00Z" });
+  assert.deepEqual(
+    [repeat.repeated, repeat.speaksAlways, repeat.most, repeat.rounds],
+    [true, false, [2], 10],
+  );
+  const origins = around(collection("sample"), {
+    origins: ["https://app.example"],
+    opens: "2026-01-01T00:00:00Z",
+  });
   const open = await read(origins, "sample");
-  assert.deepEqual([open.origins, open.opens?.getUTCFullYear(), open.closes], [["https://app.example"], 2026, null]);
+  assert.deepEqual(
+    [open.origins, open.opens?.getUTCFullYear(), open.closes],
+    [["https://app.example"], 2026, null],
+  );
 });
 
 test("a pinned digest and the address's name must be the document's", async () => {
@@ -46,16 +58,23 @@ test("a pinned digest and the address's name must be the document's", async () =
 test("what is too large, no JSON or nested without end is refused unread", async () => {
   await assert.rejects(read(new Uint8Array(MOST_BYTES + 1), "sample"), /8388609 bytes/);
   const texts = ["", "null", "[]", "7", '"x"', "{}", "{", "[".repeat(1e6), `{"format":1}`];
-  for (const text of texts) await assert.rejects(read(new TextEncoder().encode(text), "x"), REFUSED);
+  for (const text of texts)
+    await assert.rejects(read(new TextEncoder().encode(text), "x"), REFUSED);
   await assert.rejects(read(Uint8Array.of(0xff, 0xfe), "x"), REFUSED);
   const deep = `{"wire":1,"campaign":"x","epsilon":${"[".repeat(1e5)}${"]".repeat(1e5)}}`;
   await assert.rejects(read(around(deep), "x"), REFUSED);
 });
 
 test("levels whose names are numbers keep their order", async () => {
-  const text = collection("levels").replace('"high"', '"10"').replace('"medium"', '"9"').replace('"low"', '"1"');
+  const text = collection("levels")
+    .replace('"high"', '"10"')
+    .replace('"medium"', '"9"')
+    .replace('"low"', '"1"');
   const { levels } = await read(around(text), "levels");
-  assert.deepEqual(levels.map((level) => level.name), ["10", "9", "1"]);
+  assert.deepEqual(
+    levels.map((level) => level.name),
+    ["10", "9", "1"],
+  );
   const other = text.replace('"10":0.3333333333333333,"9":0.5', '"9":0.5,"10":0.3333333333333333');
   await assert.rejects(read(around(other), "levels"), REFUSED); // a level's laws are another's
 });
@@ -79,12 +98,18 @@ for (const [what, from, to] of SPELLINGS) {
   test(`another form is refused: ${what}`, async () => {
     const text = collection("levels");
     assert.ok(text.includes(from));
-    await assert.rejects(read(around(text.replace(from, to)), "levels"), { ...REFUSED, kind: "format" });
+    await assert.rejects(read(around(text.replace(from, to)), "levels"), {
+      ...REFUSED,
+      kind: "format",
+    });
   });
 }
 
 test("letters beyond ASCII are written as escapes, and read", async () => {
-  const { questions } = await read(around(collection("levels").replace('["a"', '["\\u00e9\\ud83d\\ude00\\u007f"')), "levels");
+  const { questions } = await read(
+    around(collection("levels").replace('["a"', '["\\u00e9\\ud83d\\ude00\\u007f"')),
+    "levels",
+  );
   assert.equal(questions[1]!.labels[0], "é😀\x7f");
 });
 
@@ -94,35 +119,106 @@ function cell(found: Table, place = 0): any {
 
 /** Changes that a device must not take. */
 const CHANGES: [string, string, (found: any) => void, RegExp][] = [
-  ["an unknown mechanism", "sample", (found) => (cell(found).mechanism = "mine"), /no law is called "mine"/],
-  ["a mechanism of the language", "sample", (found) => (cell(found).mechanism = "toString"), /no law is called/],
-  ["vectors of length 1", "together", (found) => (cell(found).mechanism = "privunit"), /no law is called/],
+  [
+    "an unknown mechanism",
+    "sample",
+    (found) => (cell(found).mechanism = "mine"),
+    /no law is called "mine"/,
+  ],
+  [
+    "a mechanism of the language",
+    "sample",
+    (found) => (cell(found).mechanism = "toString"),
+    /no law is called/,
+  ],
+  [
+    "vectors of length 1",
+    "together",
+    (found) => (cell(found).mechanism = "privunit"),
+    /no law is called/,
+  ],
   ["an unknown key of a law", "sample", (found) => (cell(found).law.more = 1), /more/],
   ["an unknown parameter", "sample", (found) => (cell(found).parameters.more = 1), /more/],
   ["an unknown key of an attribute", "sample", (found) => (found.attributes[0].more = 1), /more/],
-  ["a law for fewer items", "sample", (found) => found.attributes[2].labels.push("more"), /not for the answers/],
-  ["a law without no answer", "sample", (found) => (found.attributes[0].missing = true), /an attribute|not for/],
+  [
+    "a law for fewer items",
+    "sample",
+    (found) => found.attributes[2].labels.push("more"),
+    /not for the answers/,
+  ],
+  [
+    "a law without no answer",
+    "sample",
+    (found) => (found.attributes[0].missing = true),
+    /an attribute|not for/,
+  ],
   ["an attribute that is never asked", "sample", (found) => insert(found, "ends", [0, 5]), /ends/],
   ["more asked than there are", "levels", (found) => (found.sample = 4), /sample/],
   ["together with levels", "levels", (found) => (found.strategy = "together"), /strategy/],
-  ["an infinite loss", "sample", (found) => (cell(found).law.weights = [[2 ** 52, 0], [0, 2 ** 52]]), /infinite/],
-  ["a negative weight", "sample", (found) => (cell(found).law.weights[0] = [2 ** 52 + 1, -1]), /whole number/],
-  ["half a weight", "sample", (found) => (cell(found).law.weights[0][0] += 0.5), /written|whole number/],
-  ["weights that wrap around", "sample", (found) => (cell(found).law.weights[0] = [2 ** 52, 2 ** 52]), /whole number/],
+  [
+    "an infinite loss",
+    "sample",
+    (found) =>
+      (cell(found).law.weights = [
+        [2 ** 52, 0],
+        [0, 2 ** 52],
+      ]),
+    /infinite/,
+  ],
+  [
+    "a negative weight",
+    "sample",
+    (found) => (cell(found).law.weights[0] = [2 ** 52 + 1, -1]),
+    /whole number/,
+  ],
+  [
+    "half a weight",
+    "sample",
+    (found) => (cell(found).law.weights[0][0] += 0.5),
+    /written|whole number/,
+  ],
+  [
+    "weights that wrap around",
+    "sample",
+    (found) => (cell(found).law.weights[0] = [2 ** 52, 2 ** 52]),
+    /whole number/,
+  ],
   ["two levels of one law", "levels", (found) => (cell(found, 1).level = 0), /cells/],
   ["an open law at a shy level", "levels", openAtShy, /where 0\.9+ is promised/],
   ["a limit of nothing", "repeat", (found) => (found.limit = 0), /limit/],
-  ["rounds of answers that are not kept", "sample", (found) => insert(found, "rounds", 3), /more than once/],
+  [
+    "rounds of answers that are not kept",
+    "sample",
+    (found) => insert(found, "rounds", 3),
+    /more than once/,
+  ],
   ["more than is promised", "split", (found) => (found.epsilon = 1.5), /where 1\.5 is promised/],
-  ["a loss that is accepted for nothing", "sample", (found) => insert(found, "accept_loss", "x"), /none does/],
-  ["two attributes of one name", "sample", (found) => (found.attributes[1].name = "age"), /one name/],
+  [
+    "a loss that is accepted for nothing",
+    "sample",
+    (found) => insert(found, "accept_loss", "x"),
+    /none does/,
+  ],
+  [
+    "two attributes of one name",
+    "sample",
+    (found) => (found.attributes[1].name = "age"),
+    /one name/,
+  ],
   ["no rounds", "repeat", (found) => (found.rounds = null), /rounds/],
   ["no markers", "sample", (found) => (found.attributes[2].markers = null), /texts/],
   ["an empty range", "sample", (found) => (found.attributes[0].low = 98), /range/],
-  ["labels that are numbers", "sample", (found) => (found.attributes[2].labels = [1, 2, 3]), /texts/],
+  [
+    "labels that are numbers",
+    "sample",
+    (found) => (found.attributes[2].labels = [1, 2, 3]),
+    /texts/,
+  ],
 ];
 
-const ORDER = "wire campaign epsilon strategy sample ends levels chosen limit accept_loss rounds attributes cells";
+const ORDER =
+  "wire campaign epsilon strategy sample ends levels chosen limit accept_loss rounds attributes " +
+  "cells";
 
 /** Put a key where it belongs. */
 function insert(found: Table, key: string, value: Json): void {

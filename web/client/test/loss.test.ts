@@ -1,4 +1,4 @@
-/** The exact audit of laws, held against slow sums of fractions, and one unit too far is refused. */
+/** The exact audit of laws, held against slow sums of fractions; one unit too far is refused. */
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -36,7 +36,8 @@ function bounds(x: number): { below: Fraction; above: Fraction } {
     power *= m;
   }
   const under = factors[0]!;
-  return { below: [sum, under], above: [sum + 2n * power, under] }; // what is left out is below 2 terms
+  // What is left out is below two terms.
+  return { below: [sum, under], above: [sum + 2n * power, under] };
 }
 
 function atMost(one: Fraction, other: Fraction): boolean {
@@ -63,7 +64,10 @@ test("ln is the smallest double that is not below", () => {
   const random = seeded(1);
   for (let i = 0; i < 200; i++) {
     const below = 1n + BigInt(Math.floor(random() * 2 ** 50));
-    const ratio: Fraction = [below + BigInt(Math.floor(random() * 2 ** (10 + (i % 43)))) + 1n, below];
+    const ratio: Fraction = [
+      below + BigInt(Math.floor(random() * 2 ** (10 + (i % 43)))) + 1n,
+      below,
+    ];
     const found = logAbove(ratio);
     if (found > 20) continue;
     assert.ok(keeps(ratio, found));
@@ -110,7 +114,10 @@ test("random tables: the ratio is the largest of all, and the verdict is exact",
     const near = Math.min(20, Math.max(0.001, logAbove(ratio)));
     for (const epsilon of [near, Math.max(0.001, next(near, -1n)), 0.001 + random() * 8]) {
       const { loss } = lawOf(tableOf(weights, epsilon));
-      assert.deepEqual([loss.ratio![0] * ratio[1], loss.kept], [ratio[0] * loss.ratio![1], keeps(ratio, epsilon)]);
+      assert.deepEqual(
+        [loss.ratio![0] * ratio[1], loss.kept],
+        [ratio[0] * loss.ratio![1], keeps(ratio, epsilon)],
+      );
       verdicts[Number(loss.kept)]!++;
     }
   }
@@ -118,11 +125,29 @@ test("random tables: the ratio is the largest of all, and the verdict is exact",
 });
 
 test("a symbol that is possible for one value only tells all", () => {
-  const { loss } = lawOf(tableOf([[WHOLE, 0], [WHOLE - 1, 1]], 20));
+  const { loss } = lawOf(
+    tableOf(
+      [
+        [WHOLE, 0],
+        [WHOLE - 1, 1],
+      ],
+      20,
+    ),
+  );
   assert.equal(loss.ratio, null);
   assert.equal(loss.kept, false);
   assert.equal(loss.words, "an infinite loss where 20.0 is promised");
-  assert.ok(lawOf(tableOf([[WHOLE, 0], [WHOLE, 0]], 0.001)).loss.kept); // a symbol that is never sent
+  assert.ok(
+    lawOf(
+      tableOf(
+        [
+          [WHOLE, 0],
+          [WHOLE, 0],
+        ],
+        0.001,
+      ),
+    ).loss.kept,
+  ); // a symbol that is never sent
 });
 
 /** One unit more for the likely reports: what published laws round down by. */
@@ -143,7 +168,8 @@ const UNITS: Record<string, (law: any) => void> = {
   projective: (law) => law.inside++,
   block: (law) => law.inside++,
   "duchi-multi": (law) => law.inside++,
-  "hybrid-composition": ({ parts }) => parts.forEach((part: Table) => (part["law"] as any).inside++),
+  "hybrid-composition": ({ parts }) =>
+    parts.forEach((part: Table) => (part["law"] as any).inside++),
   memoised: (law) => {
     law.swap--;
     law.keep += law.k - 1;
@@ -187,7 +213,18 @@ test("laws have the exact loss, words and charge that Python finds", () => {
   const file = readFileSync(join(import.meta.dirname, "../../test/losses.json"), "utf8");
   const rows = JSON.parse(file);
   assert.ok(rows.length > 60);
-  for (const { mechanism, parameters, law, ratio, loss, kept, words, budget, charge, chances } of rows) {
+  for (const {
+    mechanism,
+    parameters,
+    law,
+    ratio,
+    loss,
+    kept,
+    words,
+    budget,
+    charge,
+    chances,
+  } of rows) {
     const made = lawOf({ mechanism, parameters, law });
     const [above, below] = (ratio ?? ["1", "0"]).map(BigInt) as [bigint, bigint];
     const [own, other] = made.loss.ratio ?? [1n, 0n];
@@ -201,7 +238,7 @@ test("laws have the exact loss, words and charge that Python finds", () => {
   }
 });
 
-/** What people are shown of a law: the chances of the number 0.3, or of the own item and another. */
+/** What people are shown of a law: the chances of 0.3, or of the own item and another. */
 function shown(law: Law): readonly number[] {
   const items = law.takes.kind === "items";
   const found = law.chances([items ? 0 : 0.3]);
@@ -212,18 +249,32 @@ function shown(law: Law): readonly number[] {
 
 function assertNear(found: readonly number[], wanted: readonly number[]): void {
   assert.equal(found.length, wanted.length);
-  found.forEach((one, i) => assert.ok(Math.abs(one - wanted[i]!) < 1e-12, `${one} and ${wanted[i]}`));
+  found.forEach((one, i) =>
+    assert.ok(Math.abs(one - wanted[i]!) < 1e-12, `${one} and ${wanted[i]}`),
+  );
 }
 
 test("a ratio below 1 is as telling as its inverse", () => {
-  const lying = { mechanism: "grr", parameters: { epsilon: 1, k: 2 }, law: { truth: 2 ** 49, lie: 7 * 2 ** 49 } };
+  const lying = {
+    mechanism: "grr",
+    parameters: { epsilon: 1, k: 2 },
+    law: { truth: 2 ** 49, lie: 7 * 2 ** 49 },
+  };
   assert.ok(!lawOf(lying).loss.kept);
   assert.ok(!within([7n, 1n] as Ratio, 1));
 });
 
 test("every shared law keeps its promise, but those that are known to break it", () => {
   const broken = ["dct", "graded-laplace", "hiera", "duchi-multi-published"];
-  const names = [...Object.keys(UNITS), ...broken, "laplace", "optimal", "graded-bit", "graded-optimal", "harmony"];
+  const names = [
+    ...Object.keys(UNITS),
+    ...broken,
+    "laplace",
+    "optimal",
+    "graded-bit",
+    "graded-optimal",
+    "harmony",
+  ];
   for (const name of names) {
     for (const { mechanism, parameters, law } of vectors(`${name}.json`)) {
       if (!law) continue;

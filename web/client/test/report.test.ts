@@ -20,7 +20,10 @@ function row(campaign: Campaign, entries: readonly (readonly number[])[]): strin
   const per = Math.max(campaign.levels.length, 1);
   const width = (i: number) =>
     Math.max(...(campaign.strategy === "sample" ? sizes : sizes.slice(i * per, (i + 1) * per)));
-  const octets = entries.flatMap((one, i) => [...one, ...Array<number>(width(i) + 1 - one.length).fill(0)]);
+  const octets = entries.flatMap((one, i) => [
+    ...one,
+    ...Array<number>(width(i) + 1 - one.length).fill(0),
+  ]);
   return hex(Uint8Array.from(octets));
 }
 
@@ -30,7 +33,12 @@ function chosen(campaign: Campaign, levels: string[][] | null): Level | undefine
 }
 
 /** Draw a report whose words all come from one stream, one purpose after the other. */
-async function fromWords(campaign: Campaign, answers: Answer[], level: Level | undefined, words: Words) {
+async function fromWords(
+  campaign: Campaign,
+  answers: Answer[],
+  level: Level | undefined,
+  words: Words,
+) {
   const source = () => () => Promise.resolve(words);
   const own = await spread(campaign, answers, source);
   const entries = [];
@@ -46,7 +54,9 @@ for (const name of CAMPAIGNS) {
     const { people, digest } = vectors(`campaigns/${name}.json`);
     assert.equal(campaign.digest, digest);
     for (const person of people) {
-      const raw = Object.fromEntries(Object.entries(person.answers).map(([key, [one]]: any) => [key, one]));
+      const raw = Object.fromEntries(
+        Object.entries(person.answers).map(([key, [one]]: any) => [key, one]),
+      );
       const level = chosen(campaign, person.levels);
       const words = wordsFrom(WORDS, person.word);
       const entries = await fromWords(campaign, encode(campaign, raw), level, words);
@@ -97,11 +107,25 @@ test("what is no encoded answer is refused", async () => {
   const campaign = await shared("sample");
   const fine = [0, 0, 0];
   await draw(campaign, fine, options);
-  const wrong = [[1.5, 0, 0], [NaN, 0, 0], [0, 0, 3], [0, 0, 0.5], [0, 0, -1], [0, 0], [0, NaN, 0]];
+  const wrong = [
+    [1.5, 0, 0],
+    [NaN, 0, 0],
+    [0, 0, 3],
+    [0, 0, 0.5],
+    [0, 0, -1],
+    [0, 0],
+    [0, NaN, 0],
+  ];
   for (const answers of wrong) {
-    await assert.rejects(draw(campaign, answers, options), { kind: "input", message: /no encoded answer/ });
+    await assert.rejects(draw(campaign, answers, options), {
+      kind: "input",
+      message: /no encoded answer/,
+    });
   }
-  await assert.rejects(draw(campaign, fine, { ...options, level: "low" }), /no level that is offered: none/);
+  await assert.rejects(
+    draw(campaign, fine, { ...options, level: "low" }),
+    /no level that is offered: none/,
+  );
   const levels = await shared("levels");
   await assert.rejects(draw(levels, fine, options), /no level that is offered: high, medium, low/);
 });
@@ -110,7 +134,8 @@ test("an example is drawn by other words, and probabilities add up", async () =>
   const campaign = await shared("sample");
   const answers = encode(campaign, { age: 30, sleep: 7, phone: "ios" });
   const drawn = new Set<string>();
-  for (let i = 0; i < 200; i++) drawn.add(JSON.stringify((await example(campaign, answers)).entries));
+  for (let i = 0; i < 200; i++)
+    drawn.add(JSON.stringify((await example(campaign, answers)).entries));
   assert.ok(drawn.size > 10);
   for (const { asked, chances } of explain(campaign, answers)) {
     assert.equal(asked, 1 / 3);

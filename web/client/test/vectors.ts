@@ -18,7 +18,9 @@ export function vectors(name: string): any {
 export function wordsFrom(words: readonly string[], first: number, many = 4096): Words {
   const bytes = new Uint8Array(8 * many);
   const view = new DataView(bytes.buffer);
-  words.slice(first, first + many).forEach((word, i) => view.setBigUint64(8 * i, BigInt(word), true));
+  words
+    .slice(first, first + many)
+    .forEach((word, i) => view.setBigUint64(8 * i, BigInt(word), true));
   return new Words(bytes);
 }
 

@@ -33,7 +33,10 @@ test("a law that needs more words is drawn again from the first word on", async 
   });
   assert.ok(turns > 1);
   const whole = await stream(1000);
-  assert.deepEqual(found, Array.from({ length: 1000 }, () => whole.word()));
+  assert.deepEqual(
+    found,
+    Array.from({ length: 1000 }, () => whole.word()),
+  );
 });
 
 test("fresh words stay the same while more of them are asked for", async () => {
@@ -49,7 +52,8 @@ test("what is past the last whole turn is drawn again, after all others", () => 
   const words = [late, word(7), late, word(5), word(4)];
   assert.deepEqual(wordsFrom(words, 0, 5).allBelow(3, 3), [2, 1, 1]);
   assert.equal(wordsFrom(words, 0, 5).below(3), 1);
-  assert.equal(wordsFrom(words, 0, 5).below(2 ** 20), 2 ** 20 - 1); // 2^52 is a whole number of turns
+  // 2^52 is a whole number of turns of 2^20.
+  assert.equal(wordsFrom(words, 0, 5).below(2 ** 20), 2 ** 20 - 1);
   assert.equal(wordsFrom([late], 0, 1).word(), WHOLE - 1);
 });
 
@@ -62,5 +66,8 @@ test("bytes and halves take whole words, lowest first", () => {
 });
 
 test("a secret has 32 bytes", () => {
-  assert.throws(() => new Keyed(new Uint8Array(16), []), { kind: "parameter", message: /32 bytes/ });
+  assert.throws(() => new Keyed(new Uint8Array(16), []), {
+    kind: "parameter",
+    message: /32 bytes/,
+  });
 });

@@ -1,6 +1,6 @@
 /** Mechanisms by name. A law that is not here is refused. */
 
-import { type Json, bad, require, table } from "../form.js";
+import { type Json, bad, must, table } from "../form.js";
 import type { Law } from "../types.js";
 import * as item from "./item.js";
 import { graded, number, orNone } from "./number.js";
@@ -38,7 +38,10 @@ const KINDS = new Map<unknown, Kind>([
   ["graded-optimal", ranges],
   ["graded-laplace", ranges],
   ["hiera", [`${RANGES} factor`, PLACES, graded]],
-  ["or-none", ["epsilon inner settings", `${TABLE} places=null jumps=null hush none`, aroundNumber]],
+  [
+    "or-none",
+    ["epsilon inner settings", `${TABLE} places=null jumps=null hush none`, aroundNumber],
+  ],
   // items
   ["grr", [ITEMS, RESPONSE, item.grr]],
   ["sue", bits],
@@ -63,7 +66,11 @@ const BROKEN = ["dct", "graded-laplace", "hiera", "duchi-multi-published"];
 
 /** Return the law of a published mechanism, with its exact loss; refuse one that cannot be used. */
 export function lawOf(document: Json): Law {
-  const { mechanism: name, parameters, law } = table(document, "mechanism parameters law", "a mechanism");
+  const {
+    mechanism: name,
+    parameters,
+    law,
+  } = table(document, "mechanism parameters law", "a mechanism");
   const kind = KINDS.get(name);
   if (!kind) throw bad(`no law is called ${JSON.stringify(name)} here: a newer program is needed`);
   return kind[2]({
@@ -80,12 +87,14 @@ function aroundNumber(published: Published): Law {
   const { inner, settings } = published.parameters;
   const [parameters = "", , make] = KINDS.get(inner) ?? [];
   const known = parameters.split(" ").slice(1); // epsilon is given
-  require(
+  must(
     (make === graded || make === number) &&
       !BROKEN.includes(String(inner)) &&
       "places" in published.law === (make === graded) &&
       Array.isArray(settings) &&
-      settings.every((pair) => Array.isArray(pair) && pair.length === 2 && known.includes(String(pair[0]))),
+      settings.every(
+        (pair) => Array.isArray(pair) && pair.length === 2 && known.includes(String(pair[0])),
+      ),
     "no answer goes around a law for numbers",
   );
   return orNone(published, make === graded);

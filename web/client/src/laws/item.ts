@@ -1,6 +1,6 @@
 /** Laws for one of k items. A report *supports* some items: the own one more often than others. */
 
-import { type Table, budget, require, table, whole } from "../form.js";
+import { type Table, budget, must, table, whole } from "../form.js";
 import { apart, lossOf } from "../loss.js";
 import type { Chances, Law } from "../types.js";
 import { WHOLE, type Words } from "../words.js";
@@ -23,7 +23,7 @@ function support(own: number, other: number): () => Chances {
   return () => ({ kind: "support", own, other });
 }
 
-// --- randomised response, and what is made of it ---------------------------------------------------
+// --- randomised response, and what is made of it ------------------------------------------------
 
 interface Response {
   readonly truth: number;
@@ -34,7 +34,7 @@ interface Response {
 function response({ truth, lie }: Table, k: number): Response {
   const own = whole(truth, 1, WHOLE, "truth");
   const other = whole(lie, 1, WHOLE, "lie");
-  require(own + (k - 1) * other === WHOLE, "truth and lies add up to 2^52");
+  must(own + (k - 1) * other === WHOLE, "truth and lies add up to 2^52");
   return { truth: own, lie: other };
 }
 
@@ -74,7 +74,7 @@ export function memoised(published: Published): Law {
   const [own, other] = composed(memory, noise, k);
   const permanent = budget(parameters["permanent"]);
   const long = lossOf(apart(memory.truth, memory.lie), permanent);
-  require(long.kept, `permanent answers cost ${long.words}`);
+  must(long.kept, `permanent answers cost ${long.words}`);
   const size = bytesFor(k);
   const square = WHOLE ** 2;
   const remember = (item: number, words: Words) => ownOrOther(item, memory, words);
@@ -101,7 +101,7 @@ export function olh(published: Published): Law {
   const k = items(published.parameters);
   const cells = whole(published.law["cells"], 2, 1 << 16, "cells");
   const prime = whole(published.law["prime"], k + 1, PRIMES[1]!, "prime");
-  require(PRIMES.includes(prime), "prime is 65521 or 2^31 - 1");
+  must(PRIMES.includes(prime), "prime is 65521 or 2^31 - 1");
   const weights = response(published.law, cells);
   const width = prime === PRIMES[0] ? 2 : 4;
   const [p, same] = [weights.truth / WHOLE, collision(prime, cells)];
@@ -124,7 +124,7 @@ function collision(prime: number, cells: number): number {
   return (larger * (size + 1) ** 2 + (cells - larger) * size ** 2) / prime ** 2;
 }
 
-// --- one bit -----------------------------------------------------------------------------------------
+// --- one bit ------------------------------------------------------------------------------------
 
 /** Whether a number has an odd count of set bits. */
 function parity(number: number): number {
@@ -218,22 +218,22 @@ function mix(number: number): number {
   return mixed ^ (mixed >>> 16);
 }
 
-// --- many bits ---------------------------------------------------------------------------------------
+// --- many bits ----------------------------------------------------------------------------------
 
 /** An independent bit for each item: `sue` and `oue`. Two to a word. */
 export function unary(published: Published): Law {
   const k = items(published.parameters);
-  const [yes, no] = ["yes", "no"].map((key) => whole(published.law[key], 1, HALF_WORD - 1, key)) as [
-    number,
-    number,
-  ];
+  const [yes, no] = ["yes", "no"].map((key) =>
+    whole(published.law[key], 1, HALF_WORD - 1, key),
+  ) as [number, number];
   const [p, q, all] = [BigInt(yes), BigInt(no), BigInt(HALF_WORD)];
   return {
     ...itemLaw(published, apart(p * (all - q), q * (all - p)), Math.ceil(k / 8)),
     respond: ([item], own) => {
       const rows = new Uint8Array(Math.ceil(k / 8));
       const halves = own.halves(k + (k % 2));
-      for (let i = 0; i < k; i++) if (halves[i]! < (i === item ? yes : no)) rows[i >> 3]! |= 1 << (i & 7);
+      for (let i = 0; i < k; i++)
+        if (halves[i]! < (i === item ? yes : no)) rows[i >> 3]! |= 1 << (i & 7);
       return [...rows];
     },
     chances: support(yes / HALF_WORD, no / HALF_WORD),
@@ -249,14 +249,17 @@ export function subset(published: Published): Law {
   const digits = whole(weights["digits"], 0, 20, "digits");
   const level = whole(weights["level"], 0, 2 ** digits - 1, "level");
   // A rate that is too high would be drawn again without end.
-  require(level * k <= w * 2 ** digits, "level is too high");
-  const [p, odds] = [holds / WHOLE, apart(BigInt(holds) * BigInt(k - w), BigInt(WHOLE - holds) * BigInt(w))];
+  must(level * k <= w * 2 ** digits, "level is too high");
+  const [p, odds] = [
+    holds / WHOLE,
+    apart(BigInt(holds) * BigInt(k - w), BigInt(WHOLE - holds) * BigInt(w)),
+  ];
   return {
     ...itemLaw(published, odds, Math.ceil(k / 8)),
     respond: ([item], own) => {
       const held = own.word() < holds;
       const set = fewCoins(k, w, item!, level, digits, own);
-      for (let missing = w + 1 - members(set).length; missing; ) {
+      for (let missing = w + 1 - members(set).length; missing;) {
         for (const other of own.allBelow(k, missing)) {
           missing -= Number(!has(set, other));
           set[other >> 3]! |= 1 << (other & 7);
@@ -306,7 +309,7 @@ function members(set: Uint8Array): number[] {
   return found;
 }
 
-// --- a point of a projective space -------------------------------------------------------------------
+// --- a point of a projective space --------------------------------------------------------------
 
 /** The points of the projective space of t-vectors over the field of r elements. */
 function points(r: number, t: number): number {
@@ -319,7 +322,10 @@ export function projective(published: Published): Law {
   const r = whole(published.law["prime"], 2, MOST_VECTORS ** 0.5, "prime");
   const t = whole(published.law["dimension"], 2, 26, "dimension");
   const inside = whole(published.law["inside"], 1, WHOLE - 1, "inside");
-  require(prime(r) && r ** t <= MOST_VECTORS && points(r, t) >= k, "prime and dimension have no point for each item");
+  must(
+    prime(r) && r ** t <= MOST_VECTORS && points(r, t) >= k,
+    "prime and dimension have no point for each item",
+  );
   const [all, plane, both] = [points(r, t), points(r, t - 1), points(r, t - 2)];
   const odds = apart(BigInt(inside) * BigInt(all - plane), BigInt(WHOLE - inside) * BigInt(plane));
   const size = bytesFor(all);
@@ -345,14 +351,19 @@ function prime(r: number): boolean {
 function coordinates(item: number, r: number, t: number): number[] {
   let [lead, rest] = [0, item];
   for (; rest >= r ** (t - 1 - lead); lead++) rest -= r ** (t - 1 - lead);
-  const tail = Array.from({ length: t - 1 - lead }, (_, i) => Math.floor(rest / r ** (t - 2 - lead - i)) % r);
+  const tail = Array.from(
+    { length: t - 1 - lead },
+    (_, i) => Math.floor(rest / r ** (t - 2 - lead - i)) % r,
+  );
   return [...Array<number>(lead).fill(0), 1, ...tail];
 }
 
 /** Lay free coordinates around the plane's leading one, which then makes the product right. */
 function around(plane: number[], free: number, product: number, r: number): number[] {
   const lead = plane.indexOf(1);
-  const vector = plane.map((_, i) => (i === lead ? 0 : Math.floor(free / r ** (i - Number(i > lead))) % r));
+  const vector = plane.map((_, i) =>
+    i === lead ? 0 : Math.floor(free / r ** (i - Number(i > lead))) % r,
+  );
   const sum = vector.reduce((found, one, i) => found + one * plane[i]!, 0);
   vector[lead] = (((product - sum) % r) + r) % r;
   return vector;

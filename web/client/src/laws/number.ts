@@ -1,10 +1,10 @@
 /** Laws for numbers: a grid, and a table with a row of integer weights for each of its points.
  *
- * The number x becomes X = (x+1) 2^51. A first word rounds it at random to one end of its cell of the
- * grid; a second word draws a symbol from that point's row.
+ * The number x becomes X = (x+1) 2^51. A first word rounds it at random to one end of its cell of
+ * the grid; a second word draws a symbol from that point's row.
  */
 
-import { type Json, type Table, budget, list, require, whole, wholes } from "../form.js";
+import { type Json, type Table, budget, list, must, whole, wholes } from "../form.js";
 import { apart, largest, lossOf, most, pairwise } from "../loss.js";
 import type { Answer, Chances, Law, Loss, Ratio } from "../types.js";
 import { WHOLE, type Words } from "../words.js";
@@ -29,14 +29,17 @@ interface Grid {
   round(x: number, word: number): number;
 }
 
-/** A grid with points at these places, from 0 to 2^52. At a jump there are two rows: of the cell below,
- * and of the one above. */
+/** A grid with points at these places, from 0 to 2^52. At a jump there are two rows: of the cell
+ * below, and of the one above. */
 function gridOf(places: readonly number[], jumps: readonly number[]): Grid {
   const jumped = new Set(jumps);
   const inner = places.slice(1, -1);
   const between = new Set(inner);
-  require(
-    places[0] === 0 && places.at(-1) === WHOLE && rising(places) && jumps.every((jump) => between.has(jump)),
+  must(
+    places[0] === 0 &&
+      places.at(-1) === WHOLE &&
+      rising(places) &&
+      jumps.every((jump) => between.has(jump)),
     "places go up from 0 to 2^52, and jumps are some of those between",
   );
   let more = 0;
@@ -68,8 +71,11 @@ function rising(numbers: readonly number[]): boolean {
 
 /** A grid of equal cells: a power of two of them. */
 export function evenGrid(cells: number): Grid {
-  require(Number.isInteger(Math.log2(cells)), "a grid has a power of two of cells");
-  return gridOf(Array.from({ length: cells + 1 }, (_, i) => (i * WHOLE) / cells), []);
+  must(Number.isInteger(Math.log2(cells)), "a grid has a power of two of cells");
+  return gridOf(
+    Array.from({ length: cells + 1 }, (_, i) => (i * WHOLE) / cells),
+    [],
+  );
 }
 
 /** Rows of integer weights, all with the same power of two as total. */
@@ -96,7 +102,7 @@ function weightsOf({ weights: given, values: readings, places, jumps }: Table): 
     ? gridOf(wholes(places, WHOLE, "a place"), wholes(jumps, WHOLE, "a jump"))
     : evenGrid(weights.length - 1);
   const scale = WHOLE / total(weights[0]!);
-  require(
+  must(
     values.every((value) => typeof value === "number") &&
       weights.every((row) => row.length === values.length && total(row) === WHOLE / scale) &&
       Number.isInteger(Math.log2(scale)) &&
@@ -104,7 +110,9 @@ function weightsOf({ weights: given, values: readings, places, jumps }: Table): 
     "a table has a row for each point of its grid, and all rows have one total, a power of two",
   );
   const extreme: Weights["extreme"] = (choose, rows) =>
-    values.map((_, j) => rows.reduce((found, row) => choose(found, weights[row]![j]!), weights[rows[0]!]![j]!));
+    values.map((_, j) =>
+      rows.reduce((found, row) => choose(found, weights[row]![j]!), weights[rows[0]!]![j]!),
+    );
   return {
     ...{ values, grid, scale, extreme, rows: [...weights.keys()] },
     ratios: (ranges) => {
@@ -115,7 +123,8 @@ function weightsOf({ weights: given, values: readings, places, jumps }: Table): 
       });
       return found.map((row, g) => row.map((ratio, h) => most([ratio, found[h]![g]!])));
     },
-    symbol: (x, first, second) => picked(weights[grid.round(x, first)]!, Math.floor(second / scale)),
+    symbol: (x, first, second) =>
+      picked(weights[grid.round(x, first)]!, Math.floor(second / scale)),
     chances: (x) => {
       const [row, part] = grid.mixed(x);
       return values.map((_, j) => {
@@ -142,7 +151,12 @@ function picked(row: readonly number[], word: number): number {
 export function number(published: Published): Law {
   const table = weightsOf(published.law);
   const promised = budget(published.parameters["epsilon"]);
-  return answering(published, table, lossOf(table.ratios([table.rows])[0]![0]!, promised), promised);
+  return answering(
+    published,
+    table,
+    lossOf(table.ratios([table.rows])[0]![0]!, promised),
+    promised,
+  );
 }
 
 /** A number whose ranges have budgets of their own. */
@@ -165,8 +179,10 @@ function answering(published: Published, table: Weights, loss: Loss, promised: n
 /** Read the budgets of ranges, and find the rows that the values of each range mix. */
 function ranges({ epsilon, edges, semantics = "max" }: Table, grid: Grid) {
   const own = list(epsilon, MOST_RANGES, "epsilon").map(budget);
-  const places = list(edges, MOST_RANGES + 1, "edges").map((edge) => (typeof edge === "number" ? fixedPoint(edge) : NaN));
-  require(
+  const places = list(edges, MOST_RANGES + 1, "edges").map((edge) =>
+    typeof edge === "number" ? fixedPoint(edge) : NaN,
+  );
+  must(
     places.length === own.length + 1 &&
       rising(places) &&
       places.every((place) => grid.places.has(place)) &&
@@ -182,14 +198,18 @@ function ranges({ epsilon, edges, semantics = "max" }: Table, grid: Grid) {
 function matrix(semantics: Json, own: readonly number[]): number[][] {
   const choose = semantics === "max" ? Math.max : semantics === "min" ? Math.min : undefined;
   if (choose) return own.map((a) => own.map((b) => choose(a, b)));
-  const rows = list(semantics, MOST_RANGES, "semantics").map((row) => list(row, MOST_RANGES, "semantics").map(budget));
-  const symmetric = rows.every((row, g) => row.every((one, h) => one === (g === h ? own[g] : rows[h]?.[g])));
+  const rows = list(semantics, MOST_RANGES, "semantics").map((row) =>
+    list(row, MOST_RANGES, "semantics").map(budget),
+  );
+  const symmetric = rows.every((row, g) =>
+    row.every((one, h) => one === (g === h ? own[g] : rows[h]?.[g])),
+  );
   const square = rows.length === own.length && rows.every((row) => row.length === own.length);
-  require(symmetric && square, "a matrix of budgets is symmetric, with epsilon on its diagonal");
+  must(symmetric && square, "a matrix of budgets is symmetric, with epsilon on its diagonal");
   return rows;
 }
 
-// --- a number or no answer -----------------------------------------------------------------------------
+// --- a number or no answer ----------------------------------------------------------------------
 
 /** "None" is one more symbol. Those who have an answer say it, too: with the weight `hush`. */
 export function orNone(published: Published, isGraded: boolean): Law {
@@ -197,7 +217,10 @@ export function orNone(published: Published, isGraded: boolean): Law {
   const table = weightsOf(published.law);
   const none = wholes(published.law["none"], WHOLE, "none");
   const hush = whole(published.law["hush"], 1, WHOLE - 1, "hush");
-  require(none.length === table.values.length + 1 && total(none) === WHOLE, "none is a row of weights");
+  must(
+    none.length === table.values.length + 1 && total(none) === WHOLE,
+    "none is a row of weights",
+  );
   const { rows, budgets } = isGraded
     ? ranges({ ...Object.fromEntries(settings as [string, Json][]), epsilon: epsilon! }, table.grid)
     : { rows: [table.rows], budgets: [[budget(epsilon)]] };
@@ -212,7 +235,12 @@ export function orNone(published: Published, isGraded: boolean): Law {
 }
 
 /** The largest ratio between no answer and a value that mixes these rows, either way. */
-function quietRatio(table: Weights, rows: readonly number[], none: readonly number[], hush: number): Ratio {
+function quietRatio(
+  table: Weights,
+  rows: readonly number[],
+  none: readonly number[],
+  hush: number,
+): Ratio {
   const heard = BigInt(WHOLE - hush) * BigInt(table.scale);
   const ends = [table.extreme(Math.max, rows), table.extreme(Math.min, rows)];
   const ratios = ends.flatMap((end) =>
@@ -221,8 +249,8 @@ function quietRatio(table: Weights, rows: readonly number[], none: readonly numb
   return most([...ratios, apart(none.at(-1)!, hush)]);
 }
 
-/** The loss with one more range: no answer. It is protected as a value of the range with the smallest
- * budget (of several, the one whose row adds up to least). */
+/** The loss with one more range: no answer. It is protected as a value of the range with the
+ * smallest budget (of several, the one whose row adds up to least). */
 function bordered(ratios: Ratio[][], quiet: Ratio[], budgets: number[][]): Loss {
   const sum = (row: number[]) => row.reduce((a, b) => a + b);
   const order = budgets.map((row, g) => ({ row, own: row[g]! }));
@@ -235,7 +263,13 @@ function bordered(ratios: Ratio[][], quiet: Ratio[], budgets: number[][]): Loss 
 }
 
 /** Three words, answer or not. */
-function symbolOrNone(table: Weights, none: readonly number[], hush: number, x: Answer, own: Words) {
+function symbolOrNone(
+  table: Weights,
+  none: readonly number[],
+  hush: number,
+  x: Answer,
+  own: Words,
+) {
   const [first, second, third] = [own.word(), own.word(), own.word()];
   if (Number.isNaN(x)) return picked(none, second);
   const symbol = table.symbol(x, first, second);

@@ -1,6 +1,6 @@
 /** What laws share: the sizes of reports, and the domains that they are for. */
 
-import { type Json, type Table, require, whole, wholes } from "../form.js";
+import { type Json, type Table, must, whole, wholes } from "../form.js";
 import type { Chances, Domain, Law, Loss, Ratio } from "../types.js";
 
 /** A published mechanism: its parameters, and the integers that decide a report. */
@@ -62,15 +62,15 @@ export function box(parameters: Table): number[] {
 /** Read how many numbers there are, where there is nothing else. */
 export function numbers(parameters: Table, most: number): number {
   const sizes = box(parameters);
-  require(!sizes.some(Boolean), "domains are numbers");
+  must(!sizes.some(Boolean), "domains are numbers");
   return whole(sizes.length, 1, most, "d");
 }
 
-/** Refuse a law that is not for all answers of what is asked. A device would refuse some of them only,
- * and its silence tell which. */
+/** Refuse a law that is not for all answers of what is asked. A device would refuse some of them
+ * only, and its silence tell which. */
 export function requireTaken({ name, takes }: Law, asked: Domain): void {
   const same = JSON.stringify(takes) === JSON.stringify(asked);
-  require(same, `${name} is not for the answers that it is asked`);
+  must(same, `${name} is not for the answers that it is asked`);
 }
 
 /** How often a report about several attributes tells them apart, at most. */

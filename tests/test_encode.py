@@ -22,6 +22,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from murmuration import learn
 from murmuration.errors import InputError, ParameterError
 from murmuration.learn.encode import Category, Encoder, Number
 
@@ -254,6 +255,17 @@ def test_a_data_frame_goes_through_a_pipeline_and_a_search(frame: pandas.DataFra
     assert best[-1].coef_ == pytest.approx([15, 0, 5])  # age from -1 to 1 is 100 years
     assert best[:-1].get_feature_names_out().tolist() == list(PEOPLE.names)
     assert best.predict(frame[["age", "home"]]) == pytest.approx(y)  # by name, in any order
+
+
+def test_a_data_frame_goes_straight_into_a_private_model() -> None:
+    draw = np.random.default_rng(3)
+    homes = draw.choice(["rent", "own", "else"], 20_000)
+    frame = pandas.DataFrame({"age": draw.uniform(0, 100, 20_000), "home": homes})
+    y = frame["age"] / 100 - 0.5 + 0.4 * (frame["home"] == "own")
+    model = make_pipeline(clone(PEOPLE), learn.LinearRegression(epsilon=4.0, random_state=1))
+    assert cross_val_score(model, frame, y, cv=2).min() > 0.95  # 1 without noise
+    model[0].set_output(transform="pandas")
+    assert list(model.fit(frame, y)[-1].feature_names_in_) == list(PEOPLE.names)
 
 
 def test_a_pipeline_may_hand_frames_on(frame: pandas.DataFrame) -> None:

@@ -14,6 +14,7 @@ those of the sample.
 from __future__ import annotations
 
 import gzip
+import warnings
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -75,23 +76,31 @@ CODED = ("e00200", "age_head", "MARS", "blind_head", "DSI", "fips")
 
 @dataclass(frozen=True)
 class Census:
-    """What to learn from: x in [-1, 1], wages in [-1, 1], and 1 or -1 for 50,000 and more."""
+    """What to learn from: x in [-1, 1], wages in [-1, 1], and 1 or -1 for 50,000 and more.
+
+    `clamped` counts what is beyond the declared range, by column, wages included.
+    """
 
     encoder: Encoder
     table: dict[str, np.ndarray]
     x: Floats
     wages: Floats
     labels: Ints
+    clamped: dict[str, int]
 
 
-def load(states: bool = False, absent: float = -1.0) -> Census:
+def load(states: bool = False, absent: float = 0.0) -> Census:
     """Return all households, with the nine census divisions or (71 columns) with all states."""
     raw = read()
     encoder = declared(states, absent)
     table = named(raw, states)
     wages = WAGES.encode(raw["e00200"])[:, 0]
     labels = np.where(raw["e00200"] >= THRESHOLD, 1, -1)
-    return Census(encoder, table, encoder.encode(table), wages, labels)
+    clamped = {**encoder.clamped(table), "wages": WAGES.clamped(raw["e00200"])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it says what `clamped` has
+        x = encoder.encode(table)
+    return Census(encoder, table, x, wages, labels, clamped)
 
 
 def declared(states: bool, absent: float) -> Encoder:

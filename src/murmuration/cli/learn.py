@@ -148,7 +148,8 @@ def _column(encode: Any, option: str, text: str, words: bool) -> tuple[str, Any]
     name, _, rest = text.partition("=")
     try:
         if words:
-            return name, encode.Category(tuple(rest.split("|")))
+            absent = -1.0 if option == "--target" else 0.0  # the two classes are -1 and 1
+            return name, encode.Category(tuple(rest.split("|")), absent=absent)
         low, high = (float(end) for end in rest.split(":"))
         return name, encode.Number(low, high, clamp=True)
     except ValueError as problem:

@@ -1,54 +1,86 @@
-"""Mixed data as numbers in [-1, 1], from what is public: declared ranges and lists of values.
+"""Mixed data as rows of numbers, from what is public: declared ranges and lists of values.
 
 Nothing is fitted. A range that is measured on private data tells something about the person at
 its end, so a campaign declares its columns before anyone answers:
 
-- `Number(low, high)` is one column, 2 (x - low) / (high - low) - 1;
+- `Number(low, high)` is one column, 2 (x - low) / (high - low) - 1, so in [-1, 1]. With
+  `typical=(a, b)` it is 2 (x - a) / (b - a) - 1: most people are in [-1, 1], a few beyond.
 - `Category` of k values is k - 1 columns: the l-th value is 1 in column l and `absent` in the
   others, the last value is `absent` in all of them.
 
-`absent` is -1, as in Harmony (section 5.3), or 0, as in DCT (section 5.4). We take -1: mechanisms
-for numbers protect all of [-1, 1] with the same noise whether it is used or not, and the share of
-a value is half of its column's mean plus a half, so it has half the error. With an intercept both
-describe the same linear models. 0 keeps the columns of rare values away from the intercept's,
-which gradient descent likes.
+`absent` is 0, as in DCT (section 5.4), or -1, as in Harmony (section 5.3). With an intercept both
+describe the same linear models, and once columns are centred they differ by a factor of 2 only.
+What they differ in is how long a person is, and for the ball the length is what costs: the noise is
+that of the longest vector that may come. With -1 every column has length 1 whatever the answers
+are: the square root of the number of columns. With 0 an attribute has length 1 at most, however
+many values are listed: the square root of the number of attributes. -1 is for mechanisms that
+randomise one number at a time: they protect all of [-1, 1] whether it is used or not, and a share
+read off -1 and 1 has half the error.
+
+`typical` is for numbers whose hard range says little about where people are, such as gains of 0 to
+99,999 that are 0 for nearly everybody. Learners clip a person by the length of the whole vector, so
+the few who are far out cost no more than anybody else.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 
 from murmuration.campaign.answers import Reading
 from murmuration.errors import InputError, ParameterError
-from murmuration.exact.arrays import Floats, Ints
+from murmuration.exact.arrays import Bits, Floats, Ints
+from murmuration.mechanisms.domain import described, real_numbers, table_columns
 
 LARGEST = 1 << 62
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number between two public ends; with `clamp` values beyond an end are moved to it.
+    """A number between two public ends; `typical` is where most people are said to be.
+
+    With `clamp` values beyond an end are moved to it and counted; without, they are an error.
 
     >>> Number(0, 100).encode([0, 25, 100])[:, 0].tolist()
     [-1.0, -0.5, 1.0]
+    >>> Number(0, 100, typical=(20, 40)).encode([20, 40, 100])[:, 0].tolist()
+    [-1.0, 1.0, 7.0]
     """
 
     low: float
     high: float
     clamp: bool = False
+    typical: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        ends = (self.low, self.high)
-        real = all(isinstance(end, int | float | np.number) for end in ends)
-        if not real or not self.low < self.high or not math.isfinite(self.high - self.low):
-            raise ParameterError(f"a range has finite ends, low below high; got {ends}")
+        if not _range(self.low, self.high):
+            raise ParameterError(
+                f"a range has finite ends, low below high; got {(self.low, self.high)}"
+            )
+        if self.typical is not None:
+            self._require_typical()
+
+    def _require_typical(self) -> None:
+        """Refuse a typical range that is none, or so narrow that its scale is no number."""
+        try:
+            low, high = self.typical  # type: ignore[misc]  # whatever a caller gave
+        except (TypeError, ValueError):
+            raise ParameterError(f"typical is (low, high); got {self.typical!r}") from None
+        inside = _range(low, high) and self.low <= low and high <= self.high
+        if not inside or not np.isfinite(self._scaled(np.array([self.low, self.high]))).all():
+            raise ParameterError(
+                f"typical is a range within {self.low} to {self.high}; got {self.typical!r}"
+            )
+        object.__setattr__(self, "typical", (low, high))
 
     @property
     def width(self) -> int:
@@ -60,21 +92,40 @@ class Number:
         return (name,)
 
     def encode(self, values: ArrayLike) -> Floats:
-        """Return one column in [-1, 1]; a value that is missing or outside is not repeated."""
-        array = flat(values)
-        if array.size and array.dtype.kind not in "fiu":
-            raise InputError(f"values must be real numbers from {self.low} to {self.high}")
-        numbers = array.astype(np.float64)
+        """Return one column; a value that is missing or outside is not repeated."""
+        numbers = self._numbers(values)
         if self.clamp:
             numbers = np.clip(numbers, self.low, self.high)
         refuse(~((numbers >= self.low) & (numbers <= self.high)), self._advice)
-        return np.asarray(2 * ((numbers - self.low) / (self.high - self.low)) - 1)[:, None]
+        return self._scaled(numbers)[:, None]
+
+    def clamped(self, values: ArrayLike) -> int:
+        """Return how many values are beyond an end: those that `encode` moves."""
+        numbers = self._numbers(values)
+        return int(((numbers < self.low) | (numbers > self.high)).sum())
+
+    def _numbers(self, values: ArrayLike) -> Floats:
+        return real_numbers(values, f"from {self.low} to {self.high}")
+
+    def _scaled(self, numbers: Floats) -> Floats:
+        low, high = (self.low, self.high) if self.typical is None else self.typical
+        with np.errstate(over="ignore"):  # refused when the column is declared
+            return np.asarray(2 * ((numbers - low) / (high - low)) - 1)
 
     @property
     def _advice(self) -> str:
         if self.clamp:
             return "not numbers; leave those people out first"
         return f"not numbers from {self.low} to {self.high}; clamp=True moves them to the ends"
+
+
+def _range(low: object, high: object) -> bool:
+    """Tell whether these are two finite ends, low below high."""
+    if not isinstance(low, int | float | np.number) or not isinstance(
+        high, int | float | np.number
+    ):
+        return False
+    return bool(low < high and math.isfinite(high - low))
 
 
 @dataclass(frozen=True)
@@ -84,12 +135,12 @@ class Category:
     With `other` the last value stands for everything that is not in the list.
 
     >>> Category(("rent", "own", "else"), other=True).encode(["own", "boat", "rent"]).tolist()
-    [[-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]]
+    [[0.0, 1.0], [0.0, 0.0], [1.0, 0.0]]
     """
 
     values: tuple[str, ...] | tuple[int, ...]
     other: bool = False
-    absent: float = -1.0
+    absent: float = 0.0
 
     def __post_init__(self) -> None:
         if isinstance(self.values, str):
@@ -153,25 +204,29 @@ class Category:
 Column = Number | Category
 
 
-@dataclass(frozen=True)
-class Encoder:
-    """Turns people's answers into rows of numbers in [-1, 1].
+class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Turns people's answers into rows of numbers; a transformer of scikit-learn that fits nothing.
+
+    `columns` has a `Number` or a `Category` for each name.
 
     >>> people = Encoder({"age": Number(0, 100), "home": Category(("rent", "own", "else"))})
     >>> people.names
     ('age', 'home=rent', 'home=own')
     >>> people.encode({"age": [25, 50], "home": ["own", "else"]}).tolist()
-    [[-0.5, -1.0, 1.0], [0.0, -1.0, -1.0]]
+    [[-0.5, 0.0, 1.0], [0.0, 0.0, 0.0]]
     >>> people.encode([(25, "own")]).tolist()
-    [[-0.5, -1.0, 1.0]]
+    [[-0.5, 0.0, 1.0]]
     """
 
-    columns: Mapping[str, Column]
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self.columns = columns  # as it was given: scikit-learn's clone compares
+        self._require_columns()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", dict(self.columns))
-        known = (isinstance(column, Number | Category) for column in self.columns.values())
-        if not self.columns or not all(known):
+    def _require_columns(self) -> None:
+        """Refuse columns that are none; again in `fit`, as `set_params` may have changed them."""
+        columns = self.columns if isinstance(self.columns, Mapping) else {}
+        known = all(isinstance(column, Number | Category) for column in columns.values())
+        if not columns or not known:
             raise ParameterError("columns are one or more names, each with a Number or a Category")
         if len(set(self.names)) != self.width:
             raise ParameterError("two encoded columns have the same name: rename one")
@@ -188,11 +243,38 @@ class Encoder:
         return tuple(name for part in parts for name in part)
 
     def encode(self, table: Any) -> Floats:
-        """Return a matrix with one row per person, from arrays by name (a data frame too) or rows.
+        """Return a matrix with one row per person, from columns by name (a DataFrame too) or rows.
 
-        Columns by name that were not declared are left out; rows have the declared order.
+        Columns by name that were not declared are left out; rows have the declared order. A
+        warning says how many values were moved to an end of their range, if any were.
         """
-        parts = [self._encoded(name, values) for name, values in self._by_name(table).items()]
+        answers = self._by_name(table)
+        matrix = self._matrix(answers)
+        self._warn(self._moved(answers), len(matrix))
+        return matrix
+
+    def clamped(self, table: Any) -> dict[str, int]:
+        """Return how many values `encode` moves to an end, for each column that is clamped."""
+        return self._moved(self._by_name(table))
+
+    def _moved(self, answers: dict[str, Any]) -> dict[str, int]:
+        return {
+            name: column.clamped(answers[name])
+            for name, column in self.columns.items()
+            if isinstance(column, Number) and column.clamp
+        }
+
+    def _warn(self, moved: dict[str, int], people: int) -> None:
+        told = [f"{name} {count:,} of {people:,}" for name, count in moved.items() if count]
+        if told:
+            warnings.warn(
+                f"values beyond their declared range were moved to its end: {', '.join(told)}",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _matrix(self, answers: dict[str, Any]) -> Floats:
+        parts = [self._encoded(name, values) for name, values in answers.items()]
         if len({len(part) for part in parts}) != 1:
             raise InputError("columns differ in length")
         return np.concatenate(parts, axis=1)
@@ -204,11 +286,20 @@ class Encoder:
             raise InputError(f"{name}: {error}") from None
 
     def _by_name(self, table: Any) -> dict[str, Any]:
-        if hasattr(table, "keys"):
-            missing = [name for name in self.columns if name not in table]
-            if missing:
-                raise InputError(f"no column {', '.join(missing)}")
-            return {name: table[name] for name in self.columns}
+        """Return the declared columns of a table in the declared order."""
+        named = table_columns(table)
+        if named is None:
+            return self._of_rows(table)
+        given = [name for name, _ in named]
+        wrong = [name for name in self.columns if given.count(name) != 1]
+        if wrong:
+            raise InputError(f"not one column each in the table: {', '.join(wrong)}")
+        return {name: dict(named)[name] for name in self.columns}
+
+    def _of_rows(self, table: Any) -> dict[str, Any]:
+        several = hasattr(table, "__iter__") and not isinstance(table, str)
+        if not several or getattr(table, "ndim", 2) == 0:
+            raise InputError(f"people are columns by name or rows; got {described(table)}")
         rows = table if isinstance(table, np.ndarray) else list(table)
         if len(rows) == 0:
             return {name: [] for name in self.columns}
@@ -217,10 +308,54 @@ class Encoder:
         except (TypeError, ValueError):
             raise InputError(f"a row has {len(self.columns)} values, one a column") from None
 
+    # --- as a transformer of scikit-learn ---
+
+    def fit(self, X: Any, y: object = None) -> Self:  # noqa: N803
+        """Check that the table can be encoded, and note its names; nothing is fitted."""
+        del y
+        self._matrix(self._noted(X))
+        return self
+
+    def transform(self, X: Any) -> Floats:  # noqa: N803
+        """Do what `encode` does; a DataFrame after `set_output(transform="pandas")`."""
+        return self.encode(X)
+
+    def fit_transform(self, X: Any, y: object = None) -> Floats:  # noqa: N803
+        """Note the table's names and encode it, once."""
+        del y
+        self._noted(X)
+        return self.encode(X)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the names of the encoded columns; they follow from what is declared alone."""
+        del input_features
+        return np.array(self.names, dtype=object)
+
+    def _noted(self, table: Any) -> dict[str, Any]:
+        """Return the declared columns, and note what scikit-learn wants to know of a table."""
+        self._require_columns()
+        answers, named = self._by_name(table), table_columns(table)
+        self.n_features_in_ = len(self.columns) if named is None else len(named)
+        if named is not None:
+            self.feature_names_in_ = np.array([name for name, _ in named], dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_  # of a table before this one
+        return answers
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
 
 def transposed(rows: Any) -> Any:
     """Return the columns of rows; each keeps the type of its own values."""
-    return rows.T if isinstance(rows, np.ndarray) else list(zip(*rows, strict=True))
+    if isinstance(rows, np.ndarray):
+        if rows.dtype.kind != "O" or rows.ndim != 2:
+            return rows.T
+        rows = rows.tolist()  # of a mixed table: each column has its own type again
+    return list(zip(*rows, strict=True))
 
 
 def flat(values: ArrayLike) -> NDArray[np.generic]:
@@ -236,7 +371,7 @@ def flat(values: ArrayLike) -> NDArray[np.generic]:
     return array
 
 
-def refuse(bad: NDArray[np.bool_], rule: str) -> None:
+def refuse(bad: Bits, rule: str) -> None:
     """Say how many values break the rule and where the first one is, not what it is."""
     if bad.any():
         raise InputError(

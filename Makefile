@@ -1,5 +1,5 @@
 # make demo     a collector, and 200,000 devices that send to it     make quick  most tests, in about a minute
-# make test     all tests, most of them with coverage                make check  format, lint, types, layers
+# make test     all tests, the quick ones with coverage               make check  format, lint, types, layers
 # make bench    speed beside peers
 # make torture  the collector is killed 500 times under load (STORE=postgresql://... for that store)
 .PHONY: setup demo quick test torture check format bench tables clean
@@ -38,8 +38,8 @@ quick: setup
 	$(TESTS) -m 'not slow' tests
 
 test: setup
-	$(TESTS) -m 'not statistics' --doctest-modules --cov --cov-report=term src tests
-	$(TESTS) -m statistics tests
+	$(TESTS) -m 'not unmeasured' --doctest-modules --cov --cov-report=term src tests
+	$(TESTS) -m unmeasured tests
 
 torture: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/torture.py --kills 500 $(if $(STORE),--store '$(STORE)')

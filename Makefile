@@ -15,7 +15,8 @@ ALL := $(VENV)/.all
 # Modules are compiled when they are first imported, and kept: most never are.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install -q --disable-pip-version-check --no-compile
-TESTS := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# Three processes on two cores: many tests wait, for a process, a disk or a deadline.
+TESTS := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 
 setup: $(ALL)
 

@@ -44,10 +44,11 @@ def grr_law(m, v):
 def memoised_law(m, v):
     """Every permanent answer, times the law of a report about it."""
     memory = grr_law(m.memory, v)
-    noise = [
-        [Fraction(m.keep if y == a else m.swap, WHOLE) for y in range(m.k)] for a in range(m.k)
-    ]
-    return {(y,): sum(memory[a,] * noise[a][y] for a in range(m.k)) for y in range(m.k)}
+    kept, swapped = Fraction(m.keep, WHOLE), Fraction(m.swap, WHOLE)
+    return {
+        (y,): sum(memory[a,] * (kept if y == a else swapped) for a in range(m.k))
+        for y in range(m.k)
+    }
 
 
 def unary_law(m, v):

@@ -42,7 +42,7 @@ BEFORE = Path(__file__).parent / "stores" / "schema-2.db"
 """A store that commit 009abad wrote, and what it held."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "store.db")

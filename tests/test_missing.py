@@ -65,9 +65,9 @@ def rows_of(law: OrNone) -> list[list[Fraction]]:
     """The probabilities of every report, a row per grid point and one for no answer: from JSON."""
     published = json.loads(json.dumps(law.law()))
     whole, hush, none = 1 << 52, published["hush"], published["none"]
+    (total,) = {sum(row) for row in published["weights"]}
     rows = [
-        [Fraction(whole - hush, whole) * Fraction(w, sum(row)) for w in row]
-        + [Fraction(hush, whole)]
+        [Fraction((whole - hush) * w, whole * total) for w in row] + [Fraction(hush, whole)]
         for row in published["weights"]
     ]
     return [*rows, [Fraction(weight, whole) for weight in none]]

@@ -221,7 +221,8 @@ def test_the_noise_is_the_standard_error_of_an_absent_item(name: str) -> None:
 @pytest.mark.parametrize("name", ONE_SYMBOL)
 def test_the_channel_is_the_enumerated_law(name: str, k: int) -> None:
     m = make(name, 1.0, k)
-    law = [[float(LAWS[name](m, v)[y,]) for y in range(m.symbols)] for v in range(m.k)]
+    laws = [LAWS[name](m, v) for v in range(m.k)]
+    law = [[float(law[y,]) for y in range(m.symbols)] for law in laws]
     assert m.channel() == pytest.approx(np.array(law), rel=1e-14)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -16,6 +17,7 @@ def rows() -> list[list[str]]:
     return [cells for cells in found if len(cells) == 4 and cells[0] != "who"]
 
 
+@cache
 def functions_of(path: str) -> set[str]:
     tree = ast.parse((ROOT / "tests" / path).read_text())
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}

@@ -29,6 +29,7 @@ def exp_bounds(exponent: Fraction) -> tuple[Fraction, Fraction]:
     return Fraction(value) * (1 - margin), Fraction(value) * (1 + margin)
 
 
+@lru_cache(maxsize=4096)
 def exp_below(exponent: float | Fraction) -> Fraction:
     """Return a fraction just below e^exponent: ratios capped by it never exceed the budget."""
     return exp_bounds(Fraction(exponent))[0]

@@ -16,6 +16,7 @@ Source: Feldman, McMillan and Talwar, "Hiding among the clones" (2021).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +52,14 @@ def central_epsilon(epsilon: float, n: int, delta: float = 1e-6) -> float:
     _check(epsilon, n, delta)
     if n == 1 or epsilon > LARGEST_EPSILON:
         return float(epsilon)
+    return _halved(float(epsilon), int(n), float(delta))
+
+
+@lru_cache(maxsize=256)
+def _halved(epsilon: float, n: int, delta: float) -> float:
+    """Halve [0, ε₀] until ε is known; kept, as every attribute of a plan asks the same."""
     clones, weights = _clone_counts(epsilon, min(n, LARGEST_CROWD) - 1, delta)
-    too_small, enough = 0.0, float(epsilon)
+    too_small, enough = 0.0, epsilon
     for _ in range(HALVINGS):
         middle = (too_small + enough) / 2
         if float(weights @ _divergence(middle, epsilon, clones)) <= delta * (1 - TAIL_ERROR):

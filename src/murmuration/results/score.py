@@ -186,15 +186,25 @@ class Score:
 
     def distances(self, z: float, level: float) -> tuple[float, float]:
         """Return how far the interval reaches to either side, with z and a level of their own."""
+        points, squares = self._squares(z, level)
+        return self.value - _least(self.value, points, squares), self._above(points, squares)
+
+    def above(self, z: float, level: float) -> float:
+        """Return how far it reaches upwards: where only that is asked, it is half the work."""
+        return self._above(*self._squares(z, level))
+
+    def _above(self, points: Floats, squares: Floats) -> float:
+        return -_least(-self.value, -points[::-1], squares[::-1]) - self.value
+
+    def _squares(self, z: float, level: float) -> tuple[Floats, Floats]:
+        """Return the points, with the value among them, and how far off each may be, squared."""
         jump = min(self.tail.jump(self.n, level) + self.apart, self.most)
         inside = min(max(self.value, float(self.points[0])), float(self.points[-1]))
         at = int(np.searchsorted(self.points, inside))
-        points = np.insert(self.points, at, inside)
-        variance = np.insert(self.variance, at, np.interp(inside, self.points, self.variance))
-        squares = z**2 * (variance / self.n + (jump / (2 * self.n)) ** 2)
-        below = self.value - _least(self.value, points, squares)
-        above = -_least(-self.value, -points[::-1], squares[::-1]) - self.value
-        return below, above
+        here = float(np.interp(inside, self.points, self.variance))
+        points = np.concatenate((self.points[:at], (inside,), self.points[at:]))
+        variance = np.concatenate((self.variance[:at], (here,), self.variance[at:]))
+        return points, z**2 * (variance / self.n + (jump / (2 * self.n)) ** 2)
 
 
 def _least(value: float, points: Floats, squares: Floats) -> float:
@@ -202,10 +212,11 @@ def _least(value: float, points: Floats, squares: Floats) -> float:
     far = value - math.sqrt(squares[0])
     if far <= points[0]:
         return far
-    near = np.flatnonzero((value - points) ** 2 <= squares)
-    if not len(near):
+    near = (value - points) ** 2 <= squares
+    place = int(near.argmax())
+    if not near[place]:
         return value - math.sqrt(squares[-1])
-    if (place := int(near[0])) == 0:
+    if place == 0:
         return float(points[0])
     start, gap = points[place - 1], points[place] - points[place - 1]
     slope = (squares[place] - squares[place - 1]) / gap if gap > 0 else 0.0
@@ -224,20 +235,17 @@ def concave_hull(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """
     order = np.lexsort((y, x))
     kept: list[tuple[float, float]] = []
-    for here in zip(x[order].tolist(), y[order].tolist(), strict=True):
-        while kept and (kept[-1][0] == here[0] or _dips(kept, here)):
+    for x2, y2 in zip(x[order].tolist(), y[order].tolist(), strict=True):
+        if kept and kept[-1][0] == x2:
             kept.pop()
-        kept.append(here)
+        while len(kept) > 1:  # in one function: every estimate of a mean passes here
+            (x0, y0), (x1, y1) = kept[-2:]
+            if (y1 - y0) * (x2 - x0) > (y2 - y0) * (x1 - x0):
+                break
+            kept.pop()  # the last corner is on or below the line from the one before it to here
+        kept.append((x2, y2))
     corners = np.array(kept)
     return corners[:, 0], corners[:, 1]
-
-
-def _dips(kept: Sequence[tuple[float, float]], here: tuple[float, float]) -> bool:
-    """Whether the last corner is on or below the line from the one before it to here."""
-    if len(kept) < 2:
-        return False
-    (x0, y0), (x1, y1) = kept[-2:]
-    return (y1 - y0) * (here[0] - x0) <= (here[1] - y0) * (x1 - x0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +279,7 @@ class Reading:
         """Return an upper end for the true average, CAUTION standard errors up."""
         value = float(counts @ self.read) / n
         shape = Score(value, 1.0, n, self.points, self.variance, self.tail)
-        return value + shape.distances(CAUTION, LIKELY)[1]
+        return value + shape.above(CAUTION, LIKELY)
 
 
 def tail_of(law: Floats, values: Floats, means: Floats, steps: int = 48) -> Tail:

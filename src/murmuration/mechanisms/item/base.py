@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +39,19 @@ MOST_TRIED = 64
 """Items that the auditor tries, at most."""
 MAX_CHANNEL = 4_000_000
 """The most entries of a channel that is written out: 32 MB, read twice by each step of `bayes`."""
+
+
+class Chances(NamedTuple):
+    """p and q as estimates need them."""
+
+    other: float
+    """q."""
+    gap: float
+    """p - q."""
+    moves: float
+    """1/(p-q): how far one report that supports an item moves the sum."""
+    wrong: float
+    """How often a report does not support its own item, or supports another."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +105,8 @@ class FrequencyMechanism(Mechanism):
     ) -> FrequencyEstimate:
         """Return all k frequencies: unbiased, so some may be below 0; see `postprocess`."""
         n, subject = self.subject(tally, about)
-        shares = (self.support(tally) / n - float(self.q)) / float(self.p - self.q)
+        chances = self._chances
+        shares = (self.support(tally) / n - chances.other) / chances.gap
         # Two people more with the item and two without: reports that agree are not certainty.
         likely = (n * np.clip(shares, 0, 1) + 2) / (n + 4)
         unseen = subject.unseen(n, everybody)
@@ -108,8 +122,8 @@ class FrequencyMechanism(Mechanism):
         is drawn by chance and hardly any report is not as it should be, there is no such report.
         """
         own, other = self._noise_ends(n)
-        moves = float(1 / (self.p - self.q))
-        rare = math.inf if unseen else n * float(max(1 - self.p, self.q))
+        moves, wrong = self._chances.moves, self._chances.wrong
+        rare = math.inf if unseen else n * wrong
         variance = (other, own - other + unseen, -unseen)
         return QuadraticScore(shares, errors, n, variance, 0.0, 1.0, moves, rare)
 
@@ -158,8 +172,14 @@ class FrequencyMechanism(Mechanism):
         return np.asarray(shares * own + (1 - shares) * other)
 
     @cached_property
+    def _chances(self) -> Chances:
+        """What estimates read off p and q; kept, as exact fractions take their time."""
+        gap, wrong = self.p - self.q, max(1 - self.p, self.q)
+        return Chances(float(self.q), float(gap), float(1 / gap), float(wrong))
+
+    @cached_property
     def _own_and_other(self) -> tuple[float, float]:
-        """r(1-r)/(p-q)^2 for r = p and r = q; kept, as exact fractions take their time."""
+        """r(1-r)/(p-q)^2 for r = p and r = q."""
         gap = float((self.p - self.q) ** 2)
         return float(self.p * (1 - self.p)) / gap, float(self.q * (1 - self.q)) / gap
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,7 +45,7 @@ class Grr(FrequencyMechanism, SymbolReports):
     paper: ClassVar[str] = "Warner 1965; Kairouz, Bonawitz, Ramage 2016"
     summary: ClassVar[str] = "the own item, or any other"
 
-    @property
+    @cached_property
     def lie(self) -> int:
         """The weight of each other item out of 2^52, rounded up: towards more noise."""
         return math.ceil(WHOLE / (exp_below(self.epsilon) + self.k - 1))

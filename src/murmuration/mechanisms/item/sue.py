@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -94,7 +95,7 @@ class Sue(UnaryMechanism):
     paper: ClassVar[str] = "Erlingsson, Pihur, Korolova 2014 (basic RAPPOR); MPLDP's BRR"
     summary: ClassVar[str] = "every bit of the one-hot code, flipped alike"
 
-    @property
+    @cached_property
     def no(self) -> int:  # type: ignore[override]
         """ceil(2^32 / (e^(eps/2) + 1))."""
         return math.ceil(HALF_WORD / (exp_below(Fraction(self.epsilon) / 2) + 1))

@@ -8,19 +8,26 @@
 [0.5, 0.0]
 """
 
+from murmuration.learn.adaptive import AdaptiveTraining, Setting
+from murmuration.learn.encode import Category, Encoder, Number
 from murmuration.learn.estimators import LinearRegression, LinearSVC, LogisticRegression
 from murmuration.learn.hiera import ByAttribute
 from murmuration.learn.rounds import Model, Training
 from murmuration.learn.schedule import FewRounds, MiniBatches, OneByOne
 
 __all__ = [
+    "AdaptiveTraining",
     "ByAttribute",
+    "Category",
+    "Encoder",
     "FewRounds",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
     "MiniBatches",
     "Model",
+    "Number",
     "OneByOne",
+    "Setting",
     "Training",
 ]

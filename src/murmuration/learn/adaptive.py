@@ -17,7 +17,7 @@ features, epsilon) and by what reports have shown, none by data:
    good the model is: the score.
 
 The numbers below were chosen by trial on simulated data, on households of the Current Population
-Survey and on Adult; `experiments/learning.py` shows them on these and on data that had no part in it.
+Survey and on Adult; `experiments/learning.py` shows what they come to.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ SAFE, PULL = 2.5, 0.5
 BEYOND = 2.5
 """Standard errors from which on a mean counts as different from 0."""
 SURE = 0.0, 1.5
-"""Standard errors of agreement up to which a model does not count, and from which on it does in full."""
+"""Standard errors of agreement: up to the first a model does not count, from the second on it does."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,11 @@ class Setting:
     def number(self) -> bool:
         """Whether the target is a number."""
         return self.objective.name == "squared"
+
+    @property
+    def square(self) -> bool:
+        """Whether the loss is a square: for the hinge, of how far a person is from the margin."""
+        return self.objective.name in ("squared", "hinge")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +142,7 @@ class AdaptiveTraining:
 
         training = AdaptiveTraining(setting)
         while (questions := training.next_round()) is not None:
-            tallies = [q.mechanism.tally(q.answer(x, y, rng)) for q in questions]   # other people each
+            tallies = [q.mechanism.tally(q.answer(x, y, rng)) for q in questions]  # others each
             training.close_round(tallies)
         training.trained
 
@@ -233,7 +238,7 @@ def beyond_noise(found: float, noise: float) -> float:
 
 
 def _asked(*questions: Question) -> Answers:
-    """Ask a round of questions and read the answers; a question that nobody is left for has none."""
+    """Ask a round of questions and read the answers; one that nobody is left for has none."""
     put = tuple(question for question in questions if question.people)
     tallies = (yield put) if put else []
     read = {id(q): q.read(tally) for q, tally in zip(put, tallies, strict=True)}
@@ -390,7 +395,7 @@ def _spread(setting: Setting, crowd: Crowd, start: Start) -> Spread | None:
 
 
 def _spread_out(start: Start, question: Spread, found: float) -> Start:
-    """Return the start with the spread: a normal one is 1.25 mean distances, less the level's own."""
+    """Return the start with the spread: 1.25 mean distances if normal, less the level's own."""
     distance = drawn_towards(found, question.noise, 0.25, 0.12)
     distance = math.sqrt(max(distance**2 - 0.64 * start.doubt**2, 0.02**2))
     spread = 1.25 * between(0.02, distance, 1.0)
@@ -408,14 +413,14 @@ def _legs(
     allowed = ALLOWED * poor
     rounds = _rounds(setting, crowd.left)
     people, spread = crowd.left, start.spread
-    path: list[Stage] = []
+    path = [Stage(model, 0, 0.0, 0.0)]
     gained, variance, noise, last, steep = 0.0, 0.0, 0.0, None, 0.0
     explained = 0.0
-    for (_, part), count in zip(LEGS[-len(rounds) :], rounds, strict=True):
-        part = part / sum(share for _, share in LEGS[-len(rounds) :])
+    parts = [part for _, part in LEGS[len(LEGS) - len(rounds) :]]
+    for part, count in zip(parts, rounds, strict=True):
         task = _Task(setting, start, spread, (1 - explained) * allowed, count)
-        each = max(1, int(people * part / count))
-        model, leg, steep = yield from _leg(task, model, min(each, crowd.left), last, steep)
+        each = int(people * part / sum(parts) / count)
+        model, leg, steep = yield from _leg(task, model, each, last, steep)
         crowd.left -= each * count
         unit = task.share_of(1.0)
         gained += unit * leg.fallen
@@ -425,7 +430,7 @@ def _legs(
         path.append(Stage(model, count, gained, math.sqrt(variance)))
         step = PART_OF_GAIN * beyond_noise(unit * leg.fallen, unit * leg.doubt)
         allowed = between(ALLOWED * poor, step, MOST_ALLOWED)
-        if setting.objective.name in ("squared", "hinge"):
+        if setting.square:
             spread = start.spread * math.sqrt(max(0.05, 1 - explained))
         last = leg
     return model, path, noise, spread
@@ -434,9 +439,9 @@ def _legs(
 def _rounds(setting: Setting, people: int) -> list[int]:
     """Return the rounds of each leg: fewer legs where there are few rounds or few people."""
     most = ROUNDS if setting.rounds is None else max(1, setting.rounds - OTHERS)
-    most = max(1, min(most, people // 20))
+    most = min(most, people // 20)
     if most < 9:
-        return [most]
+        return [most] if most else []
     return [max(2, round(part * most)) for part, _ in LEGS]
 
 
@@ -453,20 +458,20 @@ class _Task:
     @property
     def most(self) -> float:
         """Where slopes are cut off."""
-        if self.setting.objective.name in ("squared", "hinge"):
+        if self.setting.square:
             return CUT * self.spread
         return CUT_CLASS
 
     @property
     def curve(self) -> float:
         """The curvature by a score, once slopes are cut off: those beyond have none."""
-        if self.setting.objective.name in ("squared", "hinge"):
+        if self.setting.square:
             return min(1.0, 0.75 * self.most / self.spread)
         return self.start.curve
 
     def share_of(self, fallen: float) -> float:
         """Return what a fall of the loss, slopes cut off, is in parts of a constant's loss."""
-        if self.setting.objective.name in ("squared", "hinge"):
+        if self.setting.square:
             return 2 * fallen / (self.curve * self.start.unexplained)
         return fallen / self.start.unexplained / min(1.0, self.most / 0.45)
 
@@ -476,7 +481,7 @@ class _Task:
         Features are about 1 long, so a weight's variance is also what it costs, in half losses.
         """
         half = 0.5 * self.start.curve
-        if self.setting.objective.name in ("squared", "hinge"):
+        if self.setting.square:
             half = 1.0
         variance = self.allowed * self.start.unexplained / half
         most = 1 / (2 * steepest * self.curve)
@@ -584,7 +589,7 @@ def _agreement(
     offset = Offset(
         people=sized - sized // 2, epsilon=epsilon, model=model, clip=long, dimensions=k
     )
-    most = CUT * start.spread if start.curve == 1.0 else CUT_CLASS
+    most = CUT * start.spread if setting.square else CUT_CLASS
     lean = Leftovers(
         people=asked if setting.intercept else 0,
         epsilon=epsilon,
@@ -626,7 +631,7 @@ def _sloped(
     if asked is None or kept == 0 or people == 0:
         return model, 1.0
     size = kept * asked.size
-    most = 2.5 * start.spread if start.curve == 1.0 else 1.0
+    most = 2.5 * start.spread if setting.square else 1.0
     question = replace(
         asked,
         people=people,
@@ -639,7 +644,7 @@ def _sloped(
         half=2.5 * most * size,
     )
     (found,) = yield from _asked(question)
-    curve = 1.0 if start.curve == 1.0 else 0.7 * start.curve
+    curve = 1.0 if setting.square else 0.7 * start.curve
     change = 1 / (curve * math.pi / 2 * size**2)  # of normal predictions with that mean size
     slope = 1 + _weight(change * question.noise, 0.2) * change * _one(found, 0.0)
     slope = between(0.5, slope, 2.0)

@@ -1,14 +1,20 @@
 """Linear models in scikit-learn's shape, trained from randomised gradients only.
 
-`fit` plays all parties: it shares the people out over rounds, lets each round's devices answer
-with the weights so far, and steps. Nothing but reports goes into the model. What must be known
-beforehand is public: the range of the features (`bounds`) and, for a number, of the target
-(`target_bounds`). Devices clip to it; anyone who knows better ranges gets a better model.
+`fit` plays all parties: it shares the people out over questions, lets each device answer one, and
+steps. Nothing but reports goes into the model. What must be known beforehand is public: the range
+of the features (`bounds`, or `columns` for a table of numbers and categories) and, for a number, of
+the target (`target_bounds`). Values outside are refused, or with outside="clamp" moved to the end
+and counted; anyone who knows better ranges gets a better model.
+
+By default training adapts itself (`adaptive.py`). With a `schedule`, another `mechanism` or a
+`projection` it is one of `schedule.py`, as in the papers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
@@ -17,24 +23,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 from rich.console import Console
 from rich.progress import track
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from murmuration.errors import InputError, ParameterError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, seeded_rng, system_rng
+from murmuration.learn.adaptive import AdaptiveTraining, Setting, Trained
+from murmuration.learn.encode import Column, Encoder
 from murmuration.learn.gradients import courier_for
 from murmuration.learn.hiera import ByAttribute
 from murmuration.learn.losses import objective
+from murmuration.learn.questions import Gradient, Model, NumberQuestion, Question
 from murmuration.learn.rounds import Training
 from murmuration.learn.schedule import FewRounds, Schedule
 from murmuration.mechanisms.base import checked_epsilon
+from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.vector.base import TupleMechanism
 from murmuration.mechanisms.vector.block import Block
+from murmuration.results.estimate import About, Estimate
 
 NOT_NUMBERS = "features, and targets of a regression, must be numbers"
 PUBLIC_SEED = 1
@@ -46,6 +57,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     _objective: str
     loss_: Loss
+    score_: Estimate | None
+    """How good the model is, by people who had no part in it: see `true_score`."""
 
     def __init__(
         self,
@@ -57,6 +70,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         alpha: float = 0.0,
         fit_intercept: bool = True,
         bounds: tuple[ArrayLike, ArrayLike] = (-1.0, 1.0),
+        outside: str = "refuse",
+        columns: Encoder | Mapping[str, Column] | None = None,
+        rounds: int | None = None,
         projection: int | None = None,
         verbose: bool = False,
     ) -> None:
@@ -67,13 +83,125 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.bounds = bounds
+        self.outside = outside
+        self.columns = columns
+        self.rounds = rounds
         self.projection = projection
         self.verbose = verbose
 
     # --- training ---
 
-    def _train(self, x: Floats, y: Floats) -> Floats:
-        """Return the weights of the scaled features, and of the constant if there is one."""
+    def _train(self, x: Floats, y: Floats, scores: int = 1) -> Floats:
+        """Return the weights of the scaled features, and of the constant if there is one.
+
+        Where there are three or more classes, a row for each of them.
+        """
+        self.score_, self.kept_ = None, 1.0
+        self.noise_: float | None = None
+        if self._adapts:
+            return self._adapted(x, y, scores)
+        return self._scheduled(x, y)
+
+    @property
+    def _adapts(self) -> bool:
+        """Whether training adapts itself: unless a schedule is asked for in one way or another."""
+        usual = isinstance(self.mechanism, str) and self.mechanism in ("auto", "privunit")
+        return usual and self.schedule is None and self.projection is None
+
+    def _adapted(self, x: Floats, y: Floats, scores: int) -> Floats:
+        """Ask round by round, as `AdaptiveTraining` says; nobody is asked twice."""
+        training = AdaptiveTraining(self._setting(len(x), x.shape[1], scores))
+        rng, order = self._randomness(len(x))
+        asked: list[Question] = []
+        with Console(stderr=True, quiet=not self.verbose).status("training") as status:
+            while (questions := training.next_round()) is not None:
+                status.update(f"training: round {training.rounds_done + 1}")
+                tallies = []
+                for question in questions:
+                    people, order = np.split(order, [question.people])
+                    tallies.append(self._answered(question, x[people], y[people], rng))
+                training.close_round(tallies)
+                asked.extend(questions)
+        self._account(asked, rng)
+        self._remember(training.trained)
+        return self._whole(training.trained.model)
+
+    def _answered(self, question: Question, x: Floats, y: Floats, rng: Rng) -> Tally:
+        """Let devices answer a question, and count the reports."""
+        question.mechanism.require_promise(rng)
+        features = self._features(x)[:, : x.shape[1]]
+        return question.mechanism.tally(question.answer(features, y, rng))
+
+    def _setting(self, people: int, features: int, scores: int) -> Setting:
+        """Return what is public before the first question."""
+        whole = isinstance(self.rounds, int | np.integer) and not isinstance(self.rounds, bool)
+        if self.rounds is not None and not (whole and self.rounds >= 8):
+            raise ParameterError(f"rounds, the most there are, is 8 or more; got {self.rounds!r}")
+        return Setting(
+            objective=objective("softmax" if scores > 1 else self._objective),
+            people=people,
+            features=features,
+            epsilon=checked_epsilon(self.epsilon),
+            scores=scores,
+            intercept=bool(self.fit_intercept),
+            penalty=self._alpha(),
+            rounds=None if self.rounds is None else int(self.rounds),
+        )
+
+    def _account(self, asked: list[Question], rng: Rng) -> None:
+        """Note what one report costs, whatever was asked: the largest loss of all."""
+        laws = {question.mechanism.fingerprint: question.mechanism for question in asked}
+        losses = [law.loss() for law in laws.values()]
+        worst = max(losses, key=lambda loss: (not loss.holds, loss.epsilon))
+        self.loss_ = replace(worst, simulated=rng.simulated)
+        gradients = [question for question in asked if isinstance(question, Gradient)]
+        self.mechanism_ = (gradients or asked)[0].mechanism
+        self.asked_ = [(type(question).__name__.lower(), question.people) for question in asked]
+        if self.verbose:
+            Console(stderr=True).print(f"privacy of each person: {self.loss_}", highlight=False)
+
+    def _remember(self, trained: Trained) -> None:
+        """Keep the path, and what people were asked about how good the model is."""
+        self.n_iter_ = trained.rounds
+        self.path_ = trained.path
+        self.history_ = [self._whole(stage.model) for stage in trained.path]
+        self.kept_, self.noise_ = trained.kept, trained.noise / trained.model.scale
+        self._question = trained.question
+        self.score_ = trained.score and self._told(trained.score)
+
+    def _whole(self, model: Model) -> Floats:
+        """Return the weights for features that are not centred, and the constant."""
+        weights = model.weights / model.scale
+        constant = model.level - weights @ model.centre
+        rows = np.column_stack([weights, constant]) if self.fit_intercept else weights
+        return np.asarray(rows[0] if len(rows) == 1 else rows)
+
+    def true_score(self, X: ArrayLike, y: ArrayLike) -> float:  # noqa: N803
+        """Return what `score_` estimates, for these people, in the clear: for simulations.
+
+        Of a number it is by how much the squared error of the mean is larger than the model's,
+        each person's cut off at what the people of the score were asked; of classes, the share
+        that is told right.
+        """
+        check_is_fitted(self)
+        question: NumberQuestion | None = self._question
+        if question is None:
+            raise ParameterError("nobody was asked how good this model is")
+        x = self._matrix(X, reset=False)
+        numbers = question.values(self._features(x)[:, : x.shape[1]], self._targets(y))
+        mean = float(numbers.mean()) * question.half
+        return self._told(Estimate(mean, 0.0, len(x), self.epsilon, About.PARTICIPANTS)).value
+
+    @abstractmethod
+    def _targets(self, y: ArrayLike) -> Floats:
+        """Return targets as devices know them."""
+
+    @abstractmethod
+    def _told(self, score: Estimate) -> Estimate:
+        """Return the score in units that a reader expects."""
+
+    def _scheduled(self, x: Floats, y: Floats) -> Floats:
+        """Train by a schedule, as the papers do."""
         basis = self._projected(x.shape[1] + bool(self.fit_intercept))
         training = self._training(len(x), len(basis))
         rng, order = self._randomness(len(x))
@@ -117,12 +245,15 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.loss_ = max(losses, key=lambda loss: (not loss.holds, loss.epsilon))
         return Training(objective(self._objective), courier, plan, self._penalty(d), centring)
 
-    def _penalty(self, d: int) -> Floats:
-        """Return alpha for each weight; the constant is free (unless it is projected too)."""
+    def _alpha(self) -> float:
         number = isinstance(self.alpha, Real) and not isinstance(self.alpha, bool)
         if not number or not 0 <= float(self.alpha) < np.inf:
             raise ParameterError(f"alpha, the penalty, is 0 or more; got {self.alpha!r}")
-        penalty = np.full(d, float(self.alpha))
+        return float(self.alpha)
+
+    def _penalty(self, d: int) -> Floats:
+        """Return alpha for each weight; the constant is free (unless it is projected too)."""
+        penalty = np.full(d, self._alpha())
         if self.fit_intercept and self.projection is None:
             penalty[-1] = 0.0
         return penalty
@@ -166,10 +297,58 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             rng = seeded_rng(int(check_random_state(self.random_state).randint(2**31)))
         return rng, np.random.default_rng(rng.words(4).tolist()).permutation(people)
 
+    # --- features ---
+
+    def _matrix(self, X: Any, y: Any = None, reset: bool = True) -> Any:  # noqa: N803
+        """Return the features, and the target if there is one, as scikit-learn checks them."""
+        if self.columns is None:
+            return _validated(self, X, **({"reset": reset} if y is None else {"y": y}))
+        encoder = self.columns if isinstance(self.columns, Encoder) else Encoder(self.columns)
+        x = encoder.encode(X)
+        if reset:
+            self.feature_names_in_ = np.array(list(encoder.columns), dtype=object)
+            self.n_features_in_ = len(encoder.columns)
+            self.feature_names_out_ = np.array(encoder.names, dtype=object)
+        if y is None:
+            return x
+        target = column_or_1d(y)
+        if len(target) != len(x):
+            raise InputError(f"{len(x)} people have features, {len(target)} a target")
+        return x, target
+
+    def _require_inside(self, x: Floats) -> None:
+        """Refuse values beyond their bounds, or count them; never say which."""
+        if self.outside not in ("refuse", "clamp"):
+            raise ParameterError(f'outside is "refuse" or "clamp"; got {self.outside!r}')
+        self.clamped_ = 0
+        if self.columns is not None:
+            return
+        low, high = self._ends(x.shape[1])
+        self.clamped_ = self._beyond(
+            int(((x < low) | (x > high)).sum()), x.size, "features", "bounds"
+        )
+
+    def _beyond(self, beyond: int, of: int, what: str, option: str) -> int:
+        if beyond and self.outside == "refuse":
+            raise InputError(
+                f"{beyond:,} of {of:,} values of the {what} are beyond {option}: declare the "
+                f'range, as {option}=(0, 90), or say outside="clamp" to move them to its end'
+            )
+        if beyond:
+            warnings.warn(
+                f"{beyond:,} of {of:,} values of the {what} are beyond {option} and were moved to "
+                "its end",
+                UserWarning,
+                stacklevel=4,
+            )
+        return beyond
+
     def _features(self, x: Floats) -> Floats:
         """DEVICE. Scale features from their bounds to [-1, 1], clip, and add the constant."""
-        low, high = self._ends(x.shape[1])
-        scaled = np.clip(2 * (x - low) / (high - low) - 1, -1, 1)
+        scaled = x
+        if self.columns is None:
+            low, high = self._ends(x.shape[1])
+            scaled = np.clip(2 * (x - low) / (high - low) - 1, -1, 1)
         return np.column_stack([scaled, np.ones(len(x))]) if self.fit_intercept else scaled
 
     def _ends(self, d: int) -> tuple[Floats, Floats]:
@@ -197,10 +376,14 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     def _unscaled(self, weights: Floats, d: int) -> tuple[Floats, float]:
         """Return coefficients and intercept for features in their own units."""
-        low, high = self._ends(d)
+        low, high = self._ends(d) if self.columns is None else (np.full(d, -1.0), np.full(d, 1.0))
         coefficients = 2 * weights[:d] / (high - low)
         constant = float(weights[d]) if self.fit_intercept else 0.0
         return coefficients, constant - float(coefficients @ (low + high) / 2)
+
+    def _noise_each(self, d: int, noise: float) -> Floats:
+        """Return what noise has put into each coefficient, in the features' own units."""
+        return self._unscaled(np.full(d + 1, noise), d)[0]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -212,6 +395,17 @@ def _symmetric(low: Any, high: Any) -> tuple[Any, Any]:
     """Widen a range to both sides of 0: a model without a constant must not shift anything."""
     half = np.maximum(np.abs(low), np.abs(high))
     return -half, half
+
+
+def _refuse_extras(extras: Mapping[str, Any]) -> None:
+    """Refuse what other models take, and say why."""
+    if "sample_weight" in extras:
+        raise ParameterError(
+            "sample_weight is refused: a report is clipped and randomised before anybody could "
+            "weigh it, and a weight of one's own would be one more private number to protect"
+        )
+    if extras:
+        raise ParameterError(f"fit takes X and y; got {', '.join(sorted(extras))}")
 
 
 def _validated(model: LinearModel, *data: ArrayLike, **options: Any) -> Any:
@@ -227,8 +421,12 @@ def _validated(model: LinearModel, *data: ArrayLike, **options: Any) -> Any:
 class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
     """Least squares from randomised gradients: minimises (w x + b - y)^2 + alpha/2 |w|^2.
 
-    w is that of features scaled to [-1, 1]. Gradients are clipped, so people with large errors
-    count less than they should: for very skewed targets the model leans to the median.
+    w is that of features scaled to [-1, 1]. Slopes are cut off while the weights are learnt, so
+    people with large errors count less for them; the level is asked again without.
+
+    After `fit`: `coef_` and `intercept_` in the units of the data, `coef_stderr_` (what noise alone
+    has put into a coefficient, at most), `score_` (by how much the squared error is below that of
+    the mean, each person's cut off, with its interval), `loss_`, `path_`, `asked_`, `n_iter_`.
 
     >>> x = np.random.default_rng(1).uniform(-1, 1, (20_000, 3))
     >>> model = LinearRegression(epsilon=4.0, random_state=1).fit(x, x @ [0.5, -0.2, 0.1])
@@ -249,6 +447,9 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
         fit_intercept: bool = True,
         bounds: tuple[ArrayLike, ArrayLike] = (-1.0, 1.0),
         target_bounds: tuple[float, float] = (-1.0, 1.0),
+        outside: str = "refuse",
+        columns: Encoder | Mapping[str, Column] | None = None,
+        rounds: int | None = None,
         projection: int | None = None,
         verbose: bool = False,
     ) -> None:
@@ -260,23 +461,43 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
             alpha=alpha,
             fit_intercept=fit_intercept,
             bounds=bounds,
+            outside=outside,
+            columns=columns,
+            rounds=rounds,
             projection=projection,
             verbose=verbose,
         )
         self.target_bounds = target_bounds
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: ArrayLike, **extras: Any) -> Self:  # noqa: N803
         """Train on people with features X and targets y: a row, a number each."""
-        x, target = _validated(self, X, y, y_numeric=True)
-        if target.dtype.kind not in "fiub":
+        _refuse_extras(extras)
+        x, target = self._matrix(X, y)
+        if target.dtype.kind not in "fiub" or not np.isfinite(target.astype(np.float64)).all():
             raise InputError(NOT_NUMBERS)
         low, high = self._target_ends()
-        scaled = np.clip(2 * (np.asarray(target, np.float64) - low) / (high - low) - 1, -1, 1)
-        weights = self._train(x, scaled)
+        self._require_inside(x)
+        beyond = int(((target < low) | (target > high)).sum())
+        self.clamped_ += self._beyond(beyond, target.size, "target", "target_bounds")
+        weights = self._train(x, self._targets(target))
         coefficients, constant = self._unscaled(weights, x.shape[1])
         half = (high - low) / 2
         self.coef_, self.intercept_ = coefficients * half, low + (constant + 1) * half
+        if self.noise_ is not None:
+            self.coef_stderr_ = self._noise_each(x.shape[1], self.noise_) * half
         return self
+
+    def _targets(self, y: ArrayLike) -> Floats:
+        """DEVICE. Scale the target from its bounds to [-1, 1], and clip."""
+        low, high = self._target_ends()
+        return np.clip(2 * (np.asarray(y, np.float64) - low) / (high - low) - 1, -1, 1)
+
+    def _told(self, score: Estimate) -> Estimate:
+        """Squared errors in the target's own units."""
+        low, high = self._target_ends()
+        half = (high - low) / 2
+        note = "squared error of the mean less the model's, each person's cut off"
+        return replace(score, value=score.value * half**2, stderr=score.stderr * half**2, note=note)
 
     def _target_ends(self) -> tuple[float, float]:
         try:
@@ -289,10 +510,10 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
             )
         return (low, high) if self.fit_intercept else _symmetric(low, high)
 
-    def predict(self, X: ArrayLike) -> Floats:  # noqa: N803
+    def predict(self, X: Any) -> Floats:  # noqa: N803
         """Return the predicted targets."""
         check_is_fitted(self)
-        x = _validated(self, X, reset=False)
+        x = self._matrix(X, reset=False)
         return np.asarray(x @ self.coef_ + self.intercept_)
 
     def __sklearn_tags__(self) -> Tags:
@@ -302,39 +523,60 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
 
 
 class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
-    """What the two classifiers share: two classes, the sign of a score."""
+    """What the two classifiers share: classes by the largest score, or by the sign of one."""
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
-        """Train on people with features X and one of two classes y."""
-        x, labels = _validated(self, X, y)
+    _several = False
+    """Whether three or more classes can be told apart."""
+
+    def fit(self, X: Any, y: ArrayLike, **extras: Any) -> Self:  # noqa: N803
+        """Train on people with features X and one of the classes y."""
+        _refuse_extras(extras)
+        x, labels = self._matrix(X, y)
         check_classification_targets(labels)
-        self.classes_, place = np.unique(labels, return_inverse=True)
-        if type_of_target(labels, input_name="y") not in ("binary",) and len(self.classes_) > 2:
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) > 2 and not (self._several and self._adapts):
             raise ValueError(
                 "Only binary classification is supported. The type of the target is "
                 f"{type_of_target(labels)}."
             )
         if len(self.classes_) < 2:
             raise InputError("this classifier needs two classes; the data has one class")
-        weights = self._train(x, np.asarray(2.0 * place - 1, np.float64))
-        coefficients, constant = self._unscaled(weights, x.shape[1])
-        self.coef_, self.intercept_ = coefficients[None, :], np.array([constant])
+        self._require_inside(x)
+        scores = len(self.classes_) if len(self.classes_) > 2 else 1
+        rows = np.atleast_2d(self._train(x, self._targets(labels), scores))
+        found = [self._unscaled(row, x.shape[1]) for row in rows]
+        self.coef_ = np.array([coefficients for coefficients, _ in found])
+        self.intercept_ = np.array([constant for _, constant in found])
+        if self.noise_ is not None:
+            self.coef_stderr_ = np.tile(self._noise_each(x.shape[1], self.noise_), (len(rows), 1))
         return self
 
-    def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803
-        """Return scores: above 0 speaks for the second class."""
-        check_is_fitted(self)
-        x = _validated(self, X, reset=False)
-        return np.asarray(x @ self.coef_[0] + self.intercept_[0])
+    def _targets(self, y: ArrayLike) -> Floats:
+        """DEVICE. Return -1 or 1, or the number of the class where there are three or more."""
+        place = np.searchsorted(self.classes_, np.asarray(y)).astype(np.float64)
+        return place if len(self.classes_) > 2 else 2 * place - 1
 
-    def predict(self, X: ArrayLike) -> Any:  # noqa: N803
+    def _told(self, score: Estimate) -> Estimate:
+        """The share that is told right."""
+        note = "share of people whose class is told right"
+        return replace(score, value=(score.value + 1) / 2, stderr=score.stderr / 2, note=note)
+
+    def decision_function(self, X: Any) -> Floats:  # noqa: N803
+        """Return scores: above 0 speaks for the second of two classes; else one for each class."""
+        check_is_fitted(self)
+        x = self._matrix(X, reset=False)
+        scores = x @ self.coef_.T + self.intercept_
+        return np.asarray(scores[:, 0] if len(self.intercept_) == 1 else scores)
+
+    def predict(self, X: Any) -> Any:  # noqa: N803
         """Return the predicted classes."""
-        second = (self.decision_function(X) > 0).astype(np.int64)
-        return self.classes_[second]
+        scores = self.decision_function(X)
+        place = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.int64)
+        return self.classes_[place]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self._several and self._adapts
         tags.classifier_tags.poor_score = True  # a few hundred people are not enough for anybody
         return tags
 
@@ -342,8 +584,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 class LogisticRegression(LinearClassifier):
     """Logistic regression from randomised gradients: minimises ln(1 + e^(-y s)) + alpha/2 |w|^2.
 
-    Gradients are clipped and rounds are few: scores rank people well, but the probabilities made
-    of them are not calibrated. The two classes themselves are taken to be public.
+    Three classes or more have a score each (softmax). Level and scale of the scores are asked again
+    after training, so that probabilities are right on average; which classes there are is taken to
+    be public. `score_` is the share of people whose class is told right.
 
     >>> x = np.random.default_rng(1).uniform(-1, 1, (20_000, 2))
     >>> model = LogisticRegression(epsilon=4.0, random_state=1).fit(x, x[:, 0] > x[:, 1])
@@ -352,10 +595,14 @@ class LogisticRegression(LinearClassifier):
     """
 
     _objective = "logistic"
+    _several = True
 
-    def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return the probability of each class."""
-        second = expit(self.decision_function(X))
+        scores = self.decision_function(X)
+        if scores.ndim == 2:
+            return np.asarray(softmax(scores, axis=1))
+        second = expit(scores)
         return np.column_stack([1 - second, second])
 
 

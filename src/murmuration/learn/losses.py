@@ -1,4 +1,4 @@
-"""What a model minimises, person by person: the squared, the logistic, the hinge and the softmax loss.
+"""What a model minimises, person by person: squared, logistic, hinge and softmax loss.
 
 A linear model's loss depends on a person through scores alone: one, or one for each of three or
 more classes. Its gradient is the slope at these scores times the features. The L2 penalty is the

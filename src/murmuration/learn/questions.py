@@ -84,7 +84,7 @@ class Question(ABC):
 
     @abstractmethod
     def read(self, tally: Tally) -> Floats:
-        """COLLECTOR. Return the mean of what was asked, in its own units, unbiased but for clips."""
+        """COLLECTOR. Return the mean of what was asked, in its own units; only clips bias it."""
 
     @property
     @abstractmethod
@@ -145,7 +145,7 @@ class VectorQuestion(Question):
         """Return a row for each person, in its own units."""
 
     def values(self, x: Floats, y: Floats) -> Floats:
-        """The vector in units of `clip`, a hair inside the ball so that rounding cannot leave it."""
+        """The vector in units of `clip`; a hair inside, so that rounding cannot leave the ball."""
         rows = self.vectors(x, y) / self.clip
         return np.asarray(rows / np.maximum(_lengths(rows) * (1 + 1e-9), 1.0))
 
@@ -162,7 +162,7 @@ class VectorQuestion(Question):
 
 def _lengths(rows: Floats) -> Floats:
     """Return the length of each row, as a column."""
-    return np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None])
 
 
 # --- before training ---------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class Gradient(VectorQuestion):
         features = self.model.scaled(x)
         features /= np.maximum(_lengths(features) / self.reach, 1.0)
         whole = np.column_stack([features, np.full(len(x), self.constant)])
-        return (slopes[:, :, None] * whole[:, None, :]).reshape(len(x), -1)
+        return np.asarray((slopes[:, :, None] * whole[:, None, :]).reshape(len(x), -1))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -353,7 +353,7 @@ class Agreement(NumberQuestion):
         told = self.model.predictions(x) - self.middle
         off = off / np.maximum(_lengths(off) / self.most, 1.0) - self.lean
         told = told / np.maximum(_lengths(told) / self.size, 1.0)
-        return np.einsum("ij,ij->i", off, told)
+        return np.asarray(np.einsum("ij,ij->i", off, told))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

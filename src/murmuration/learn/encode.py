@@ -87,6 +87,12 @@ class Number:
         """One column."""
         return 1
 
+    @property
+    def units(self) -> tuple[float, ...]:
+        """How far one unit of the number moves the column."""
+        low, high = (self.low, self.high) if self.typical is None else self.typical
+        return (2 / (high - low),)
+
     def names(self, name: str) -> tuple[str, ...]:
         """Return the name itself."""
         return (name,)
@@ -161,6 +167,11 @@ class Category:
     def width(self) -> int:
         """One column less than there are values."""
         return len(self.values) - 1
+
+    @property
+    def units(self) -> tuple[float, ...]:
+        """How far a value's column is from `absent` where it is given."""
+        return (1.0 - self.absent,) * self.width
 
     def names(self, name: str) -> tuple[str, ...]:
         """Return name=value for every value but the last."""

@@ -381,6 +381,39 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         constant = float(weights[d]) if self.fit_intercept else 0.0
         return coefficients, constant - float(coefficients @ (low + high) / 2)
 
+    def coefficients(self) -> list[dict[str, Any]]:
+        """Return a row for each coefficient, in the columns' own units, with its standard error.
+
+        A category's is what it adds to the last value of its list.
+        """
+        check_is_fitted(self)
+        rows, names = np.atleast_2d(self.coef_), self._names(np.atleast_2d(self.coef_).shape[1])
+        errors = np.atleast_2d(getattr(self, "coef_stderr_", np.full(rows.shape, np.nan)))
+        units = self._units(rows.shape[1])
+        classes = list(getattr(self, "classes_", []))[-len(rows) :] if len(rows) > 1 else [""]
+        return [
+            {
+                **({"class": kind} if len(rows) > 1 else {}),
+                "name": name,
+                "value": float(value * unit),
+                "stderr": float(error * unit),
+            }
+            for kind, row, error_row in zip(classes or [""], rows, errors, strict=True)
+            for name, value, error, unit in zip(names, row, error_row, units, strict=True)
+        ]
+
+    def _names(self, d: int) -> list[str]:
+        """Return the features' names, or x0, x1, ... where they have none."""
+        found = getattr(self, "feature_names_out_", getattr(self, "feature_names_in_", None))
+        return [f"x{place}" for place in range(d)] if found is None else [str(n) for n in found]
+
+    def _units(self, d: int) -> list[float]:
+        """Return how much of an encoded column one unit of a declared one is."""
+        if self.columns is None:
+            return [1.0] * d
+        encoder = self.columns if isinstance(self.columns, Encoder) else Encoder(self.columns)
+        return [unit for column in encoder.columns.values() for unit in column.units]
+
     def _noise_each(self, d: int, noise: float) -> Floats:
         """Return what noise has put into each coefficient, in the features' own units."""
         return self._unscaled(np.full(d + 1, noise), d)[0]

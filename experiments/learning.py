@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import multiprocessing
 import os
 import sys
@@ -40,11 +39,10 @@ import learning_tasks as tasks
 from learning_oracle import averaged, oracle
 from learning_tasks import REAL, TASKS, fitted, measured, people, told
 from murmuration import learn
-from murmuration.exact.arrays import Floats
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 RUNS = (1, 2, 3, 4, 5)
-CAPS = (3, 6, 12, 24, None)
+CAPS = (8, 10, 14, 20, None)
 ROUND_EPSILONS = (1.0, 4.0)
 FITS, SMALL, JUDGES = 200, 6_000, 200_000
 """Of the coverage: how often, how many people, and how many tell the true score."""
@@ -86,37 +84,18 @@ def ours(task: str, epsilon: float, run: int, cap: int | None = None) -> Row:
     """Return the measures of one private model, and its private score beside the true one."""
     data = people(task, run)
     before = time.perf_counter()
-    model = fitted(data, epsilon, run, **capped(cap))
+    model = fitted(data, epsilon, run, rounds=cap)
     seconds = time.perf_counter() - before
-    low, high = score(model)[1:]
+    low, high = model.score_.interval()
     return {
         **measured(data, told(model, data)),
         "rounds": model.n_iter_,
         "seconds": seconds,
-        "score": score(model)[0],
+        "score": model.score_.value,
         "low": low,
         "high": high,
-        "true": true_score(model, data.x_test, data.y_test),
+        "true": model.true_score(data.x_test, data.y_test),
     }
-
-
-def true_score(model: Any, x: Floats, y: Floats) -> float:
-    """Return the score of these people without privacy: what `score_` estimates."""
-    return float(model.true_score(x, y)) if hasattr(model, "score_") else math.nan
-
-
-def score(model: Any) -> tuple[float, float, float]:
-    """DEVELOPING: no score before the new default."""
-    found = getattr(model, "score_", None)
-    return (math.nan,) * 3 if found is None else (found.value, *found.interval())
-
-
-def capped(cap: int | None) -> dict[str, Any]:
-    """DEVELOPING: rounds= before the new default."""
-    if cap is None:
-        return {}
-    new = "rounds" in learn.LinearRegression().get_params()
-    return {"rounds": cap} if new else {"schedule": learn.FewRounds(cap)}
 
 
 def known(task: str, epsilon: float, runs: Sequence[int]) -> Row:
@@ -138,8 +117,8 @@ def covered(kind: str, fit: int) -> Row:
     x, y = make(3, SMALL + JUDGES, 10_000 + fit)
     data = tasks.Data(x[:SMALL], y[:SMALL], x[SMALL:], y[SMALL:])
     model = fitted(data, 4.0, fit)
-    low, high = score(model)[1:]
-    true = true_score(model, data.x_test, data.y_test)
+    low, high = model.score_.interval()
+    true = model.true_score(data.x_test, data.y_test)
     return {"covered": bool(low <= true <= high), "width": high - low, "true": true}
 
 

@@ -1,7 +1,8 @@
-"""`murmur learn`: a model from randomised gradients, beside the same model without privacy."""
+"""`murmur learn`: a model from randomised answers, beside the same model without privacy."""
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +30,7 @@ from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 
 MODELS = {"linear": "LinearRegression", "logistic": "LogisticRegression", "svm": "LinearSVC"}
-SCHEDULES = {"few": "FewRounds", "papers": "MiniBatches", "one": "OneByOne"}
+SCHEDULES = {"auto": "", "few": "FewRounds", "papers": "MiniBatches", "one": "OneByOne"}
 HELD_OUT = 0.2
 FEWEST = 10
 
@@ -45,14 +46,23 @@ def learn(
         list[str] | None, typer.Option(help="A feature 'NAME=A|B|C'; may be repeated.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="NAME=LOW:HIGH for linear, 'NAME=A|B' for logistic and svm.")
+        str | None,
+        typer.Option(
+            help="NAME=LOW:HIGH for linear, 'NAME=A|B' for svm, 'NAME=A|B|C' for logistic."
+        ),
     ] = None,
     model: Annotated[str, typer.Option(help=f"One of: {', '.join(MODELS)}.")] = "linear",
     epsilon: Epsilon = 1.0,
     mechanism: Annotated[str, typer.Option(help="auto, privunit, block, harmony, ...")] = "auto",
     schedule: Annotated[
-        str, typer.Option(help=f"{', '.join(SCHEDULES)}: ours, the papers', one person per round.")
-    ] = "few",
+        str,
+        typer.Option(
+            help=f"{', '.join(SCHEDULES)}: adaptive, 20 rounds, the papers', one person per round."
+        ),
+    ] = "auto",
+    rounds: Annotated[
+        int | None, typer.Option(min=8, help="The most rounds, for --schedule auto.")
+    ] = None,
     people: Annotated[int, typer.Option(min=100, help="How many simulated people.")] = 100_000,
     seed: Seed = 1,
     delimiter: Delimiter = "",
@@ -63,7 +73,7 @@ def learn(
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
-    """Train a linear, logistic or SVM model from noisy gradients; compare on held-out people."""
+    """Train a linear, logistic or SVM model from noisy answers; compare on held-out people."""
     if model not in MODELS or schedule not in SCHEDULES:
         raise ParameterError(
             f"--model is {', '.join(MODELS)}; --schedule is {', '.join(SCHEDULES)}"
@@ -72,22 +82,26 @@ def learn(
     require("learn")
     toolbox = import_module("murmuration.learn")
     form = Form.said(delimiter, encoding, header, columns, decimal)
-    x, y, names = _read(data, form, number, category, target, model, people, seed)
+    if rounds is not None and schedule != "auto":
+        raise ParameterError("--rounds caps --schedule auto; the others have rounds of their own")
+    x, y, names, clamped = _read(data, form, number, category, target, model, people, seed)
     order = np.random.default_rng(seed).permutation(len(x))
     cut = max(1, round(HELD_OUT * len(x)))
     test, train = order[:cut], order[cut:]
     chosen = getattr(toolbox, MODELS[model])(
         epsilon,
         mechanism,
-        getattr(toolbox, SCHEDULES[schedule])(),
+        getattr(toolbox, SCHEDULES[schedule])() if SCHEDULES[schedule] else None,
         random_state=seed,
+        rounds=rounds,
         verbose=errors.is_terminal,
     ).fit(x[train], y[train])
     compared = _compared(chosen, model, (x[train], y[train]), (x[test], y[test]))
+    weights = _weights(chosen, names)
     if as_json:
-        emit_json({**compared, "coefficients": dict(zip(names, chosen.coef_.ravel(), strict=True))})
+        emit_json({**compared, "clamped": clamped, "coefficients": weights})
     else:
-        _print(compared, names, chosen)
+        _print(compared, weights, chosen, clamped)
     if plot is not None:
         save_plot(draw(chosen, model, x[test], y[test], compared), plot)
 
@@ -104,12 +118,12 @@ def _read(
     model: str,
     people: int,
     seed: int,
-) -> tuple[Floats, Floats, list[str]]:
-    """Return features in [-1, 1], targets, and the features' names."""
+) -> tuple[Floats, Any, list[str], dict[str, int]]:
+    """Return features in [-1, 1], targets, the features' names, and how many values were moved."""
     if data is None:
         if number or category or target:
             raise ParameterError("--number, --category and --target describe --data")
-        return _simulated(model, people, seed)
+        return *_simulated(model, people, seed), {}
     encode = import_module("murmuration.learn.encode")
     if target is None or not (number or category):
         raise ParameterError("a file needs --target and at least one --number or --category")
@@ -120,15 +134,24 @@ def _read(
     columns = dict(listed)
     if len(columns) != len(listed) or wanted in columns:
         raise ParameterError("every column has one part: a number, a category, or the target")
-    if spec.width != 1:
-        raise ParameterError("--target for logistic and svm has two values, as 'home=rent|own'")
+    if spec.width != 1 and model == "svm":
+        raise ParameterError("--target for svm has two values, as 'home=rent|own'")
     table = open_table(data, form).columns([*columns, wanted])
     if (rows := len(table[wanted])) < FEWEST:
         raise ParameterError(f"{data} has {rows} rows; {FEWEST} are the fewest to learn from")
     encoder = encode.Encoder(columns)
     typed = {name: _typed(name, table[name], kind, encode) for name, kind in columns.items()}
-    targets = spec.encode(_typed(wanted, table[wanted], spec, encode))[:, 0]
-    return encoder.encode(typed), targets, list(encoder.names)
+    known = _typed(wanted, table[wanted], spec, encode)
+    if model == "linear":
+        targets, moved = spec.encode(known)[:, 0], {wanted: spec.clamped(known)}
+    else:
+        targets, moved = np.array(spec.values)[spec.items(known)], {}
+    moved = {**encoder.clamped(typed), **moved}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what was moved is told with the result
+        features = encoder.encode(typed)
+    counted = {name: count for name, count in moved.items() if count}
+    return features, targets, list(encoder.names), counted
 
 
 def _require_target(target: str, model: str) -> None:
@@ -148,8 +171,7 @@ def _column(encode: Any, option: str, text: str, words: bool) -> tuple[str, Any]
     name, _, rest = text.partition("=")
     try:
         if words:
-            absent = -1.0 if option == "--target" else 0.0  # the two classes are -1 and 1
-            return name, encode.Category(tuple(rest.split("|")), absent=absent)
+            return name, encode.Category(tuple(rest.split("|")))
         low, high = (float(end) for end in rest.split(":"))
         return name, encode.Number(low, high, clamp=True)
     except ValueError as problem:
@@ -177,7 +199,7 @@ def _simulated(model: str, people: int, seed: int) -> tuple[Floats, Floats, list
     draw = np.random.default_rng(seed)
     x, w = draw.uniform(-1, 1, (people, 10)), draw.normal(size=10)
     scores = x @ w * (0.3 / np.linalg.norm(w) * np.sqrt(3))
-    noisy = scores + draw.normal(0, 0.1, people)
+    noisy = np.clip(scores + draw.normal(0, 0.1, people), -1, 1)
     y = noisy if model == "linear" else np.where(noisy > 0, 1.0, -1.0)
     return x, y, [f"x{place}" for place in range(10)]
 
@@ -199,7 +221,8 @@ def _compared(
     )
     plain.fit(*train)
     x, y = test
-    guess = float(train[1].mean()) if model == "linear" else float(np.sign(train[1].mean()) or 1)
+    guess = float(train[1].mean()) if model == "linear" else _commonest(train[1])
+    score = chosen.score_
     loss = chosen.loss_
     return {
         "model": model,
@@ -210,6 +233,11 @@ def _compared(
         "error": _error(model, chosen.predict(x), y),
         "without_privacy": _error(model, plain.predict(x), y),
         "without_model": _error(model, np.full(len(y), guess), y),
+        "score": None if score is None else score.value,
+        "score_interval": None if score is None else list(score.interval()),
+        "score_is": None if score is None else score.note,
+        "true_score": None if score is None else chosen.true_score(x, y),
+        "kept_weights": chosen.kept_,
         "promised": loss.claimed,
         "loss": loss.epsilon,
         "kept": loss.holds,
@@ -217,41 +245,61 @@ def _compared(
     }
 
 
-def _error(model: str, predicted: Floats, y: Floats) -> float:
+def _commonest(labels: Any) -> Any:
+    values, counts = np.unique(labels, return_counts=True)
+    return values[counts.argmax()]
+
+
+def _weights(chosen: Any, names: list[str]) -> dict[str, float]:
+    """Return the weights by name; of three classes and more, by class and name."""
+    if len(chosen.coef_.shape) == 1 or len(chosen.coef_) == 1:
+        return dict(zip(names, chosen.coef_.ravel().tolist(), strict=True))
+    rows = zip(chosen.classes_, chosen.coef_.tolist(), strict=True)
+    return {f"{kind}: {name}": w for kind, row in rows for name, w in zip(names, row, strict=True)}
+
+
+def _error(model: str, predicted: Any, y: Any) -> float:
     """The mean squared error of numbers, the share of wrong classes."""
     return float(np.mean((predicted - y) ** 2 if model == "linear" else predicted != y))
 
 
-def _print(compared: dict[str, Any], names: list[str], chosen: Any) -> None:
+def _print(
+    compared: dict[str, Any], weights: dict[str, float], chosen: Any, clamped: dict[str, int]
+) -> None:
     kind = "mean squared error" if compared["model"] == "linear" else "share of wrong classes"
     table = Table(title=f"{kind} of {compared['held_out']:,} held-out people", show_header=False)
-    table.add_row("from randomised gradients", f"{compared['error']:.5f}")
+    table.add_row("from randomised answers", f"{compared['error']:.5f}")
     table.add_row("without privacy", f"{compared['without_privacy']:.5f}")
     table.add_row("without a model", f"{compared['without_model']:.5f}")
+    if compared["score"] is not None:
+        low, high = compared["score_interval"]
+        told = f"{compared['score']:.4f} ({low:.4f} to {high:.4f}, 95%); in truth"
+        table.add_row("private score", f"{told} {compared['true_score']:.4f}")
+        table.add_row("which is the", compared["score_is"])
     rounds = f"{compared['rounds']} rounds, {compared['people']:,} people, each asked once at most"
     table.add_row("asked", f"{compared['mechanism']}, {rounds}")
     loss = f"{compared['loss']!r} of {compared['promised']!r}: {compared['verdict']}"
     seeded = ", as its noise is seeded" if chosen.loss_.simulated else ""
     table.add_row("exact loss", f"{loss}{seeded}")
     console.print(table)
-    weights = chosen.coef_.ravel()
-    largest = np.argsort(-np.abs(weights))[:8]
-    shown = ", ".join(f"{names[place]} {weights[place]:+.3f}" for place in largest)
+    if clamped:
+        moved = ", ".join(f"{count:,} of {name}" for name, count in clamped.items())
+        console.print(f"values beyond their range, moved to its end: {moved}", highlight=False)
+    if chosen.kept_ == 0:
+        console.print("Nothing beyond noise was learnt: this is the constant.", highlight=False)
+    largest = sorted(weights, key=lambda name: -abs(weights[name]))[:8]
+    shown = ", ".join(f"{name} {weights[name]:+.3f}" for name in largest)
     console.print(f"largest weights: {shown}", highlight=False)
 
 
-def draw(chosen: Any, model: str, x: Floats, y: Floats, compared: dict[str, Any]) -> Any:
-    """Return a figure: the error of the weights after each round, against people asked so far."""
+def draw(chosen: Any, model: str, x: Floats, y: Any, compared: dict[str, Any]) -> Any:
+    """Return a figure: the error of the weights so far, against people asked so far."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7.5, 5))
-    features = np.column_stack([x, np.ones(len(x))])
-    scores = [features @ weights for weights in chosen.history_]
-    told = [s if model == "linear" else np.where(s > 0, 1.0, -1.0) for s in scores]
-    first = compared["people"] - sum(chosen.plan_.batches) if chosen.schedule.centre else 0
-    asked = first + np.concatenate([[0], np.cumsum(chosen.plan_.batches)])[: len(told)]
-    axes.plot(asked, [_error(model, t, y) for t in told], marker=".", label="after each round")
+    asked, told = _curve(chosen, model, x, compared["people"])
+    axes.plot(asked, [_error(model, t, y) for t in told], marker=".", label="on the way")
     for name, value, style in (
-        ("the model (averaged)", compared["error"], "-"),
+        ("the model", compared["error"], "-"),
         ("without privacy", compared["without_privacy"], "--"),
         ("without a model", compared["without_model"], ":"),
     ):
@@ -262,3 +310,18 @@ def draw(chosen: Any, model: str, x: Floats, y: Floats, compared: dict[str, Any]
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9)
     return figure
+
+
+def _curve(chosen: Any, model: str, x: Floats, people: int) -> tuple[Any, list[Any]]:
+    """Return how many people were asked, and what the weights of that time tell."""
+    features = np.column_stack([x, np.ones(len(x))])
+    scores = [features @ np.asarray(weights).T for weights in chosen.history_]
+    if model == "linear":
+        told: list[Any] = scores
+    else:
+        place = [s.argmax(axis=1) if s.ndim == 2 else (s > 0).astype(int) for s in scores]
+        told = [chosen.classes_[p] for p in place]
+    if hasattr(chosen, "plan_"):
+        first = people - sum(chosen.plan_.batches) if chosen.schedule.centre else 0
+        return first + np.concatenate([[0], np.cumsum(chosen.plan_.batches)])[: len(told)], told
+    return np.array([stage.asked for stage in chosen.path_]), told

@@ -76,7 +76,7 @@ SAFE, PULL = 2.5, 0.5
 BEYOND = 2.5
 """Standard errors from which on a mean counts as different from 0."""
 SURE = 0.0, 1.5
-"""Standard errors of agreement: up to the first a model does not count, from the second on it does."""
+"""Standard errors of agreement: up to the first a model does not count, from the second in full."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ class Stage:
     """One model of the path, and what the reports say it has gained so far."""
 
     model: Model
-    gradients: int
+    asked: int
+    """How many people were asked so far."""
     gained: float
     doubt: float
     """Parts of what a constant leaves unexplained, by the clipped loss, and the standard error."""
@@ -205,6 +206,11 @@ class Crowd:
         """The variance of a mean of numbers in [-1, 1], if everybody answered."""
         self.vector_noise = vector.total_noise() / 16 / people
         """That of a coordinate of a mean vector, in units of its greatest length."""
+
+    @property
+    def asked(self) -> int:
+        """How many people have been asked, or are kept for a question after training."""
+        return self.setting.people - self.left
 
     def take(self, share: float) -> int:
         """Return how many people that part of all is, one at least, and count them as asked."""
@@ -413,7 +419,7 @@ def _legs(
     allowed = ALLOWED * poor
     rounds = _rounds(setting, crowd.left)
     people, spread = crowd.left, start.spread
-    path = [Stage(model, 0, 0.0, 0.0)]
+    path = [Stage(model, crowd.asked, 0.0, 0.0)]
     gained, variance, noise, last, steep = 0.0, 0.0, 0.0, None, 0.0
     explained = 0.0
     parts = [part for _, part in LEGS[len(LEGS) - len(rounds) :]]
@@ -427,7 +433,7 @@ def _legs(
         variance += (unit * leg.doubt) ** 2
         noise = math.hypot(noise, task.noise_of(leg))
         explained = between(0.0, beyond_noise(gained, math.sqrt(variance)), 0.9)
-        path.append(Stage(model, count, gained, math.sqrt(variance)))
+        path.append(Stage(model, crowd.asked, gained, math.sqrt(variance)))
         step = PART_OF_GAIN * beyond_noise(unit * leg.fallen, unit * leg.doubt)
         allowed = between(ALLOWED * poor, step, MOST_ALLOWED)
         if setting.square:

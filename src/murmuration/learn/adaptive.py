@@ -652,7 +652,8 @@ def _sloped(
     (found,) = yield from _asked(question)
     curve = 1.0 if setting.square else 0.7 * start.curve
     change = 1 / (curve * math.pi / 2 * size**2)  # of normal predictions with that mean size
-    slope = 1 + _weight(change * question.noise, 0.2) * change * _one(found, 0.0)
+    expected = 0.07 if setting.square else 0.2
+    slope = 1 + _weight(change * question.noise, expected) * change * _one(found, 0.0)
     slope = between(0.5, slope, 2.0)
     return replace(model, weights=slope * model.weights), slope
 

@@ -67,12 +67,14 @@ POOR = 0.016
 """Where a mean gradient of everybody has more noise than this, in clips, less is allowed."""
 CUT, CUT_CLASS = 0.4, 0.45
 """Slopes are cut off here: in standard deviations of the target, or of probabilities."""
-REACH, CONSTANT = 0.7, 0.2
+REACH, CONSTANT = 0.6, 0.2
 """The longest features, and the level as a feature, in mean lengths."""
 STEEPEST = 0.45
 """The curvature in the steepest direction, of features of length 1, until reports show it."""
 SAFE, PULL = 2.5, 0.5
 """The steepest direction is so much steeper than the leg's own; noise is pulled back by so much."""
+ONLY_LEVEL = 0.002
+"""Only the level is asked where the mean of all has more variance than this, in [-1, 1]."""
 BEYOND = 2.5
 """Standard errors from which on a mean counts as different from 0."""
 SURE = 0.0, 1.5
@@ -255,6 +257,8 @@ def _procedure(setting: Setting) -> Procedure:
     """Ask before, in legs, and after."""
     crowd = Crowd(setting)
     scored = crowd.take(0.03)
+    if setting.number and setting.intercept and crowd.level_noise > ONLY_LEVEL:
+        return (yield from _only_level(setting, crowd, scored))
     model, start = yield from _before(setting, crowd)
     without = replace(model, level=start.level.copy())
     agreed = crowd.take(between(0.02, 400 * crowd.level_noise, 0.12))
@@ -272,6 +276,17 @@ def _procedure(setting: Setting) -> Procedure:
     trained = Trained(model, without, path, kept * slope, kept * slope * noise, 0)
     size = 0.0 if asked is None else kept * asked.size
     yield from _scored(setting, trained, start, size, scored)
+    return trained
+
+
+def _only_level(setting: Setting, crowd: Crowd, scored: int) -> Procedure:
+    """Ask everybody for the target, and nothing else: the model is the mean."""
+    question = Target(people=crowd.left, epsilon=setting.epsilon)
+    (found,) = yield from _asked(question)
+    start = _start(setting, question, found)
+    model = Model(np.zeros((1, setting.features)), start.level, np.zeros(setting.features), 1.0)
+    trained = Trained(model, model, [Stage(model, setting.people, 0.0, 0.0)], 0.0, 0.0, 0)
+    yield from _scored(setting, trained, start, 0.0, scored)
     return trained
 
 

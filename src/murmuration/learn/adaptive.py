@@ -57,8 +57,8 @@ from murmuration.results.estimate import Estimate
 
 ROUNDS = 24
 """Of gradients, at most; before and after them come a few others."""
-OTHERS = 7
-"""Rounds that are not about gradients."""
+OTHERS = 9
+"""Rounds that are not about gradients: three before, six after."""
 LEGS = ((0.25, 0.25), (1 / 3, 0.30), (5 / 12, 0.45))
 """Each leg's part of the rounds, and of the people who answer with gradients."""
 ALLOWED, MOST_ALLOWED, PART_OF_GAIN = 0.03, 0.15, 1.0
@@ -448,7 +448,8 @@ def _rounds(setting: Setting, people: int) -> list[int]:
     most = min(most, people // 20)
     if most < 9:
         return [most] if most else []
-    return [max(2, round(part * most)) for part, _ in LEGS]
+    first = [max(2, round(part * most)) for part, _ in LEGS[:-1]]
+    return [*first, most - sum(first)]
 
 
 @dataclass(frozen=True, eq=False)

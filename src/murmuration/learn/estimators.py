@@ -33,7 +33,7 @@ from murmuration.errors import InputError, ParameterError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, seeded_rng, system_rng
-from murmuration.learn.adaptive import AdaptiveTraining, Setting, Trained
+from murmuration.learn.adaptive import OTHERS, AdaptiveTraining, Setting, Trained
 from murmuration.learn.encode import Column, Encoder
 from murmuration.learn.gradients import courier_for
 from murmuration.learn.hiera import ByAttribute
@@ -135,8 +135,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def _setting(self, people: int, features: int, scores: int) -> Setting:
         """Return what is public before the first question."""
         whole = isinstance(self.rounds, int | np.integer) and not isinstance(self.rounds, bool)
-        if self.rounds is not None and not (whole and self.rounds >= 8):
-            raise ParameterError(f"rounds, the most there are, is 8 or more; got {self.rounds!r}")
+        if self.rounds is not None and not (whole and self.rounds > OTHERS):
+            raise ParameterError(
+                f"rounds, the most there are, is {OTHERS + 1} or more; got {self.rounds!r}"
+            )
         return Setting(
             objective=objective("softmax" if scores > 1 else self._objective),
             people=people,

@@ -172,6 +172,8 @@ class AdaptiveTraining:
             raise ParameterError(
                 f"{len(self._open)} questions are open; got {len(tallies)} tallies"
             )
+        for question, tally in zip(self._open, tallies, strict=True):
+            question.mechanism.answered(tally)  # refused here, the round stays open
         self.rounds_done += 1
         try:
             self._open = self._procedure.send(tallies)

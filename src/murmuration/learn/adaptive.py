@@ -526,10 +526,19 @@ def _leg(
         if count == 0:
             steep = _steepness(task, last, gradient, question.noise, steep)
             curvature = PULL * steep if last is not None else 0.0
-            steepest = STEEPEST if steep == 0 else between(0.02, SAFE * steep, STEEPEST)
+            known = _steepest(setting)
+            steepest = known if steep == 0 else between(0.02, SAFE * steep, known)
             leg.step = task.step(question.noise, curvature, steepest)
         leg.move(gradient)
     return _moved(model, leg.average, constant), leg, steep
+
+
+def _steepest(setting: Setting) -> float:
+    """Return the curvature in the steepest direction that is reckoned with, before any report.
+
+    One feature is all there is; features that are not centred share a direction, their mean.
+    """
+    return STEEPEST if setting.intercept and setting.features > 1 else 1.0
 
 
 def _steepness(

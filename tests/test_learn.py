@@ -43,8 +43,15 @@ MECHANISMS = [
 GRADED = ByAttribute(0, (5.0, 4.0, 3.0, 2.0, 1.0), (-0.6, -0.2, 0.2, 0.6))
 
 
+WIDE = (-2.0, 2.0)
+"""Of targets: nobody of the simulated people is beyond."""
+
+
 def linear(d: int, n: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """x uniform in [-1, 1]^d, y = <w, x> + noise of variance .010; y without x has .10."""
+    """x uniform in [-1, 1]^d, y = <w, x> + noise of variance .010; y without x has .10.
+
+    A few in a thousand are beyond [-1, 1]: whoever fits them says so, or declares `WIDE`.
+    """
     draw = np.random.default_rng(seed)
     w, x = draw.normal(size=d), draw.uniform(-1, 1, (n, d))
     score = x @ w
@@ -67,21 +74,48 @@ def split(x: np.ndarray, y: np.ndarray, train: int):
 # --- losses ------------------------------------------------------------------------------------
 
 
+def smooth_hinge(scores, y):
+    return np.maximum(0, 1 - y * scores) ** 2 / 2
+
+
 LOSSES = {
     "squared": lambda s, y: (s - y) ** 2,
     "logistic": lambda s, y: np.log1p(np.exp(-y * s)),
     "hinge": lambda s, y: np.maximum(0, 1 - y * s),
 }
+SMOOTH = {
+    "squared": lambda s, y: (s - y) ** 2 / 2,
+    "logistic": LOSSES["logistic"],
+    "hinge": smooth_hinge,
+}
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", LOSSES)
 def test_slopes_are_the_derivatives(name: str) -> None:
-    scores = np.linspace(-3.01, 2.97, 200)
+    scores, step = np.linspace(-3.01, 2.97, 200), 1e-6
     for y in (-1.0, 1.0):
         targets = np.full(200, y)
-        step = 1e-6
-        numeric = (LOSSES[name](scores + step, y) - LOSSES[name](scores - step, y)) / (2 * step)
-        assert np.allclose(objective(name).slope(scores, targets), numeric, atol=1e-6)
+        for loss, slope in ((LOSSES, "slope"), (SMOOTH, "smooth")):
+            numeric = (loss[name](scores + step, y) - loss[name](scores - step, y)) / (2 * step)
+            found = getattr(objective(name), slope)(scores, targets)
+            assert np.allclose(found, numeric, atol=1e-6)
+        assert np.allclose(objective(name).loss(scores, targets), LOSSES[name](scores, targets))
+
+
+def test_slopes_of_several_classes_are_the_derivatives() -> None:
+    draw, step = np.random.default_rng(2), 1e-6
+    scores, y, several = draw.normal(0, 2, (100, 4)), draw.integers(0, 4, 100), objective("softmax")
+    shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    assert np.allclose(several.loss(scores, y), -np.log(shares[np.arange(100), y]))
+    for place in range(4):
+        move = step * np.eye(4)[place]
+        numeric = (several.loss(scores + move, y) - several.loss(scores - move, y)) / (2 * step)
+        assert np.allclose(several.slope(scores, y)[:, place], numeric, atol=1e-6)
+        assert np.allclose(several.smooth(scores, y)[:, place], numeric, atol=1e-6)
+
+
+def test_every_objective_is_tested() -> None:
+    assert set(OBJECTIVES) == {*LOSSES, "softmax"}
 
 
 def test_an_unknown_loss_is_refused() -> None:
@@ -311,41 +345,72 @@ def test_a_tally_of_another_law_does_not_close_a_round() -> None:
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        model(random_state=1, schedule=FewRounds(rounds=3), mechanism=mechanism)
-        for model in (LinearRegression, LogisticRegression, LinearSVC)
-        for mechanism in ("auto", "block")
+        model(random_state=1, bounds=(-200.0, 200.0), **targets, **options)
+        for model, targets in (
+            (LinearRegression, {"target_bounds": (-1000.0, 1000.0)}),
+            (LogisticRegression, {}),
+            (LinearSVC, {}),
+        )
+        for options in (
+            {},
+            {"schedule": FewRounds(rounds=3)},
+            {"schedule": FewRounds(rounds=3), "mechanism": "block"},
+        )
     ]
 )
 def test_scikit_learns_own_checks(estimator, check) -> None:
-    """All apply. (Two are skipped by scikit-learn: array API off, pipelines of random models.)"""
+    """All apply. (Two are skipped by scikit-learn: array API off, pipelines of random models.)
+
+    Bounds are wider than what scikit-learn fits: nothing is beyond them, so nothing warns.
+    """
     check(estimator)
 
 
-# The defaults were chosen on the data of seed 3. Promises are held on data that they never saw.
+# Settings were chosen on the data of seed 3. Promises are held on data that they never saw.
 UNSEEN = range(101, 109)
 
 
-@pytest.mark.slow
-def test_default_settings_reach_the_promised_error_in_ten_dimensions() -> None:
+def mean_error(d: int, epsilon: float, seeds, schedule=None) -> float:
+    """The squared error on 20,000 others of models of 100,000 people, over some seeds."""
     errors = []
-    for seed in UNSEEN:
-        x, y, test_x, test_y = split(*linear(10, 120_000, seed), 100_000)
-        model = LinearRegression(epsilon=0.5, random_state=seed).fit(x, y)
+    for seed in seeds:
+        x, y, test_x, test_y = split(*linear(d, 120_000, seed), 100_000)
+        model = LinearRegression(epsilon, schedule=schedule, random_state=seed)
+        model.fit(x, y.clip(-1, 1))
         errors.append(np.mean((model.predict(test_x) - test_y) ** 2))
         assert model.mechanism_.loss().holds
-        assert model.loss_.epsilon <= 0.5
-    assert np.mean(errors) <= 0.0120
+        assert model.loss_.epsilon <= epsilon
+    return float(np.mean(errors))
+
+
+# The default asks for level, spread, means and a score besides, and keeps to the constant where it
+# is not sure: on these data that costs something. Measured over seeds 101 to 108 (116 for d = 10):
+# 0.0136, 0.0687, 0.0153, with standard deviations of a seed of 0.0019, 0.0076, 0.0022. The bounds
+# are these means and two standard errors of the mean of the seeds that are fitted here.
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("d", "epsilon", "seeds", "most"),
+    [
+        (10, 0.5, UNSEEN[:4], 0.0155),
+        (90, 1.0, UNSEEN[:2], 0.0795),
+        (90, 4.0, UNSEEN[:2], 0.0184),
+    ],
+)
+def test_the_error_of_default_settings(d: int, epsilon: float, seeds, most: float) -> None:
+    assert mean_error(d, epsilon, seeds) <= most
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("epsilon", "most"), [(1.0, 0.060), (4.0, 0.0125)])
-def test_default_settings_reach_the_promised_error_in_ninety(epsilon: float, most: float) -> None:
-    errors = []
-    for seed in UNSEEN[:2]:
-        x, y, test_x, test_y = split(*linear(90, 120_000, seed), 100_000)
-        model = LinearRegression(epsilon=epsilon, random_state=seed).fit(x, y)
-        errors.append(np.mean((model.predict(test_x) - test_y) ** 2))
-    assert np.mean(errors) <= most
+@pytest.mark.parametrize(
+    ("d", "epsilon", "seeds", "most"),
+    [
+        (10, 0.5, UNSEEN, 0.0120),
+        (90, 1.0, UNSEEN[:2], 0.060),
+        (90, 4.0, UNSEEN[:2], 0.0125),
+    ],
+)
+def test_few_rounds_reach_the_promised_error(d: int, epsilon: float, seeds, most: float) -> None:
+    assert mean_error(d, epsilon, seeds, FewRounds()) <= most
 
 
 @pytest.mark.slow
@@ -363,7 +428,9 @@ def test_the_papers_schedule_is_far_worse() -> None:
     errors = {
         schedule: np.mean(
             (
-                LinearRegression(1.0, "harmony", schedule, random_state=1).fit(x, y).predict(test_x)
+                LinearRegression(1.0, "harmony", schedule, random_state=1)
+                .fit(x, y.clip(-1, 1))
+                .predict(test_x)
                 - test_y
             )
             ** 2
@@ -377,7 +444,7 @@ def test_the_papers_schedule_is_far_worse() -> None:
 @pytest.mark.parametrize("name", [*MECHANISMS, "dct", GRADED], ids=str)
 def test_every_mechanism_learns(name) -> None:
     x, y, test_x, test_y = split(*linear(4, 60_000), 50_000)
-    model = LinearRegression(2.0, name, random_state=1).fit(x, y)
+    model = LinearRegression(2.0, name, FewRounds(), random_state=1).fit(x, y.clip(-1, 1))
     assert np.mean((model.predict(test_x) - test_y) ** 2) < 0.02
     assert model.mechanism_.loss().holds == (name in MECHANISMS)
 
@@ -414,7 +481,7 @@ def test_a_seed_makes_it_a_simulation(kind) -> None:
 def test_projection_and_no_intercept() -> None:
     x, y = linear(8, 20_000)
     model = LinearRegression(4.0, "harmony", projection=3, fit_intercept=False, random_state=1)
-    model.fit(x, y)
+    model.fit(x, y.clip(-1, 1))
     assert model.intercept_ == 0
     assert np.linalg.matrix_rank(np.array(model.history_)) <= 3
 
@@ -422,18 +489,20 @@ def test_projection_and_no_intercept() -> None:
 @pytest.mark.slow
 def test_a_penalty_shrinks() -> None:
     x, y = linear(3, 30_000)
+    y = y.clip(-1, 1)
     free, tied = (
         LinearRegression(4.0, alpha=alpha, random_state=1).fit(x, y) for alpha in (0.0, 2.0)
     )
     assert np.linalg.norm(tied.coef_) < np.linalg.norm(free.coef_) / 2
 
 
-def test_without_an_intercept_nothing_is_shifted() -> None:
+@pytest.mark.parametrize("schedule", [None, FewRounds()], ids=["default", "few rounds"])
+def test_without_an_intercept_nothing_is_shifted(schedule) -> None:
     draw = np.random.default_rng(6)
     x = draw.uniform(0, 1, (60_000, 2))
     y = 5 * (x @ np.array([0.5, 0.3]))
     options = {"fit_intercept": False, "bounds": (0.0, 1.0), "target_bounds": (0.0, 5.0)}
-    model = LinearRegression(8.0, random_state=1, **options).fit(x, y)
+    model = LinearRegression(8.0, schedule=schedule, random_state=1, **options).fit(x, y)
     assert model.intercept_ == 0
     assert np.allclose(model.coef_, [2.5, 1.5], atol=0.3)
 
@@ -473,9 +542,12 @@ def test_no_value_is_repeated_in_an_error() -> None:
 @pytest.mark.slow
 def test_in_pipelines_and_searches() -> None:
     x, y = linear(3, 6000)
-    pipeline = make_pipeline(MinMaxScaler((-1, 1)), LinearRegression(4.0, random_state=1))
+    # Fitted to the others, the scaler may put somebody a hair beyond: the bounds leave room.
+    model = LinearRegression(4.0, random_state=1, bounds=(-1.1, 1.1), target_bounds=WIDE)
+    pipeline = make_pipeline(MinMaxScaler((-1, 1)), model)
     assert cross_val_score(pipeline, x * 7, y, cv=3).min() > 0.3
-    search = GridSearchCV(LinearRegression(random_state=1), {"epsilon": [0.1, 8.0]}, cv=3)
+    model = LinearRegression(random_state=1, target_bounds=WIDE)
+    search = GridSearchCV(model, {"epsilon": [0.1, 8.0]}, cv=3)
     assert search.fit(x, y).best_params_ == {"epsilon": 8.0}
     again = pickle.loads(pickle.dumps(pipeline.fit(x, y)))  # noqa: S301
     assert (again.predict(x) == pipeline.predict(x)).all()

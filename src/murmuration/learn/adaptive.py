@@ -57,8 +57,8 @@ from murmuration.results.estimate import Estimate
 
 ROUNDS = 24
 """Of gradients, at most; before and after them come a few others."""
-OTHERS = 7
-"""Rounds that are not about gradients."""
+OTHERS = 9
+"""Rounds that are not about gradients: three before, six after."""
 LEGS = ((0.25, 0.25), (1 / 3, 0.30), (5 / 12, 0.45))
 """Each leg's part of the rounds, and of the people who answer with gradients."""
 ALLOWED, MOST_ALLOWED, PART_OF_GAIN = 0.03, 0.15, 1.0
@@ -174,6 +174,8 @@ class AdaptiveTraining:
             raise ParameterError(
                 f"{len(self._open)} questions are open; got {len(tallies)} tallies"
             )
+        for question, tally in zip(self._open, tallies, strict=True):
+            question.mechanism.answered(tally)  # refused here, the round stays open
         self.rounds_done += 1
         try:
             self._open = self._procedure.send(tallies)
@@ -463,7 +465,8 @@ def _rounds(setting: Setting, people: int) -> list[int]:
     most = min(most, people // 20)
     if most < 9:
         return [most] if most else []
-    return [max(2, round(part * most)) for part, _ in LEGS]
+    first = [max(2, round(part * most)) for part, _ in LEGS[:-1]]
+    return [*first, most - sum(first)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -538,10 +541,19 @@ def _leg(
         if count == 0:
             steep = _steepness(task, last, gradient, question.noise, steep)
             curvature = PULL * steep if last is not None else 0.0
-            steepest = STEEPEST if steep == 0 else between(0.02, SAFE * steep, STEEPEST)
+            known = _steepest(setting)
+            steepest = known if steep == 0 else between(0.02, SAFE * steep, known)
             leg.step = task.step(question.noise, curvature, steepest)
         leg.move(gradient)
     return _moved(model, leg.average, constant), leg, steep
+
+
+def _steepest(setting: Setting) -> float:
+    """Return the curvature in the steepest direction that is reckoned with, before any report.
+
+    One feature is all there is; features that are not centred share a direction, their mean.
+    """
+    return STEEPEST if setting.intercept and setting.features > 1 else 1.0
 
 
 def _steepness(

@@ -92,12 +92,13 @@ class Leg:
         self.first: Floats | None = None
         """The gradient at the point where the leg began."""
         self._last: tuple[Floats, Floats, float] | None = None
+        self._moved: Floats = np.zeros(self.dimensions)
         self.fallen, self._variance = 0.0, 0.0
 
     @property
     def doubt(self) -> float:
         """The standard error of `fallen`."""
-        return math.sqrt(self._variance)
+        return math.sqrt(max(self._variance, 0.0))
 
     @property
     def point(self) -> Floats:
@@ -127,8 +128,10 @@ class Leg:
         moved, squared = here - there, self.noise**2
         known = own * squared * self.dimensions  # the noise of `before` times itself, in the move
         self.fallen -= (float(gradient @ moved) + float(before @ moved) + known) / 2
-        self._variance += squared * float(moved @ moved) / 2
+        # The gradient between two moves, and so its noise, is in the products with both.
+        self._variance += squared * float(moved @ moved + self._moved @ moved) / 2
         self._variance += (own * squared) ** 2 * self.dimensions / 2
+        self._moved = moved
 
     def steepness(self, gradient: Floats, noise: float) -> float | None:
         """Return what the curvature along the leg is at most, by the gradient at its end.

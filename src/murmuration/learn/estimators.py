@@ -33,7 +33,7 @@ from murmuration.errors import InputError, ParameterError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, seeded_rng, system_rng
-from murmuration.learn.adaptive import AdaptiveTraining, Setting, Trained
+from murmuration.learn.adaptive import OTHERS, AdaptiveTraining, Setting, Trained
 from murmuration.learn.encode import Column, Encoder
 from murmuration.learn.gradients import courier_for
 from murmuration.learn.hiera import ByAttribute
@@ -135,8 +135,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def _setting(self, people: int, features: int, scores: int) -> Setting:
         """Return what is public before the first question."""
         whole = isinstance(self.rounds, int | np.integer) and not isinstance(self.rounds, bool)
-        if self.rounds is not None and not (whole and self.rounds >= 8):
-            raise ParameterError(f"rounds, the most there are, is 8 or more; got {self.rounds!r}")
+        if self.rounds is not None and not (whole and self.rounds > OTHERS):
+            raise ParameterError(
+                f"rounds, the most there are, is {OTHERS + 1} or more; got {self.rounds!r}"
+            )
         return Setting(
             objective=objective("softmax" if scores > 1 else self._objective),
             people=people,
@@ -187,7 +189,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         question: NumberQuestion | None = self._question
         if question is None:
             raise ParameterError("nobody was asked how good this model is")
-        x = self._matrix(X, reset=False)
+        x = self._matrix(X)
         numbers = question.values(self._features(x)[:, : x.shape[1]], self._targets(y))
         mean = float(numbers.mean()) * question.half
         return self._told(Estimate(mean, 0.0, len(x), self.epsilon, About.PARTICIPANTS)).value
@@ -299,19 +301,24 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     # --- features ---
 
-    def _matrix(self, X: Any, y: Any = None, reset: bool = True) -> Any:  # noqa: N803
-        """Return the features, and the target if there is one, as scikit-learn checks them."""
+    def _matrix(self, X: Any, reset: bool = False) -> Floats:  # noqa: N803
+        """Return the features as scikit-learn checks them, or as the columns are declared."""
         if self.columns is None:
-            return _validated(self, X, **({"reset": reset} if y is None else {"y": y}))
+            return np.asarray(_validated(self, X, reset=reset))
         encoder = self.columns if isinstance(self.columns, Encoder) else Encoder(self.columns)
         x = encoder.encode(X)
         if reset:
             self.feature_names_in_ = np.array(list(encoder.columns), dtype=object)
             self.n_features_in_ = len(encoder.columns)
             self.feature_names_out_ = np.array(encoder.names, dtype=object)
-        if y is None:
-            return x
-        target = column_or_1d(y)
+        return x
+
+    def _with_target(self, X: Any, y: Any, numbers: bool = False) -> tuple[Floats, Any]:  # noqa: N803
+        """Return features and target of the people whom a model is fitted to."""
+        if self.columns is None:
+            x, target = _validated(self, X, y=y, y_numeric=numbers)
+            return x, target
+        x, target = self._matrix(X, reset=True), column_or_1d(y)
         if len(target) != len(x):
             raise InputError(f"{len(x)} people have features, {len(target)} a target")
         return x, target
@@ -505,7 +512,7 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
     def fit(self, X: Any, y: ArrayLike, **extras: Any) -> Self:  # noqa: N803
         """Train on people with features X and targets y: a row, a number each."""
         _refuse_extras(extras)
-        x, target = self._matrix(X, y)
+        x, target = self._with_target(X, y, numbers=True)
         if target.dtype.kind not in "fiub" or not np.isfinite(target.astype(np.float64)).all():
             raise InputError(NOT_NUMBERS)
         low, high = self._target_ends()
@@ -546,7 +553,7 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
     def predict(self, X: Any) -> Floats:  # noqa: N803
         """Return the predicted targets."""
         check_is_fitted(self)
-        x = self._matrix(X, reset=False)
+        x = self._matrix(X)
         return np.asarray(x @ self.coef_ + self.intercept_)
 
     def __sklearn_tags__(self) -> Tags:
@@ -564,7 +571,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     def fit(self, X: Any, y: ArrayLike, **extras: Any) -> Self:  # noqa: N803
         """Train on people with features X and one of the classes y."""
         _refuse_extras(extras)
-        x, labels = self._matrix(X, y)
+        x, labels = self._with_target(X, y)
         check_classification_targets(labels)
         self.classes_ = np.unique(labels)
         if len(self.classes_) > 2 and not (self._several and self._adapts):
@@ -597,7 +604,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
         """Return scores: above 0 speaks for the second of two classes; else one for each class."""
         check_is_fitted(self)
-        x = self._matrix(X, reset=False)
+        x = self._matrix(X)
         scores = x @ self.coef_.T + self.intercept_
         return np.asarray(scores[:, 0] if len(self.intercept_) == 1 else scores)
 

@@ -275,10 +275,24 @@ def _procedure(setting: Setting) -> Procedure:
     model, slope = yield from _sloped(setting, model, start, asked, kept, sloped)
     start = replace(start, doubt=start.doubt / 2)
     model = yield from _levelled(setting, model, start, gained, levelled - levelled // 2)
+    without = _constant_of(setting, model, without, asked, kept * slope)
     trained = Trained(model, without, path, kept * slope, kept * slope * noise, 0)
     size = 0.0 if asked is None else kept * asked.size
     yield from _scored(setting, trained, start, size, scored)
     return trained
+
+
+def _constant_of(
+    setting: Setting, model: Model, without: Model, asked: Agreement | None, kept: float
+) -> Model:
+    """Return the constant that the model is held against: its own mean, which was asked last.
+
+    The level that training began with is of fewer people, and would flatter the model.
+    """
+    if not setting.number or not setting.intercept:
+        return without
+    middle = np.zeros(1) if asked is None else kept * asked.middle
+    return replace(without, level=np.clip(model.level + middle, -1.0, 1.0))
 
 
 def _only_level(setting: Setting, crowd: Crowd, scored: int) -> Procedure:
@@ -413,13 +427,17 @@ def _spread(setting: Setting, crowd: Crowd, start: Start) -> Spread | None:
     """Return the question for the spread, where the target is a number."""
     if not setting.number:
         return None
-    people = crowd.take(between(0.01, 100 * crowd.level_noise, 0.06))
+    people = crowd.take(between(0.01, 200 * crowd.level_noise, 0.08))
     return Spread(people=people, epsilon=setting.epsilon, level=float(start.level[0]))
 
 
 def _spread_out(start: Start, question: Spread, found: float) -> Start:
-    """Return the start with the spread: 1.25 mean distances if normal, less the level's own."""
-    distance = drawn_towards(found, question.noise, 0.25, 0.12)
+    """Return the start with the spread: 1.25 mean distances if normal, less the level's own.
+
+    The guess is small: a spread that is too small costs some training, one that is too large
+    lets noise in.
+    """
+    distance = drawn_towards(found, question.noise, 0.1, 0.1)
     distance = math.sqrt(max(distance**2 - 0.64 * start.doubt**2, 0.02**2))
     spread = 1.25 * between(0.02, distance, 1.0)
     return replace(start, spread=spread, unexplained=spread**2)
@@ -702,13 +720,14 @@ def _levelled(
             dimensions=setting.scores,
         )
         (found,) = yield from _asked(several)
-        curve = 0.75 * start.curve / setting.scores
-        noise = several.noise / curve
-        weight = _weight(noise, math.hypot(start.doubt, 0.1 + 1.5 * gained))
+        shares = np.exp(start.level)
+        curve = np.maximum(shares * (1 - shares), 0.01)  # each class's own
+        expected = math.hypot(start.doubt, 0.1 + 1.5 * gained)
+        weight = expected**2 / (expected**2 + np.square(several.noise / curve))
         return replace(model, level=model.level + weight * (found - found.mean()) / curve)
     if setting.number:
-        width = math.sqrt(0.002 / planned("auto", epsilon=epsilon).worst_variance() * people)
-        half = between(1.75, width, 4.0) * start.spread + start.doubt
+        width = _as_far(epsilon, people, 0.045)
+        half = min(max(1.75, width) * start.spread + start.doubt, 2.0)
         curve, expected = 1.0, (0.05 + 0.3 * gained) * start.spread
     else:
         hinge = objective.name == "hinge"
@@ -719,6 +738,11 @@ def _levelled(
     (found,) = yield from _asked(question)
     weight = _weight(question.noise / curve, math.hypot(start.doubt, expected))
     return replace(model, level=model.level + weight * found / curve)
+
+
+def _as_far(epsilon: float, people: int, noise: float) -> float:
+    """Return where to cut off, so that the mean of so many people has this much noise."""
+    return noise * math.sqrt(people / planned("auto", epsilon=epsilon).worst_variance())
 
 
 def _weight(noise: float, expected: float) -> float:
@@ -735,7 +759,8 @@ def _scored(
     epsilon, model = setting.epsilon, trained.model
     question: NumberQuestion
     if setting.number:
-        half = max(6 * start.spread * size, 0.05 * start.spread**2)
+        far = _as_far(epsilon, people, 0.02) * start.spread**2
+        half = min(max(6 * start.spread * size, 0.05 * start.spread**2, far), 4.0)
         question = Gain(
             people=people,
             epsilon=epsilon,

@@ -311,6 +311,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             self.feature_names_in_ = np.array(list(encoder.columns), dtype=object)
             self.n_features_in_ = len(encoder.columns)
             self.feature_names_out_ = np.array(encoder.names, dtype=object)
+            self.clamped_ = sum(encoder.clamped(X).values())
         return x
 
     def _with_target(self, X: Any, y: Any, numbers: bool = False) -> tuple[Floats, Any]:  # noqa: N803
@@ -327,9 +328,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         """Refuse values beyond their bounds, or count them; never say which."""
         if self.outside not in ("refuse", "clamp"):
             raise ParameterError(f'outside is "refuse" or "clamp"; got {self.outside!r}')
-        self.clamped_ = 0
         if self.columns is not None:
-            return
+            return  # counted when the table was encoded
+        self.clamped_ = 0
         low, high = self._ends(x.shape[1])
         self.clamped_ = self._beyond(
             int(((x < low) | (x > high)).sum()), x.size, "features", "bounds"

@@ -147,7 +147,7 @@ export class MurmurCampaign extends Base {
     const sampled = campaign.strategy === "sample" && campaign.sample < campaign.questions.length;
     const counts = { count: campaign.sample, all: campaign.questions.length };
     this.#main.replaceChildren(
-      make("h2", { dir: "auto" }, campaign.purpose),
+      make("h2", { part: "purpose", dir: "auto" }, campaign.purpose),
       make("p", {}, speaker.say("stays", { host: hostOf(address.origin) })),
       ...(sampled ? [make("p", {}, speaker.say("sampled", counts))] : []),
       form,

@@ -67,6 +67,10 @@ function verdict({ kept }: Loss): HTMLElement {
   return make("p", { class: `verdict ${kept ? "kept" : "broken"}`, role: "status" }, say(kept ? "verdictKept" : "verdictBroken"));
 }
 
+function badge({ kept }: Loss): HTMLElement {
+  return make("span", { class: kept ? "state" : "state closed" }, say(kept ? "kept" : "broken"));
+}
+
 function lossRows(loss: Loss, promised: number): [string, Content][] {
   return [
     [say("promised"), say("epsilon", { epsilon: whole(promised) })],
@@ -113,13 +117,13 @@ function rule(campaign: Campaign, places: readonly number[], raw: Raw): HTMLElem
     [say("arithmetic"), how],
     [say("rests"), say("restsValue")],
   ];
-  const shown = make("pre", { tabindex: "0" }, JSON.stringify(published).slice(0, SHOWN));
+  const ratio = law.loss.ratio ? `${say("lawFraction")}: ${reduced(law.loss.ratio).join(" / ")}\n\n` : "";
+  const shown = make("pre", { tabindex: "0" }, ratio + JSON.stringify(published).slice(0, SHOWN));
   return make(
     "article",
     { class: "rule" },
     make("h3", { dir: "auto" }, names.slice(0, 5).join(", "), names.length > 5 ? ` … (${whole(names.length)})` : ""),
-    make("p", { class: "hint" }, `${say("mechanism")}: ${law.name}`),
-    verdict(law.loss),
+    make("p", { class: "hint" }, badge(law.loss), ` ${say("mechanism")}: ${law.name}`),
     facts(rows),
     folded(say("law"), shown),
   );
@@ -140,7 +144,7 @@ function reached(campaign: Campaign, { attributes, law }: Cell, found: Witness |
     return `${rough(question.low + ((value + 1) / 2) * (question.high - question.low), 4)} ${question.unit}`.trim();
   };
   const pair = say("reachedValue", { one: shown(found.one), other: shown(found.other) });
-  return `${pair}, ${say("byReport")} ${shown(found.report)}`;
+  return `${pair}, ${say("byReport", { report: shown(found.report) })}`;
 }
 
 function closed(law: Law, labels: readonly string[]): string {

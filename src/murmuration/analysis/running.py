@@ -63,25 +63,23 @@ class RunningFigures:
     def __init__(self, campaign: Campaign) -> None:
         shares = [1.0] * len(campaign.questions) if campaign.levels else shares_of(campaign)
         self._campaign = campaign
-        self._watched = [
-            Watched(campaign, place, share) for place, share in enumerate(shares)
-        ]
+        self._watched = [Watched(campaign, place, share) for place, share in enumerate(shares)]
 
     def note(self, place: int) -> str:
         """Say whom an attribute's running figures are about, or why there are none."""
         return self._watched[place].note
 
     def of(
-        self, place: int, tallies: Sequence[Tally], level: float, each: float
+        self, place: int, own: Sequence[Tally], reports: int, level: float, each: float
     ) -> dict[str, Running]:
-        """Return an attribute's running figures by item; each label's at a level of its own."""
-        watched = self._watched[place]
-        if not watched.groups:
+        """Return an attribute's running figures by item; each label's at a level of its own.
+
+        `own` are its tallies, one per level; `reports` is how many there are in all.
+        """
+        watched, n = self._watched[place], sum(tally.n for tally in own)
+        if not watched.groups or not n:
             return {}
-        own = self._campaign.frame.by_group(tallies)[place]
-        everybody = self._campaign.frame.reports(tallies)
-        n = sum(tally.n for tally in own)
-        return watched.figures(own, n if self._campaign.levels else everybody, level, each)
+        return watched.figures(own, n if self._campaign.levels else reports, level, each)
 
 
 @dataclass(frozen=True)
@@ -129,9 +127,7 @@ class Watched:
     def figures(
         self, own: Sequence[Tally], n: int, level: float, each: float
     ) -> dict[str, Running]:
-        """Return the figures by item; nothing where nobody has answered."""
-        if not sum(tally.n for tally in own):
-            return {}
+        """Return the figures by item, from tallies that are not empty."""
         counts = [tally.n for tally in own] if self.campaign.levels else [n]
         means = _means(own, n * self.share)
         question = self.question

@@ -4,7 +4,7 @@ A 95% interval is right in 95% of looks, if one looks once. Who watches a figure
 thousand times, and the truth is outside of some interval much more often. A confidence sequence is
 a row of intervals that are *all* right, with probability 95%.
 
-Report i is read as a number t_i that is the person's own x_i on average. Whatever x_1, x_2, ... are,
+Report i is read as a number t_i that is the person's own x_i on average. Whatever these are,
 
     M_n(h) = exp(h sum_i (t_i - x_i) - sum_i psi(h, x_i)),   psi(h, x) = log E exp(h (t - x)),
 
@@ -150,7 +150,7 @@ class ConfidenceSequence:
 
     @cached_property
     def _bounds(self) -> tuple[list[Bounds], list[Bounds]]:
-        """a and b of each group, for h > 0 and for h < 0."""
+        """A and b of each group, for h > 0 and for h < 0."""
         up = [terms.bounds(self._rates) for terms in self.groups]
         return up, [terms.bounds(-self._rates) for terms in self.groups]
 

@@ -39,19 +39,7 @@ from __future__ import annotations
 
 import msgspec
 
-
-class Running(msgspec.Struct, frozen=True):
-    """A running figure with the ends of its confidence sequence, in the attribute's units.
-
-    Its value may differ a little from the figure's own: it is made so that looking again and again
-    is allowed for (`results.sequence`).
-    """
-
-    n: int
-    """Reports behind it."""
-    value: float
-    low: float
-    high: float
+from murmuration.analysis.running import Running
 
 
 class Shown(msgspec.Struct, frozen=True):

@@ -125,10 +125,9 @@ export class AttributeCard {
     const drawn = shown.map((one) => this.#bar(one));
     const rest = this.#card.labels + Number(this.#counted() > this.#card.labels) - shown.length;
     const left = Math.max(0, 1 - shown.reduce((sum, one) => sum + this.#value(one), 0));
-    if (rest > 0) drawn.push({ ...this.#other(rest, left) });
     const label = say("chartShares", { name: this.#card.name });
     const kind = this.#isProcessed() ? say("showProcessed") : say("showRaw");
-    const title = make("h3", {}, `${say("share")} (${kind})`);
+    const title = make("h3", { class: "kind" }, `${say("share")} (${kind})`);
     const parts: Content[] = [title, bars(label, drawn, many)];
     if (rest > 0) parts.splice(1, 0, make("p", { class: "hint" }, say("largest", { count: shown.length, rest, share: percent(left) })));
     return parts;
@@ -136,10 +135,6 @@ export class AttributeCard {
 
   #counted(): number {
     return this.#items().length + this.#card.left_out;
-  }
-
-  #other(count: number, value: number): Bar {
-    return { label: say("rest", { count }), value, low: null, high: null, always: null, truth: null, sum: true };
   }
 
   #bar(one: Shown): Bar {
@@ -309,7 +304,7 @@ export class AttributeCard {
 
   #drawing(): SVGElement {
     const charts = [...this.root.querySelectorAll<SVGElement>("svg.chart")];
-    const ranges = [...this.root.querySelectorAll(".figure, .ranges, .card h3 + .hint")];
+    const ranges = [...this.root.querySelectorAll(".kind, .figure, .ranges, .kind + .hint")];
     const notes = [say("answers", { answers: this.#card.answers }), ...ranges.map((one) => one.textContent ?? "")];
     return gathered(this.name, notes, charts, this.root);
   }

@@ -83,8 +83,6 @@ export interface Bar {
   readonly high: number | null;
   readonly always: readonly [number, number] | null;
   readonly truth: number | null;
-  /** A sum of others has no interval. */
-  readonly sum?: boolean;
 }
 
 const ROW = 36;
@@ -92,26 +90,27 @@ const LETTERS = 46;
 
 export function bars(label: string, rows: readonly Bar[], decimals: number): SVGElement {
   const ends = rows.flatMap(({ value, low, high }) => [value, low ?? value, high ?? value]);
-  const x = scaleLinear([Math.min(0, ...ends), Math.max(0.01, ...ends)], [4, WIDTH - 4]).nice(4);
+  const x = scaleLinear([Math.min(0, ...ends), Math.max(0.01, ...ends)], [4, WIDTH - 4]).nice(4).clamp(true);
   const height = rows.length * ROW;
   const parts = rows.flatMap((row, place) => bar(row, place * ROW, x, decimals));
+  const format = x.tickFormat(4, "%");
   for (const tick of x.ticks(4)) {
     parts.unshift(segment(x(tick), 18, x(tick), height, "axis"));
-    parts.push(text(x(tick), height + 16, percent(tick, 0 < x.ticks(4)[1]! && x.ticks(4)[1]! < 0.01 ? 1 : 0), "tick", anchor(x(tick))));
+    parts.push(text(x(tick), height + 14, format(tick), "tick", anchor(x(tick))));
   }
   return chart(height + 20, label, ...parts);
 }
 
 function bar(row: Bar, top: number, x: (share: number) => number, decimals: number): SVGElement[] {
-  const { label, value, low, high, always, truth, sum } = row;
+  const { label, value, low, high, always, truth } = row;
   const short = label.length > LETTERS ? `${label.slice(0, LETTERS - 1)}…` : label;
   const name = text(4, top + 14, short, "name");
   if (short !== label) name.append(draw("title", {}, label));
+  const parts = [name, text(WIDTH - 4, top + 14, percent(value, decimals), "name", "end")];
   const [start, end] = [Math.min(x(0), x(value)), Math.max(x(0), x(value))];
   const middle = top + 25;
-  const parts = [name, text(WIDTH - 4, top + 14, percent(value, decimals), "name", "end")];
   if (always) parts.push(box(x(always[0]), top + 18, x(always[1]) - x(always[0]), 14, "band"));
-  parts.push(box(start, top + 20, end - start, 10, sum ? "sum" : "bar"));
+  parts.push(box(start, top + 20, end - start, 10, "bar"));
   if (low !== null && high !== null) parts.push(whisker(x(low), x(high), middle, 4));
   if (truth !== null) parts.push(segment(x(truth), top + 16, x(truth), top + 34, "truth"));
   return parts;

@@ -87,7 +87,7 @@ class Shown {
 
   constructor(private readonly listed: Listed) {
     const { campaign, purpose, open } = listed;
-    this.#headline.replaceChildren(make("h1", { dir: "auto" }, purpose || campaign), state(open));
+    this.#headline.replaceChildren(make("h1", { dir: "auto" }, purpose || campaign), state(open), this.#connection);
     const page = (href: string, text: string) => make("a", { href, target: "_blank" }, text);
     const estimates = (form: string, text: string) =>
       make("a", { href: `v1/campaigns/${encodeURIComponent(campaign)}/estimates?format=${form}`, download: `${campaign}.${form}` }, text);
@@ -99,7 +99,7 @@ class Shown {
       page(`c/${encodeURIComponent(campaign)}/proof`, say("proofPage")),
       make("span", { class: "downloads" }, make("span", { class: "hint" }, say("download")), estimates("csv", say("csv")), estimates("parquet", say("parquet"))),
     );
-    this.root.append(this.#headline, ways, this.#connection, this.#said, this.#tiles, this.#tools, this.#legend, this.#grid);
+    this.root.append(this.#headline, ways, this.#said, this.#tiles, this.#tools, this.#legend, this.#grid);
     this.end = listen(campaign, {
       trail: (trails) => this.#history.begin(trails),
       state: (live) => this.#state(live),

@@ -18,22 +18,30 @@ interface Row {
   readonly mechanism: string;
   readonly reason: string;
   readonly share: number;
-  readonly stderr: number;
   readonly people_needed: number;
   readonly loss: number;
-  readonly malicious_shift: number;
+  readonly k: number | null;
+  readonly unit: string;
+  readonly stderr_in_units: number;
+  readonly malicious_shift_in_units: number;
 }
 
 interface Planned {
   readonly advice: string;
   readonly attributes: readonly Row[];
   readonly file: string;
+  readonly file_problem: string;
 }
 
 /** What is asked: a number with a range, or one of several labels. */
-type Asked =
-  | { readonly name: string; readonly kind: "number"; readonly low: number; readonly high: number; readonly unit: string }
-  | { readonly name: string; readonly kind: "category"; readonly labels: readonly string[] };
+interface Asked {
+  readonly name: string;
+  readonly missing: boolean;
+  readonly low?: number;
+  readonly high?: number;
+  readonly unit?: string;
+  readonly labels?: readonly string[];
+}
 
 void start();
 
@@ -59,6 +67,7 @@ class AttributeFields {
   readonly #high = make("input", { type: "number", step: "any" });
   readonly #unit = make("input", {});
   readonly #labels = make("textarea", { rows: "4" });
+  readonly #missing = make("input", { type: "checkbox" });
 
   constructor(given: Asked, removed: (fields: AttributeFields) => void) {
     this.#name = make("input", {});
@@ -73,14 +82,16 @@ class AttributeFields {
     choose();
     this.#remove.addEventListener("click", () => removed(this));
     const fields = make("div", { class: "fields" }, field(say("name"), this.#name), field(say("kind"), this.#kind), ...numbers, labels);
-    this.root.append(this.#legend, fields, this.#remove);
+    const missing = make("label", { class: "check" }, this.#missing, say("missing"));
+    this.root.append(this.#legend, fields, missing, this.#remove);
   }
 
   #fill(given: Asked): void {
     this.#name.value = given.name;
-    this.#kind.value = given.kind;
-    if (given.kind === "category") this.#labels.value = given.labels.join("\n");
-    else [this.#low.value, this.#high.value, this.#unit.value] = [String(given.low), String(given.high), given.unit];
+    this.#kind.value = given.labels ? "category" : "number";
+    this.#labels.value = (given.labels ?? []).join("\n");
+    const { low = 0, high = 100, unit = "" } = given;
+    [this.#low.value, this.#high.value, this.#unit.value] = [String(low), String(high), unit];
   }
 
   /** Say which one it is; the last one cannot be removed. */
@@ -95,14 +106,22 @@ class AttributeFields {
   }
 
   value(): Asked {
-    const name = this.#name.value.trim();
+    const asked = { name: this.#name.value.trim(), missing: this.#missing.checked };
     if (this.#kind.value === "category") {
       const labels = this.#labels.value.split("\n").map((label) => label.trim());
-      return { name, kind: "category", labels: labels.filter(Boolean) };
+      return { ...asked, labels: labels.filter(Boolean) };
     }
     const [low, high] = [this.#low.valueAsNumber, this.#high.valueAsNumber];
-    return { name, kind: "number", low, high, unit: this.#unit.value.trim() };
+    return { ...asked, low, high, unit: this.#unit.value.trim() };
   }
+}
+
+/** What is still to be filled in; "" where nothing is. */
+function lacking({ name, labels, low = NaN, high = NaN }: Asked, place: number): string {
+  const number = place + 1;
+  if (!name) return say("lacksName", { number });
+  if (labels) return new Set(labels).size < 2 ? say("lacksLabels", { number }) : "";
+  return low < high ? "" : say("lacksRange", { number });
 }
 
 function field(text: string, input: HTMLElement, ...hints: HTMLElement[]): HTMLElement {
@@ -112,8 +131,8 @@ function field(text: string, input: HTMLElement, ...hints: HTMLElement[]): HTMLE
 // --- the page ------------------------------------------------------------------------------------
 
 const FIRST: readonly Asked[] = [
-  { name: "age", kind: "number", low: 18, high: 98, unit: "years" },
-  { name: "phone", kind: "category", labels: ["android", "ios", "other", "none"] },
+  { name: "age", missing: false, low: 18, high: 98, unit: "years" },
+  { name: "phone", missing: false, labels: ["android", "ios", "other", "none"] },
 ];
 
 class Planner {
@@ -156,8 +175,9 @@ class Planner {
   #asked(): HTMLElement {
     const add = make("button", { type: "button", class: "plain" }, say("add"));
     add.addEventListener("click", () => {
-      this.#add({ name: "", kind: "number", low: 0, high: 100, unit: "" });
+      this.#add({ name: "", missing: false });
       this.#rows.at(-1)!.focus();
+      this.#later();
     });
     return section(say("attributes"), "attributes", this.#attributes, add);
   }
@@ -193,60 +213,71 @@ class Planner {
       ...{ name: this.#name.value.trim(), purpose: this.#purpose.value.trim(), epsilon, attributes: asked },
       ...{ people: this.#people.valueAsNumber, wanted: this.#wanted.valueAsNumber },
     };
+    const lacks = asked.map(lacking).find(Boolean) ?? this.#lacks(plan);
+    if (lacks) return this.#show(null, lacks, plan.name);
     this.#status.textContent = say("working");
     const init = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(plan) };
     const [planned, problem] = await ask<Planned>("v1/plan", init).then(
       (found) => [found, ""] as const,
       (why: Error) => [null, why.message] as const,
     );
-    if (mine !== this.#turn) return;
+    if (mine === this.#turn) this.#show(planned, problem, plan.name);
+  }
+
+  #lacks({ epsilon, people, wanted }: { epsilon: number; people: number; wanted: number }): string {
+    return epsilon > 0 && Number.isInteger(people) && people > 0 && wanted > 0 ? "" : say("lacksNumbers");
+  }
+
+  #show(planned: Planned | null, problem: string, name: string): void {
     [this.#status.textContent, this.#problem.textContent] = ["", problem];
-    this.#result.replaceChildren(...(planned ? results(planned, asked, plan.name) : []));
+    this.#result.replaceChildren(...(planned ? results(planned, name) : []));
   }
 }
 
 // --- what to expect ------------------------------------------------------------------------------
 
-function results({ attributes, advice, file }: Planned, asked: readonly Asked[], name: string): HTMLElement[] {
+function results({ attributes, advice, file, file_problem: problem }: Planned, name: string): HTMLElement[] {
   const columns = ["name", "error", "interval", "asked", "needed", "liars", "loss", "mechanism"] as const;
   const words = new Set<string>(["name", "mechanism"]);
   const head = columns.map((key) => make("th", { scope: "col", class: words.has(key) ? undefined : "number" }, say(key)));
-  const rows = attributes.map((row, place) => planRow(row, asked[place]));
+  const rows = attributes.map(planRow);
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
   const reasons = attributes.map((row) => make("li", { dir: "auto" }, `${row.name}: ${row.mechanism}, ${row.reason}`));
-  const button = make("button", { type: "button" }, say("download"));
-  button.addEventListener("click", () => save(`${name || "campaign"}.toml`, new Blob([file], { type: "application/toml" })));
   return [
-    make("div", { class: "wide" }, table),
+    make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": say("result") }, table),
     ...(advice ? [make("h3", {}, say("advice")), make("p", {}, advice)] : []),
     make("h3", {}, say("why")),
     make("ul", {}, ...reasons),
     make("h3", {}, say("file")),
-    make("p", { class: "hint" }, say("fileWhy")),
-    make("pre", { tabindex: "0", "aria-label": say("file") }, file),
-    button,
+    ...(file ? fileParts(file, name) : [make("p", { role: "alert" }, problem)]),
   ];
 }
 
-function planRow(row: Row, asked: Asked | undefined): HTMLElement {
+function fileParts(file: string, name: string): HTMLElement[] {
+  const button = make("button", { type: "button" }, say("download"));
+  button.addEventListener("click", () => save(`${name || "campaign"}.toml`, new Blob([file], { type: "application/toml" })));
+  const shown = make("pre", { tabindex: "0", "aria-label": say("file") }, file);
+  return [make("p", { class: "hint" }, say("fileWhy")), shown, button];
+}
+
+function planRow(row: Row): HTMLElement {
   const number = (text: string) => make("td", { class: "number" }, text);
-  const show = (error: number) => amount(error, asked);
+  const show = (error: number) => amount(error, row);
   return make(
     "tr",
     {},
     make("th", { scope: "row", dir: "auto" }, row.name),
-    number(show(row.stderr)),
-    number(`± ${show(HALF * row.stderr)}`),
+    number(show(row.stderr_in_units)),
+    number(`± ${show(HALF * row.stderr_in_units)}`),
     number(percent(row.share)),
     number(whole(row.people_needed)),
-    number(show(row.malicious_shift)),
+    number(show(row.malicious_shift_in_units)),
     number(rough(row.loss, 4)),
     make("td", {}, row.mechanism),
   );
 }
 
 /** An error in the attribute's own unit; of a share, in percentage points. */
-function amount(error: number, asked: Asked | undefined): string {
-  if (asked?.kind !== "number") return percent(error, decimals(error * 100));
-  return `${rough((error * (asked.high - asked.low)) / 2, 2)} ${asked.unit}`.trim();
+function amount(error: number, { k, unit }: Row): string {
+  return k === null ? `${rough(error, 2)} ${unit}`.trim() : percent(error, decimals(error * 100));
 }

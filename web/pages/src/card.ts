@@ -33,7 +33,7 @@ export class AttributeCard {
   readonly #time = make("div");
   readonly #item = make("select");
   readonly #itemLabel: HTMLElement;
-  readonly #table = make("div", { class: "wide" });
+  readonly #table = make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": say("table") });
   readonly #tables = folded(say("table"), this.#table);
   readonly #about = make("div");
   readonly #outlook = make("dl", { class: "outlook" });
@@ -124,7 +124,7 @@ export class AttributeCard {
     const many = digits(rows);
     const drawn = shown.map((one) => this.#bar(one));
     const rest = this.#card.labels + Number(this.#counted() > this.#card.labels) - shown.length;
-    const left = Math.max(0, 1 - shown.reduce((sum, one) => sum + this.#value(one), 0));
+    const left = Math.max(0, 1 - shown.reduce((sum, one) => sum + (one.processed ?? one.value), 0));
     const label = say("chartShares", { name: this.#card.name });
     const kind = this.#isProcessed() ? say("showProcessed") : say("showRaw");
     const title = make("h3", { class: "kind" }, `${say("share")} (${kind})`);

@@ -162,6 +162,8 @@ export function sequence({ label, looks, within, truth, unit, axis }: Sequence):
     parts.push(segment(LEFT, y(tick), WIDTH - 6, y(tick), "axis"));
     parts.push(text(LEFT - 6, y(tick) + 4, unit(tick), "tick", "end"));
   }
+  const [from, to] = [y(last.high), y(last.low)];
+  if (looks.length === 1) parts.push(box(x(last.n) - 5, round(from), 10, round(to - from), "band"));
   parts.push(draw("path", { d: band([...looks]) ?? "", class: "band" }));
   parts.push(draw("path", { d: path([...looks]) ?? "", class: "line" }));
   parts.push(draw("circle", { cx: round(x(last.n)), cy: round(y(last.value)), r: 3.5, class: "point" }));

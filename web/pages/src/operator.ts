@@ -25,7 +25,7 @@ export function links(here: "dashboard" | "planner", found: Session): Content[] 
     make("a", { href, "aria-current": page === here ? "page" : undefined }, say(page));
   const out = make("button", { type: "button", class: "plain" }, say("signOut"));
   out.addEventListener("click", () => void signOut());
-  const who = make("span", { class: "hint", dir: "auto" }, say("signedInAs", { name: found.name, role: found.role }));
+  const who = make("span", { class: "hint" }, say("signedInAs", { role: found.role }));
   return [to("dashboard", "./"), to("planner", "plan"), who, out];
 }
 

@@ -82,8 +82,8 @@ class AttributeFields {
     choose();
     this.#remove.addEventListener("click", () => removed(this));
     const fields = make("div", { class: "fields" }, field(say("name"), this.#name), field(say("kind"), this.#kind), ...numbers, labels);
-    const missing = make("label", { class: "check" }, this.#missing, say("missing"));
-    this.root.append(this.#legend, fields, missing, this.#remove);
+    const missing = make("label", {}, this.#missing, say("missing"));
+    this.root.append(this.#legend, fields, make("div", { class: "last" }, missing, this.#remove));
   }
 
   #fill(given: Asked): void {
@@ -162,9 +162,11 @@ class Planner {
 
   #terms(): HTMLElement {
     const wanted = make("p", { class: "hint" }, say("wantedHint"));
+    const purpose = field(say("purpose"), this.#purpose);
+    purpose.classList.add("long");
     const fields = [
       field(say("campaignName"), this.#name),
-      field(say("purpose"), this.#purpose),
+      purpose,
       field(say("epsilon"), this.#epsilon, this.#odds),
       field(say("people"), this.#people),
       field(say("wanted"), this.#wanted, wanted),
@@ -179,7 +181,7 @@ class Planner {
       this.#rows.at(-1)!.focus();
       this.#later();
     });
-    return section(say("attributes"), "attributes", this.#attributes, add);
+    return section(say("attributes"), "attributes", this.#attributes, make("p", {}, add));
   }
 
   #add(given: Asked): void {

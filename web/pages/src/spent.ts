@@ -11,13 +11,15 @@ import { PARTICIPANT } from "./texts.js";
 
 const say = saying(PARTICIPANT);
 
+/** What was done last: it outlives what is filled in anew. */
+const done = make("p", { role: "status" });
+
 /** Fill in a place on the page; `forget` is what else an erasure clears. */
 export async function showSpent(place: HTMLElement, client: Client, forget: () => void): Promise<void> {
   const { totals, all, limits } = await client.spending();
   const sent = make("button", { type: "button", class: "plain" }, say("exportFile"));
   sent.addEventListener("click", () => void exported(client).then((file) => save("murmuration-spent.json", file)));
   const erase = make("button", { type: "button", class: "plain" }, say("erase"));
-  const done = make("p", { role: "status" });
   erase.addEventListener("click", async () => {
     await client.ledger.forgetSent();
     forget();

@@ -127,7 +127,7 @@ export const OPERATOR = {
   dashboard: "Dashboard",
   planner: "Planner",
   signOut: "Sign out",
-  signedInAs: "{name} ({role})",
+  signedInAs: "Signed in as {role}",
 } as const;
 
 export const SIGN_IN = {
@@ -198,7 +198,7 @@ export const DASHBOARD = {
   answeredShare: "{share} have an answer ({low} to {high}); about {missing} do not",
   share: "Share",
   labels: "{count} labels",
-  largest: "The {count} largest; {rest} more are {share} together",
+  largest: "The {count} largest; {rest} more are {share} together (post-processed)",
   search: "Find a label",
   searchHint: "Searches all {count} labels.",
   searching: "Fetching all labels …",

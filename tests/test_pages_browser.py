@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
 import collectors
 from accounts import campaign_of
@@ -197,7 +197,11 @@ class Strict(Watch):
 
     def __init__(self, page: Page) -> None:
         super().__init__(page)
-        page.on("console", lambda said: said.type == "error" and self.mistakes.append(said.text))
+        page.on("console", self._said)
+
+    def _said(self, said: ConsoleMessage) -> None:
+        if said.type == "error":
+            self.mistakes.append(said.text)
 
     def require_clean(self, collector: Collector) -> None:
         """Nothing went elsewhere, and nothing went wrong."""
@@ -318,6 +322,7 @@ def test_the_proof_is_what_the_auditor_says(page: Page, collector: Collector) ->
     expect(age).to_contain_text(f"{high} against {low}")
     phone = page.locator(".rule", has=page.get_by_role("heading", name="phone", exact=True))
     ratio = phones.loss().ratio
+    assert ratio is not None
     expect(phone).to_contain_text(f"ln({ratio.numerator} / {ratio.denominator})")
     watch.require_clean(collector)
 

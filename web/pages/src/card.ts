@@ -94,6 +94,7 @@ export class AttributeCard {
     const parts: Content[] = mean ? this.#mean(mean) : this.#shares();
     if (bins.length) parts.push(...this.#distribution(mean));
     if (answered) parts.push(this.#answered(answered));
+    if (this.#card.levels.length) parts.push(...this.#levels());
     return parts;
   }
 
@@ -186,6 +187,12 @@ export class AttributeCard {
     return make("div", {}, make("h3", {}, say("answered")), make("p", { class: "ranges" }, say("answeredShare", values)));
   }
 
+  #levels(): Content[] {
+    const { levels, assumption } = this.#card;
+    const rows = list(levels.map((one) => say("levelRow", { ...one })));
+    return [make("h3", {}, say("levels")), rows, make("p", { class: "hint" }, assumption)];
+  }
+
   // --- what is to come, and what it rests on -----------------------------------------------------
 
   #forecast(): Content[] {
@@ -203,11 +210,9 @@ export class AttributeCard {
   }
 
   #details(): Content[] {
-    const { mechanisms, levels, assumption, steps, note, running_note: running, share_asked: asked, figures } = this.#card;
+    const { mechanisms, steps, note, running_note: running, share_asked: asked, figures } = this.#card;
     const rows: [string, Content][] = [[say("mechanism"), mechanisms.join(", ")]];
     const words = new Set([note, running, ...figures.slice(0, SHOWN).map((one) => one.note)].filter(Boolean));
-    if (levels.length) rows.push([say("levels"), list(levels.map((one) => say("levelRow", { ...one })))]);
-    if (assumption) rows.push([say("assumption"), assumption]);
     if (steps.length) rows.push([say("steps"), steps.join(", ")]);
     if (words.size) rows.push([say("note"), list([...words])]);
     const share = asked < 1 ? [make("p", {}, say("asked", { share: percent(asked) }))] : [];

@@ -18,23 +18,21 @@ const conclude = make("div");
 const rules = make("div");
 const spent = make("div");
 
+const parts = [
+  section(say("picture"), "picture", picture),
+  section(say("conclude"), "conclude", conclude),
+  section(say("who"), "who", rules),
+  section(say("spent"), "spent", spent),
+] as const;
+for (const part of parts) part.hidden = true; // until the campaign is there, and can be trusted
+
 frame(
   decodeURIComponent(NAME),
   [],
   make("div", { class: "intro" }, title, make("p", { class: "lead" }, say("lead"))),
-  make(
-    "div",
-    { class: "beside" },
-    element,
-    make(
-      "div",
-      { class: "column" },
-      section(say("picture"), "picture", picture),
-      section(say("conclude"), "conclude", conclude),
-    ),
-  ),
-  section(say("who"), "who", rules),
-  section(say("spent"), "spent", spent),
+  make("div", { class: "beside" }, element, make("div", { class: "column" }, parts[0], parts[1])),
+  parts[2],
+  parts[3],
 );
 
 // --- the element ---------------------------------------------------------------------------------
@@ -51,6 +49,7 @@ async function ready(client: Client): Promise<void> {
   title.textContent = campaign.purpose || campaign.name;
   conclude.replaceChildren(...conclusions(campaign));
   rules.replaceChildren(...about(campaign, client));
+  for (const part of parts) part.hidden = false;
   show(campaign);
   await spending(client);
 }

@@ -114,6 +114,7 @@ function rule(campaign: Campaign, places: readonly number[], raw: Raw): HTMLElem
   const rows: [string, Content][] = [
     ...lossRows(law.loss, law.budget),
     [say("reached"), reached(campaign, cell, found)],
+    ...(law.permanent ? [[say("permanent"), say("epsilon", { epsilon: whole(law.charge) })] as [string, Content]] : []),
     [say("arithmetic"), how],
     [say("rests"), say("restsValue")],
   ];
@@ -147,8 +148,10 @@ function reached(campaign: Campaign, { attributes, law }: Cell, found: Witness |
   return `${pair}, ${say("byReport", { report: shown(found.report) })}`;
 }
 
+/** Laws for items treat all of them alike, so that any two will do; unless hashing may make two the same. */
 function closed(law: Law, labels: readonly string[]): string {
   const [one, other] = labels;
-  if (law.takes.kind !== "items" || !one || !other) return say("anyTwo");
+  if (law.takes.kind !== "items" || !one || !other) return say("notFound");
+  if (law.name === "bassily-smith") return say("someTwo");
   return say("anyTwoLabels", { one: `“${one}”`, other: `“${other}”` });
 }

@@ -38,12 +38,14 @@ interface Row {
  * not the loss that the library has found in another way. */
 export function witness(law: Law, published: Published): Witness | undefined {
   const { weights, values } = published;
-  if (!weights || !values || !law.loss.ratio) return undefined;
+  if (!weights || !values) return undefined;
   const rows = rowsOf(weights, published);
   const best = values.concat(published.none ? [NaN] : []).map((value, symbol) => extreme(rows, symbol, value));
-  const found = best.reduce((worst, one) => (one.top * worst.bottom > worst.top * one.bottom ? one : worst));
-  const [above, below] = law.loss.ratio;
-  if (found.top * below !== above * found.bottom) return undefined;
+  const possible = best.filter(({ top }) => top > 0n); // by nobody sent: tells nothing
+  const found = possible.reduce((worst, one) => (one.top * worst.bottom > worst.top * one.bottom ? one : worst));
+  const [above, below] = law.loss.ratio ?? [1n, 0n];
+  const same = below ? found.top * below === above * found.bottom : found.bottom === 0n;
+  if (!same) return undefined;
   const cells = rows.length * best.length;
   return { one: found.one, other: found.other, report: found.report, cells };
 }

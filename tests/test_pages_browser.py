@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 import collectors
 from accounts import campaign_of
 from between import HOST
-from browser import Watch, chromium
+from browser import Watch, chromium, under
 from collectors import BINARY, Collector
 from murmuration import seeded_rng
 from murmuration.campaign.file import load
@@ -85,6 +85,43 @@ high = 12
 unit = "hours"
 bins = 16
 """
+LAWS = (
+    """
+name = "laws"
+purpose = "Laws for numbers."
+epsilon = 3
+strategy = "split"
+"""
+    + "".join(
+        f"""
+[[attributes]]
+name = "{mechanism}"
+low = 0
+high = 10
+mechanism = "{mechanism}"
+"""
+        for mechanism in ("duchi", "laplace", "three-output", "piecewise")
+    )
+    + """
+[[attributes]]
+name = "none"
+low = 0
+high = 10
+missing = true
+[[attributes]]
+name = "graded"
+kind = "graded"
+low = 0
+high = 10
+edges = [5]
+budgets = [0.2, 0.4]
+[[attributes]]
+name = "item"
+kind = "category"
+labels = ["a", "b", "c"]
+mechanism = "subset"
+"""
+)
 IMAGE = "<img src=x onerror='window.hacked = true'>"
 HOSTILE = f"""
 name = "hostile"
@@ -327,6 +364,25 @@ def test_the_proof_is_what_the_auditor_says(page: Page, collector: Collector) ->
     watch.require_clean(collector)
 
 
+def test_the_proof_names_two_answers_for_every_law_of_numbers(page: Page, tmp_path: Path) -> None:
+    """Found again from the published integers; a page that did not find them would say so."""
+    with collectors.running(tmp_path / "store.db", LAWS) as own:
+        page.goto(address(own, "c/laws/proof"))
+        expect(page.get_by_text("7 of 7 rules keep their promise")).to_be_visible()
+        assert page.get_by_text("comparing all").count() == 6
+        expect(
+            page.get_by_text("any two different answers, such as “a” against “b”")
+        ).to_be_visible()
+        expect(page.get_by_text("has not looked for")).to_have_count(0)
+
+
+def test_a_campaign_that_is_not_there_says_so(page: Page, collector: Collector) -> None:
+    answer = page.goto(address(collector, "c/none"))
+    assert answer is not None
+    assert answer.status == 404
+    expect(page.get_by_text(re.compile("no campaign|cannot be reached"))).to_be_visible()
+
+
 # --- an operator ---------------------------------------------------------------------------------
 
 
@@ -382,6 +438,41 @@ def test_a_lost_collector_is_said_and_found_again(page: Page, tmp_path: Path) ->
         own.start()
         arrive(own, "sleep", 1_500)
         expect(tile(page, "People")).to_have_text("1,500")
+
+
+def test_a_session_that_is_ended_is_said(page: Page, tmp_path: Path) -> None:
+    """`murmur token end STORE sign-in` ends what links have opened, also while it is watched."""
+    often = {"murmuration.server.streams.BEAT_SECONDS": 0.5}
+    with collectors.running(tmp_path / "store.db", SLEEP, constants=often) as own:
+        page.goto(link(own))
+        expect(page.locator(".card")).to_be_visible()
+        with closing(open_store(own.store)) as store:
+            store.expire_tokens("sign-in")
+        expect(page.get_by_text("You are signed out.")).to_be_visible(timeout=15_000)
+
+
+def test_pages_work_under_a_path_of_a_proxy(page: Page, tmp_path: Path) -> None:
+    watch = Strict(page)
+    with (
+        collectors.running(tmp_path / "store.db", SLEEP, forwarded=True) as own,
+        under("/a/study", own.port) as site,
+    ):
+        page.goto(f"{site}/sign-in?{link(own).partition('?')[2]}")
+        expect(tile(page, "People")).to_have_text("0")
+        arrive(own, "sleep", 1_500)
+        expect(tile(page, "People")).to_have_text("1,500")
+        assert {one["path"] for one in page.context.cookies()} == {"/a/study/"}
+        page.get_by_role("link", name="Planner").click()
+        expect(page.get_by_role("row", name=re.compile("^age"))).to_be_visible()
+        page.goto(f"{site}/c/sleep")
+        page.get_by_role("radio", name="no").check()
+        page.get_by_role("radio", name=re.compile("open")).check()
+        page.get_by_role("button", name="Send", exact=True).click()
+        expect(page.get_by_role("heading", name=re.compile("was counted"))).to_be_visible()
+        page.get_by_role("link", name="See the proof").click()
+        expect(page.get_by_text("rules keep their promise")).to_be_visible()
+        assert watch.elsewhere(site) == []
+        assert watch.mistakes == []
 
 
 def test_signing_in_is_refused_with_words(page: Page, collector: Collector) -> None:

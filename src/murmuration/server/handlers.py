@@ -172,8 +172,11 @@ async def status(call: Call) -> Response:
 
 
 async def live(call: Call) -> Response:
-    """Go on saying what is known, whenever it has changed."""
+    """Go on saying what is known, whenever it has changed; once, to whoever wants no events."""
     collector, request, named = call.collector, call.request, call.served
+    watcher = collector.watchers[named.campaign.name]
+    if EVENTS not in request.headers.get("accept", ""):
+        return Response(await watcher.once(), media_type=figures.JSON)
     place = Part(collector.streams, who(request))
     place.take()
 
@@ -184,7 +187,7 @@ async def live(call: Call) -> Response:
             return False
         return True
 
-    return Events(collector.watchers[named.campaign.name], place, allowed)
+    return Events(watcher, place, allowed)
 
 
 async def plan(call: Call) -> Response:
@@ -248,7 +251,7 @@ async def sign_out(call: Call) -> Response:
     """End the session of this browser."""
     collector, request = call.collector, call.request
     if not signing.is_own(request, collector.front):
-        raise Problem("forbidden", "only a page of this collector signs out")
+        raise Problem("other-page")
     session = request.cookies.get(collector.cookie)
     if session:
         await collector.ingest.write(signed_out, session)

@@ -6,8 +6,9 @@
     event: state     at once, and after each change, at most once a second (`Live`)
     : still here     a comment every 15 seconds, so that nobody in between closes the connection
 
-Both are JSON on one line. Numbers are in the attribute's own units, shares between 0 and 1 (raw
-ones may lie outside). Two kinds of interval are there, and they mean different things:
+Both are JSON on one line. Without `Accept: text/event-stream`, which a browser's EventSource says,
+the answer is one state as JSON, and ends. Numbers are in the attribute's own units, shares between
+0 and 1 (raw ones may lie outside). Two kinds of interval are there, and mean different things:
 
     low, high        right with probability `level` if one looks once: what `murmur estimate` prints
     running          a confidence sequence: right at all looks together with probability `level`.

@@ -29,6 +29,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "unauthorized": (401, "A valid token is needed: Authorization: Bearer ..., or sign in."),
     "forbidden": (403, "This token does not allow that."),
     "bad-plan": (422, "This cannot be planned."),
+    "other-page": (403, "Only pages of this collector itself may do that."),
     "bad-code": (403, "This sign-in link was used, is too old, or was never given out."),
     "origin-not-named": (403, "This campaign's origins do not name the site of this page."),
     "unknown-campaign": (404, "There is no campaign of that name here."),

@@ -27,8 +27,8 @@ from murmuration.server import handlers
 from murmuration.server.access import BY_BROWSER, PUBLIC, READER
 from murmuration.server.answers import Alive, Described, Listing, Merging, Ready, Receipt
 from murmuration.server.cors import permitted
-from murmuration.server.handlers import EVENTS, HTML, OCTETS, SCRIPT, TEXT, Call, shown, who
-from murmuration.server.live import SessionState
+from murmuration.server.handlers import HTML, OCTETS, SCRIPT, TEXT, Call, shown, who
+from murmuration.server.live import Live, SessionState
 from murmuration.server.openapi import described
 from murmuration.server.page_files import PRIVATE, SIGN_IN, shell
 from murmuration.server.pieces import Pieces, in_pieces
@@ -134,7 +134,7 @@ ROUTES = (
         f"{_ONE}/live",
         handlers.live,
         ANALYST,
-        EVENTS,
+        Live,
         "The state now, and again whenever it has changed",
     ),
     Route("POST", "/v1/plan", handlers.plan, READER, Planning, "What a collection would give"),

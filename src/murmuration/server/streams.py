@@ -51,8 +51,15 @@ class Watcher:
         self._books: Books | None = None
         self._looked = 0.0
         self.version = 0
-        self.event = b""
+        self.event = self._json = b""
         self.ended = False
+
+    async def once(self) -> bytes:
+        """Return the state as JSON, for whoever asks once; those who watch share it."""
+        self._wanted.set()
+        if time.monotonic() - self._looked > TICK_SECONDS:
+            await self._refresh()
+        return self._json
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -77,20 +84,21 @@ class Watcher:
         old = time.monotonic() - self._looked > BEAT_SECONDS
         if self._books is not None and not old and _same(self._books, books):
             return
-        self.event = await self._compute(self._state, books)
+        self._json = await self._compute(self._state, books)
+        self.event = _event("state", self._json)
         self._books, self._looked = books, time.monotonic()
         self.version += 1
         self._tell()
 
     def _state(self, books: Books) -> bytes:
-        return _event("state", self._watch.state(*books))
+        return msgspec.json.encode(self._watch.state(*books))
 
     async def trails(self) -> bytes:
         """Return what a viewer is sent first; made where states are made."""
         return await self._compute(self._trails)
 
     def _trails(self) -> bytes:
-        return _event("trail", self._watch.trails())
+        return _event("trail", msgspec.json.encode(self._watch.trails()))
 
     def _tell(self) -> None:
         news, self._news = self._news, asyncio.Event()
@@ -188,5 +196,5 @@ def _same(some: Books, others: Books) -> bool:
     return same and some[0] == others[0]
 
 
-def _event(name: str, data: msgspec.Struct) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
+def _event(name: str, data: bytes) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), data)

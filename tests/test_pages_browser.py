@@ -160,7 +160,7 @@ mechanism = "duchi"
     for number in range(50)
 )
 CAMPAIGNS = {
-    "commute": (COMMUTE, 12_000),
+    "commute": (COMMUTE, 6_000),
     "sleep": (SLEEP, 3_000),
     "hours": (HOURS, 3_000),
     "hostile": (HOSTILE, 500),
@@ -168,6 +168,11 @@ CAMPAIGNS = {
     "fifty": (FIFTY, 10_000),
 }
 AXE = Path(__file__).parents[1] / "web/pages/node_modules/axe-core/axe.min.js"
+OFTEN = {
+    "murmuration.server.streams.BEAT_SECONDS": 0.5,
+    "murmuration.server.streams.TICK_SECONDS": 0.1,
+}
+"""Nobody waits for a second look."""
 MOST = 5_000
 """Reports of one upload."""
 PHONE = {"width": 375, "height": 812}
@@ -188,7 +193,8 @@ def browser() -> Iterator[Browser]:
 def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
     """One with reports in every campaign."""
     store = tmp_path_factory.mktemp("pages") / "store.db"
-    with collectors.running(store, *(text for text, _ in CAMPAIGNS.values())) as found:
+    texts = [text for text, _ in CAMPAIGNS.values()]
+    with collectors.running(store, *texts, constants=OFTEN) as found:
         for name, (_, people) in CAMPAIGNS.items():
             arrive(found, name, people)
         yield found
@@ -442,8 +448,7 @@ def test_a_lost_collector_is_said_and_found_again(page: Page, tmp_path: Path) ->
 
 def test_a_session_that_is_ended_is_said(page: Page, tmp_path: Path) -> None:
     """`murmur token end STORE sign-in` ends what links have opened, also while it is watched."""
-    often = {"murmuration.server.streams.BEAT_SECONDS": 0.5}
-    with collectors.running(tmp_path / "store.db", SLEEP, constants=often) as own:
+    with collectors.running(tmp_path / "store.db", SLEEP, constants=OFTEN) as own:
         page.goto(link(own))
         expect(page.locator(".card")).to_be_visible()
         with closing(open_store(own.store)) as store:
@@ -684,6 +689,9 @@ def test_how_a_page_looks(browser: Browser, collector: Collector, form: str) -> 
     look("sign-in")
     operator(page, collector)
     expect(card(page, "age").get_by_role("img").first).to_be_visible()
+    for turn in range(20 if "SCREENSHOTS" in os.environ else 0):  # so that one sees it sharpen
+        arrive(collector, "commute", 2_000, seed=turn + 100)
+        page.wait_for_timeout(150)
     look("dashboard")
     page.goto(address(collector, "#towns"))
     expect(card(page, "town")).to_be_visible()

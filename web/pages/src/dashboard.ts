@@ -4,7 +4,7 @@ import { AttributeCard, type View } from "./card.js";
 import { History, listen, type Live } from "./live.js";
 import { links, session, type Session } from "./operator.js";
 import { ask, folded, frame, make, Refusal } from "./page.js";
-import { compact, percent, rough, saying } from "./say.js";
+import { compact, percent, rough, saying, whole } from "./say.js";
 import { DASHBOARD } from "./texts.js";
 
 const say = saying(DASHBOARD);
@@ -88,13 +88,14 @@ class Shown {
   constructor(private readonly listed: Listed) {
     const { campaign, purpose, open } = listed;
     this.#headline.replaceChildren(make("h1", { dir: "auto" }, purpose || campaign), state(open), this.#connection);
-    const page = (href: string, text: string) => make("a", { href, target: "_blank" }, text);
+    const page = (href: string, text: string, name = "") =>
+      make("a", { href, target: "_blank", class: name || undefined }, text);
     const estimates = (form: string, text: string) =>
       make("a", { href: `v1/campaigns/${encodeURIComponent(campaign)}/estimates?format=${form}`, download: `${campaign}.${form}` }, text);
     const ways = make(
       "div",
       { class: "links" },
-      page(`c/${encodeURIComponent(campaign)}`, say("participantPage")),
+      page(`c/${encodeURIComponent(campaign)}`, say("participantPage"), "button plain"),
       make("span", { class: "hint" }, say("participantHint")),
       page(`c/${encodeURIComponent(campaign)}/proof`, say("proofPage")),
       make("span", { class: "downloads" }, make("span", { class: "hint" }, say("download")), estimates("csv", say("csv")), estimates("parquet", say("parquet"))),
@@ -201,7 +202,7 @@ function tiles(live: Live): HTMLElement[] {
   const { people, people_expected: expected, loss, epsilon } = live;
   const bar = make("progress", { max: String(expected), value: String(Math.min(people, expected)), "aria-hidden": "true" });
   return [
-    tile(say("people"), rough(people, 6), hint(say("peopleOf", { expected })), bar),
+    tile(say("people"), whole(people), hint(say("peopleOf", { expected })), bar),
     tile(say("reports"), ...pace(live)),
     tile(say("refused"), ...refused(live)),
     tile(say("privacy"), rough(loss, 4), hint(say("privacyHint", { epsilon }))),
@@ -234,9 +235,9 @@ function refused({ outcomes, balanced, merged_collectors: merged }: Live): [stri
   const { stored: _stored, duplicate = 0, ...reasons } = outcomes;
   const rows = Object.entries(reasons).filter(([, count]) => count);
   const all = rows.reduce((sum, [, count]) => sum + count, 0);
-  const parts = rows.map(([reason, count]) => hint(`${reason.replace(/^refused:/, "")}: ${rough(count, 6)}`));
+  const parts = rows.map(([reason, count]) => hint(`${reason.replace(/^refused:/, "")}: ${whole(count)}`));
   if (duplicate) parts.push(hint(say("duplicates", { count: duplicate })));
   if (merged) parts.push(hint(say("merged", { count: merged })));
   if (!balanced) parts.push(make("dd", { role: "alert" }, say("unbalanced")));
-  return [all ? rough(all, 6) : "0", ...parts];
+  return [whole(all), ...parts];
 }

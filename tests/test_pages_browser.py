@@ -304,6 +304,7 @@ def test_a_participant_sends_and_sees_what_it_means(
     page.get_by_role("button", name="Send", exact=True).click()
     expect(page.get_by_role("heading", name=re.compile("was counted"))).to_be_visible()
     assert collector.status("commute")["received"] == before + 1
+    expect(page.get_by_text(re.compile("Your report says: (age|commute|phone), "))).to_be_visible()
     row = page.get_by_role("row", name=re.compile("commute"))
     expect(row).to_contain_text("2")
     with page.expect_download() as download:

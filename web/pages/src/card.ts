@@ -213,7 +213,7 @@ export class AttributeCard {
     const { mechanisms, steps, note, running_note: running, share_asked: asked, figures } = this.#card;
     const rows: [string, Content][] = [[say("mechanism"), mechanisms.join(", ")]];
     const words = new Set([note, running, ...figures.slice(0, SHOWN).map((one) => one.note)].filter(Boolean));
-    if (steps.length) rows.push([say("steps"), steps.join(", ")]);
+    if (steps.length) rows.push([say("steps"), `${steps.join(", ")}. ${say("processed")}`]);
     if (words.size) rows.push([say("note"), list([...words])]);
     const share = asked < 1 ? [make("p", {}, say("asked", { share: percent(asked) }))] : [];
     return [...share, facts(rows)];

@@ -82,6 +82,7 @@ class Shown {
   readonly #truth = make("input", { type: "checkbox" });
   readonly #legend = make("div");
   #live: Live | undefined;
+  #news = 0; // people who came with the last change
   #waits = false;
   readonly end: () => void;
 
@@ -110,6 +111,7 @@ class Shown {
 
   #state(live: Live): void {
     const first = !this.#live;
+    this.#news = live.people - (this.#live?.people ?? live.people) || this.#news;
     this.#live = live;
     this.#history.add(live);
     if (first) this.#setUp(live);
@@ -125,7 +127,7 @@ class Shown {
     requestAnimationFrame(() => {
       this.#waits = false;
       const live = this.#live!;
-      this.#tiles.replaceChildren(...tiles(live));
+      this.#tiles.replaceChildren(...tiles(live, this.#news));
       const view: View = { processed: this.#processed.checked, truth: this.#truth.checked };
       for (const card of live.attributes) this.#cards.get(card.name)?.show(card, live, view);
     });
@@ -198,11 +200,12 @@ function legend(live: Live): HTMLElement {
 
 // --- what has arrived ----------------------------------------------------------------------------
 
-function tiles(live: Live): HTMLElement[] {
+function tiles(live: Live, news: number): HTMLElement[] {
   const { people, people_expected: expected, loss, epsilon } = live;
   const bar = make("progress", { max: String(expected), value: String(Math.min(people, expected)), "aria-hidden": "true" });
+  const more = news > 0 ? [hint(say("peopleNew", { count: news }))] : [];
   return [
-    tile(say("people"), whole(people), hint(say("peopleOf", { expected })), bar),
+    tile(say("people"), whole(people), hint(say("peopleOf", { expected })), bar, ...more),
     tile(say("reports"), ...pace(live)),
     tile(say("refused"), ...refused(live)),
     tile(say("privacy"), rough(loss, 4), hint(say("privacyHint", { epsilon }))),

@@ -1,8 +1,8 @@
 /** The participant's page: the questions, what noise does to the answers, who asks, what was spent. */
 
-import { type Campaign, type Client, type MurmurCampaign, type Said } from "murmuration-client";
+import { type Campaign, type Client, type MurmurCampaign, type Receipt, type Said } from "murmuration-client";
 import { facts, frame, make, section } from "./page.js";
-import { tell, type Told } from "./picture.js";
+import { said as says, tell, type Told } from "./picture.js";
 import { percent, rough, saying, times } from "./say.js";
 import { showSpent } from "./spent.js";
 import { PARTICIPANT } from "./texts.js";
@@ -40,7 +40,7 @@ frame(
 let last = ""; // the question that was touched last
 
 element.addEventListener("murmur-ready", () => void ready(element.client!));
-element.addEventListener("murmur-sent", () => void sent(element.client!));
+element.addEventListener("murmur-sent", (event) => void sent(element.client!, (event as CustomEvent<Receipt>).detail));
 element.addEventListener("murmur-error", () => element.client && void spending(element.client));
 element.addEventListener("input", () => element.client && show(element.client.campaign));
 
@@ -49,12 +49,14 @@ async function ready(client: Client): Promise<void> {
   title.textContent = campaign.purpose || campaign.name;
   conclude.replaceChildren(...conclusions(campaign));
   rules.replaceChildren(...about(campaign, client));
+  sentParts = says(campaign, (await client.made())?.report ?? null);
   for (const part of parts) part.hidden = false;
   show(campaign);
   await spending(client);
 }
 
-async function sent(client: Client): Promise<void> {
+async function sent(client: Client, { report }: Receipt): Promise<void> {
+  sentParts = says(client.campaign, report);
   show(client.campaign);
   await spending(client);
 }
@@ -68,18 +70,28 @@ function spending(client: Client): Promise<void> {
 // --- the picture ---------------------------------------------------------------------------------
 
 let before: Said["answers"] = {};
+let sentParts: HTMLElement[] = []; // what the report says, once it is sent
 
 /** Show the question that was touched last, or the one that is chosen. */
 function show(campaign: Campaign): void {
   const said = element.said?.();
-  if (!said) return picture.replaceChildren(make("p", {}, say("pictureDone")));
+  if (!said) return picture.replaceChildren(...sentParts, make("p", {}, say("pictureDone")));
   const changed = campaign.questions.find(({ name }) => said.answers[name] !== before[name]);
   if (changed && said.answers[changed.name] !== undefined) last = changed.name;
   before = said.answers;
   const levelled = campaign.levels.length && said.level === undefined;
-  const found = levelled ? [] : tell(campaign, said);
+  const found = levelled ? [] : told(campaign, said);
   const first = say(levelled ? "pictureLevel" : "pictureFirst");
   picture.replaceChildren(...(found.length ? chosen(found) : [make("p", {}, first)]));
+}
+
+/** What can be told of the answers as they stand: nothing, where the campaign would refuse one. */
+function told(campaign: Campaign, said: Said): Told[] {
+  try {
+    return tell(campaign, said);
+  } catch {
+    return [];
+  }
 }
 
 /** One question's picture; where several are answered, the person may look at another one. */

@@ -47,6 +47,24 @@ function stand({ name, labels, low }: Question, { answers }: Said): Raw {
   return answers[name] === null ? null : (labels[0] ?? low);
 }
 
+// --- once it is sent -----------------------------------------------------------------------------
+
+/** Say in words what a report says: what it is about, and what it claims. */
+export function said(campaign: Campaign, report: string | null): HTMLElement[] {
+  const entries = report === null ? [] : (JSON.parse(report) as { entries: number[][] }).entries;
+  return entries.map(([cell, ...octets]) => {
+    const { attributes, law } = campaign.cells[cell!]!;
+    const question = campaign.questions[attributes[0]!]!;
+    const found = attributes.length === 1 ? law.chances([0]) : null;
+    const symbol = octets.reduceRight((sum, octet) => sum * 256 + octet, 0);
+    const what = found?.kind === "symbols" ? named(question, found, symbol) : say("sentSet");
+    const name = attributes.length === 1 ? question.name : say("sentAll");
+    return make("p", { class: "strong", dir: "auto" }, say("sentSays", { name, what }));
+  });
+}
+
+// --- before --------------------------------------------------------------------------------------
+
 function about(question: Question, answer: Raw, one: Explained): Content[] {
   const parts = chances(question, answer, one);
   if (one.spread) parts.push(make("p", {}, say("spread")));

@@ -14,7 +14,13 @@ const FOLDER = new URL("../../src/murmuration/server/static/pages/", import.meta
 const CLIENT = new URL("../murmuration-client.js", FOLDER);
 const PAGES = ["participant", "proof", "dashboard", "plan", "sign-in"];
 // Bytes, gzipped: what a person pays for a page, the campaign's document left out.
-const MOST = { participant: 60_000, proof: 60_000, dashboard: 60_000, plan: 60_000, "sign-in": 60_000 };
+const MOST = {
+  participant: 60_000,
+  proof: 60_000,
+  dashboard: 60_000,
+  plan: 60_000,
+  "sign-in": 60_000,
+};
 
 /** The client is a file of its own, which a participant's browser has once. */
 const client = {
@@ -47,7 +53,12 @@ async function script(page) {
     const found = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path);
     if (found) packages.add(found[1]);
   }
-  const options = { module: true, ecma: 2022, compress: { passes: 3 }, format: { comments: false } };
+  const options = {
+    module: true,
+    ecma: 2022,
+    compress: { passes: 3 },
+    format: { comments: false },
+  };
   return `${(await minify(outputFiles[0].text, options)).code}\n`;
 }
 
@@ -85,7 +96,9 @@ const gzipped = (contents) => gzipSync(contents, { level: 9 }).length;
 const shared = gzipped(files.get("pages.css"));
 for (const page of PAGES) {
   const own = gzipped(files.get(`${page}.html`)) + gzipped(files.get(`${page}.js`));
-  const library = files.get(`${page}.js`).includes("murmuration-client.js") ? gzipped(await readFile(CLIENT)) : 0;
+  const library = files.get(`${page}.js`).includes("murmuration-client.js")
+    ? gzipped(await readFile(CLIENT))
+    : 0;
   const size = own + shared + library;
   console.log(`${page}: ${size} bytes gzipped in all, ${own} of its own`);
   if (size > MOST[page]) throw new Error(`it has more than ${MOST[page]} bytes: make it smaller`);

@@ -33,7 +33,12 @@ export class AttributeCard {
   readonly #time = make("div");
   readonly #item = make("select");
   readonly #itemLabel: HTMLElement;
-  readonly #table = make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": say("table") });
+  readonly #table = make("div", {
+    class: "wide",
+    tabindex: "0",
+    role: "region",
+    "aria-label": say("table"),
+  });
   readonly #tables = folded(say("table"), this.#table);
   readonly #about = make("div");
   readonly #outlook = make("dl", { class: "outlook" });
@@ -49,10 +54,25 @@ export class AttributeCard {
   ) {
     [this.#card, this.#live] = [card, live];
     const hint = make("span", { class: "hint" }, say("searchHint", { count: card.labels }));
-    this.#searching = make("label", { class: "search" }, `${say("search")} `, this.#search, " ", hint);
+    this.#searching = make(
+      "label",
+      { class: "search" },
+      `${say("search")} `,
+      this.#search,
+      " ",
+      hint,
+    );
     this.#itemLabel = make("label", { class: "item" }, `${say("overTime")} `, this.#item);
     const details = folded(say("details"), this.#about);
-    const parts = [this.#body, this.#searching, this.#found, this.#time, this.#outlook, this.#tables, details];
+    const parts = [
+      this.#body,
+      this.#searching,
+      this.#found,
+      this.#time,
+      this.#outlook,
+      this.#tables,
+      details,
+    ];
     this.root = make("article", { class: "card" }, this.#head, ...parts, this.#downloads());
     this.#search.addEventListener("input", () => void this.#find());
     this.#item.addEventListener("change", () => this.#drawTime());
@@ -67,7 +87,10 @@ export class AttributeCard {
   show(card: Card, live: Live, view: View): void {
     [this.#card, this.#live, this.#view] = [card, live, view];
     const count = say("answers", { answers: card.answers });
-    this.#head.replaceChildren(make("h2", { dir: "auto" }, card.name), make("span", { class: "hint" }, count));
+    this.#head.replaceChildren(
+      make("h2", { dir: "auto" }, card.name),
+      make("span", { class: "hint" }, count),
+    );
     this.#searching.hidden = card.hidden || card.labels <= SHOWN;
     for (const part of [this.#time, this.#tables, this.#found]) part.hidden = card.hidden;
     this.root.lastElementChild!.toggleAttribute("hidden", card.hidden);
@@ -82,7 +105,11 @@ export class AttributeCard {
 
   #hidden(): Content[] {
     const { answers, needed } = this.#card;
-    const bar = make("progress", { max: String(needed), value: String(Math.min(answers, needed)), "aria-hidden": "true" });
+    const bar = make("progress", {
+      max: String(needed),
+      value: String(Math.min(answers, needed)),
+      "aria-hidden": "true",
+    });
     const words = make("p", {}, `${say("hidden", { needed })}. ${say("hiddenSo", { answers })}`);
     return [make("div", { class: "hiding" }, words, bar)];
   }
@@ -107,14 +134,23 @@ export class AttributeCard {
     const always = mean.running && ([mean.running.low, mean.running.high] as const);
     const level = percent(this.#live.level, 0);
     const [a, b] = once ?? [mean.value, mean.value];
-    const label = say("chartMean", { name, value: show(mean.value), level, low: show(a), high: show(b), from, to });
+    const label = say("chartMean", {
+      name,
+      value: show(mean.value),
+      level,
+      low: show(a),
+      high: show(b),
+      from,
+      to,
+    });
     const truth = this.#truth(mean);
     const parts: Content[] = [
       make("h3", {}, say("mean")),
       make("p", { class: "figure" }, show(mean.value), " ", make("small", { dir: "auto" }, unit)),
     ];
     if (once) parts.push(range(say("intervalOnce", { level, low: show(a), high: show(b) })));
-    if (always) parts.push(range(say("intervalAlways", { low: show(always[0]), high: show(always[1]) })));
+    if (always)
+      parts.push(range(say("intervalAlways", { low: show(always[0]), high: show(always[1]) })));
     if (truth !== null) parts.push(range(say("truthIs", { value: show(truth) })));
     return [...parts, onScale({ label, from, to, value: mean.value, once, always, truth })];
   }
@@ -130,7 +166,16 @@ export class AttributeCard {
     const kind = this.#isProcessed() ? say("showProcessed") : say("showRaw");
     const title = make("h3", { class: "kind" }, `${say("share")} (${kind})`);
     const parts: Content[] = [title, bars(label, drawn, many)];
-    if (rest > 0) parts.splice(1, 0, make("p", { class: "hint" }, say("largest", { count: shown.length, rest, share: percent(left) })));
+    if (rest > 0)
+      parts.splice(
+        1,
+        0,
+        make(
+          "p",
+          { class: "hint" },
+          say("largest", { count: shown.length, rest, share: percent(left) }),
+        ),
+      );
     return parts;
   }
 
@@ -154,7 +199,9 @@ export class AttributeCard {
   /** The labels' figures: in their own order if they are few, else the largest first. */
   #sorted(): Shown[] {
     const items = [...this.#items()];
-    return this.#card.labels <= FEW ? items : items.sort((one, other) => this.#value(other) - this.#value(one));
+    return this.#card.labels <= FEW
+      ? items
+      : items.sort((one, other) => this.#value(other) - this.#value(one));
   }
 
   #items(): readonly Shown[] {
@@ -178,13 +225,27 @@ export class AttributeCard {
     const { bins, name, bins_note: note } = this.#card;
     const label = say("chartBins", { name, from: bins[0]!.low, to: bins.at(-1)!.high });
     const truth = mean ? this.#truth(mean) : null;
-    return [make("h3", {}, say("distribution")), shape(label, bins, truth), make("p", { class: "hint" }, note)];
+    return [
+      make("h3", {}, say("distribution")),
+      shape(label, bins, truth),
+      make("p", { class: "hint" }, note),
+    ];
   }
 
   #answered(one: Shown): Content {
     const [low, high] = pair(one) ?? [one.value, one.value];
-    const values = { share: percent(one.value), low: percent(low), high: percent(high), missing: percent(1 - one.value) };
-    return make("div", {}, make("h3", {}, say("answered")), make("p", { class: "ranges" }, say("answeredShare", values)));
+    const values = {
+      share: percent(one.value),
+      low: percent(low),
+      high: percent(high),
+      missing: percent(1 - one.value),
+    };
+    return make(
+      "div",
+      {},
+      make("h3", {}, say("answered")),
+      make("p", { class: "ranges" }, say("answeredShare", values)),
+    );
   }
 
   #levels(): Content[] {
@@ -197,12 +258,28 @@ export class AttributeCard {
 
   #forecast(): Content[] {
     const { forecast, liars, labels } = this.#card;
-    const show = (error: number) => (labels ? percent(error, decimals(error * 100)) : `${rough(error, 2)} ${this.#card.unit}`.trim());
+    const show = (error: number) =>
+      labels
+        ? percent(error, decimals(error * 100))
+        : `${rough(error, 2)} ${this.#card.unit}`.trim();
     const planned = show(1.96 * forecast.planned);
     const known = forecast.half !== null;
-    const ahead = make("strong", {}, known ? say("forecastValue", { half: show(forecast.half!) }) : "");
-    const hint = make("span", { class: "hint" }, say(known ? "forecastHint" : "forecastPlanned", { planned }));
-    const first = make("div", {}, make("dt", {}, say("forecast", { people: forecast.people })), make("dd", {}, ahead, hint));
+    const ahead = make(
+      "strong",
+      {},
+      known ? say("forecastValue", { half: show(forecast.half!) }) : "",
+    );
+    const hint = make(
+      "span",
+      { class: "hint" },
+      say(known ? "forecastHint" : "forecastPlanned", { planned }),
+    );
+    const first = make(
+      "div",
+      {},
+      make("dt", {}, say("forecast", { people: forecast.people })),
+      make("dd", {}, ahead, hint),
+    );
     if (!liars) return [first];
     const shift = make("strong", {}, say("liarsValue", { shift: show(liars.shift) }));
     const lying = make("dd", {}, shift, make("span", { class: "hint" }, say("liarsHint")));
@@ -210,9 +287,18 @@ export class AttributeCard {
   }
 
   #details(): Content[] {
-    const { mechanisms, steps, note, running_note: running, share_asked: asked, figures } = this.#card;
+    const {
+      mechanisms,
+      steps,
+      note,
+      running_note: running,
+      share_asked: asked,
+      figures,
+    } = this.#card;
     const rows: [string, Content][] = [[say("mechanism"), mechanisms.join(", ")]];
-    const words = new Set([note, running, ...figures.slice(0, SHOWN).map((one) => one.note)].filter(Boolean));
+    const words = new Set(
+      [note, running, ...figures.slice(0, SHOWN).map((one) => one.note)].filter(Boolean),
+    );
     if (steps.length) rows.push([say("steps"), `${steps.join(", ")}. ${say("processed")}`]);
     if (words.size) rows.push([say("note"), list([...words])]);
     const share = asked < 1 ? [make("p", {}, say("asked", { share: percent(asked) }))] : [];
@@ -223,7 +309,9 @@ export class AttributeCard {
 
   #drawTime(): void {
     const { name, figures, hidden, low, high, labels } = this.#card;
-    const able = hidden ? [] : this.#sorted().filter((one) => this.history.of(name, one.item).length);
+    const able = hidden
+      ? []
+      : this.#sorted().filter((one) => this.history.of(name, one.item).length);
     this.#time.hidden = !able.length;
     if (!able.length) return;
     this.#offer(able);
@@ -232,10 +320,24 @@ export class AttributeCard {
     const last = looks.at(-1)!;
     const many = decimals((last.high - last.low) / 2);
     const unit = (value: number) => (labels ? percent(value, Math.max(0, many - 2)) : rough(value));
-    const values = { name, item: item.item, low: unit(last.low), high: unit(last.high), count: last.n };
-    const within = labels || low === null || high === null ? ([-1, 2] as const) : ([low, high] as const);
+    const values = {
+      name,
+      item: item.item,
+      low: unit(last.low),
+      high: unit(last.high),
+      count: last.n,
+    };
+    const within =
+      labels || low === null || high === null ? ([-1, 2] as const) : ([low, high] as const);
     const truth = this.#truth(item);
-    const drawn = sequence({ label: say("chartTime", values), looks, within, truth, unit, axis: say("reportsAxis") });
+    const drawn = sequence({
+      label: say("chartTime", values),
+      looks,
+      within,
+      truth,
+      unit,
+      axis: say("reportsAxis"),
+    });
     const title = make("h3", {}, able.length > 1 ? this.#itemLabel : say("overTime"));
     this.#time.replaceChildren(title, drawn);
   }
@@ -268,15 +370,32 @@ export class AttributeCard {
     fitting.sort((one, other) => other.value - one.value);
     const shown = fitting.slice(0, SHOWN);
     const values = { count: fitting.length, text: this.#search.value, shown: shown.length };
-    const words = make("p", { role: "status" }, say(shown.length ? "found" : "nothingFound", values));
+    const words = make(
+      "p",
+      { role: "status" },
+      say(shown.length ? "found" : "nothingFound", values),
+    );
     const label = say("chartShares", { name: this.name });
-    this.#found.replaceChildren(words, ...(shown.length ? [bars(label, shown.map((one) => this.#bar(one)), digits(shown))] : []));
+    this.#found.replaceChildren(
+      words,
+      ...(shown.length
+        ? [
+            bars(
+              label,
+              shown.map((one) => this.#bar(one)),
+              digits(shown),
+            ),
+          ]
+        : []),
+    );
   }
 
   async #fetched(): Promise<readonly Shown[]> {
     if (!this.#card.left_out) return this.#items();
     const path = `v1/campaigns/${encodeURIComponent(this.#live.campaign)}/estimates?format=json`;
-    const found = await ask<{ estimates: readonly (Shown & { readonly attribute: string })[] }>(path);
+    const found = await ask<{ estimates: readonly (Shown & { readonly attribute: string })[] }>(
+      path,
+    );
     const own = found.estimates.filter((one) => one.attribute === this.name);
     return own.map((one) => ({ ...one, processed: null, running: null, truth: null }));
   }
@@ -288,29 +407,59 @@ export class AttributeCard {
     const number = (text: string) => make("td", { class: "number" }, text);
     const write = (value: number | null) => number(value === null ? "" : rough(value, 4));
     const columns = [say("item"), say("value"), say("low"), say("high"), say("processedColumn")];
-    const head = columns.map((text, place) => make("th", { scope: "col", class: place ? "number" : undefined }, text));
+    const head = columns.map((text, place) =>
+      make("th", { scope: "col", class: place ? "number" : undefined }, text),
+    );
     const rows = [...this.#card.figures].map((one) => {
       const name = make("th", { scope: "row", dir: "auto" }, one.item);
-      return make("tr", {}, name, write(one.value), write(one.low), write(one.high), write(one.processed));
+      return make(
+        "tr",
+        {},
+        name,
+        write(one.value),
+        write(one.low),
+        write(one.high),
+        write(one.processed),
+      );
     });
-    const table = make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
+    const table = make(
+      "table",
+      {},
+      make("thead", {}, make("tr", {}, ...head)),
+      make("tbody", {}, ...rows),
+    );
     this.#table.replaceChildren(table);
   }
 
   #downloads(): HTMLElement {
     const button = (text: string, work: (name: string, drawing: SVGElement) => void) => {
-      const made = make("button", { type: "button", "aria-label": `${say("download")} ${this.name}: ${text}` }, text);
-      made.addEventListener("click", () => work(fileName(`${this.#live.campaign}-${this.name}`), this.#drawing()));
+      const made = make(
+        "button",
+        { type: "button", "aria-label": `${say("download")} ${this.name}: ${text}` },
+        text,
+      );
+      made.addEventListener("click", () =>
+        work(fileName(`${this.#live.campaign}-${this.name}`), this.#drawing()),
+      );
       return made;
     };
     const title = make("span", { class: "hint" }, say("download"));
-    return make("p", { class: "downloads" }, title, button(say("png"), (...file) => void savePng(...file)), button(say("svg"), saveSvg));
+    return make(
+      "p",
+      { class: "downloads" },
+      title,
+      button(say("png"), (...file) => void savePng(...file)),
+      button(say("svg"), saveSvg),
+    );
   }
 
   #drawing(): SVGElement {
     const charts = [...this.root.querySelectorAll<SVGElement>("svg.chart")];
     const ranges = [...this.root.querySelectorAll(".kind, .figure, .ranges, .kind + .hint")];
-    const notes = [say("answers", { answers: this.#card.answers }), ...ranges.map((one) => one.textContent ?? "")];
+    const notes = [
+      say("answers", { answers: this.#card.answers }),
+      ...ranges.map((one) => one.textContent ?? ""),
+    ];
     return gathered(this.name, notes, charts, this.root);
   }
 }

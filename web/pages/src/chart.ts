@@ -18,7 +18,12 @@ const WIDTH = 360;
 const TICKS = 11; // the height of their text
 
 function chart(height: number, label: string, ...parts: SVGElement[]): SVGElement {
-  const attributes = { viewBox: `0 0 ${WIDTH} ${height}`, class: "chart", role: "img", "aria-label": label };
+  const attributes = {
+    viewBox: `0 0 ${WIDTH} ${height}`,
+    class: "chart",
+    role: "img",
+    "aria-label": label,
+  };
   return draw("svg", attributes, ...parts);
 }
 
@@ -31,7 +36,13 @@ function segment(x1: number, y1: number, x2: number, y2: number, name: string): 
 }
 
 function box(x: number, y: number, width: number, height: number, name: string): SVGElement {
-  return draw("rect", { x: round(x), y: round(y), width: round(Math.max(width, 0)), height, class: name });
+  return draw("rect", {
+    x: round(x),
+    y: round(y),
+    width: round(Math.max(width, 0)),
+    height,
+    class: name,
+  });
 }
 
 function round(place: number): number {
@@ -60,12 +71,14 @@ export function onScale({ label, from, to, value, once, always, truth }: OnScale
   const x = scaleLinear([from, to], [6, WIDTH - 6]).clamp(true);
   const format = x.tickFormat(6);
   const parts = [box(6, 20, WIDTH - 12, 1, "sum")];
-  if (always) parts.push(box(x(always[0]), 10, Math.max(2, x(always[1]) - x(always[0])), 20, "band"));
+  if (always)
+    parts.push(box(x(always[0]), 10, Math.max(2, x(always[1]) - x(always[0])), 20, "band"));
   if (once) parts.push(whisker(x(once[0]), x(once[1]), 20, 6));
   parts.push(draw("circle", { cx: round(x(value)), cy: 20, r: 4, class: "point" }));
   if (truth !== null) parts.push(segment(x(truth), 4, x(truth), 36, "truth"));
   const inner = x.ticks(6).filter((tick) => x(tick) > 40 && x(tick) < WIDTH - 40);
-  for (const tick of [from, ...inner, to]) parts.push(text(x(tick), 48, format(tick), "tick", anchor(x(tick))));
+  for (const tick of [from, ...inner, to])
+    parts.push(text(x(tick), 48, format(tick), "tick", anchor(x(tick))));
   return chart(52, label, ...parts);
 }
 
@@ -90,7 +103,9 @@ const LETTERS = 46;
 
 export function bars(label: string, rows: readonly Bar[], decimals: number): SVGElement {
   const ends = rows.flatMap(({ value, low, high }) => [value, low ?? value, high ?? value]);
-  const x = scaleLinear([Math.min(0, ...ends), Math.max(0.01, ...ends)], [4, WIDTH - 4]).nice(4).clamp(true);
+  const x = scaleLinear([Math.min(0, ...ends), Math.max(0.01, ...ends)], [4, WIDTH - 4])
+    .nice(4)
+    .clamp(true);
   const height = rows.length * ROW;
   const parts = rows.flatMap((row, place) => bar(row, place * ROW, x, decimals));
   const format = x.tickFormat(4, "%");
@@ -121,7 +136,10 @@ function bar(row: Bar, top: number, x: (share: number) => number, decimals: numb
 export function shape(label: string, bins: readonly Bin[], truth: number | null): SVGElement {
   const [from, to] = [bins[0]!.low, bins.at(-1)!.high];
   const x = scaleLinear([from, to], [4, WIDTH - 4]);
-  const y = scaleLinear([0, Math.max(...bins.map((bin) => bin.share / (bin.high - bin.low)))], [90, 6]);
+  const y = scaleLinear(
+    [0, Math.max(...bins.map((bin) => bin.share / (bin.high - bin.low)))],
+    [90, 6],
+  );
   const format = x.tickFormat(6);
   const parts = bins.map((bin) => {
     const top = y(bin.share / (bin.high - bin.low));
@@ -129,7 +147,8 @@ export function shape(label: string, bins: readonly Bin[], truth: number | null)
   });
   parts.push(segment(4, 90, WIDTH - 4, 90, "axis"));
   if (truth !== null) parts.push(segment(x(truth), 4, x(truth), 90, "truth"));
-  for (const tick of x.ticks(6)) parts.push(text(x(tick), 105, format(tick), "tick", anchor(x(tick))));
+  for (const tick of x.ticks(6))
+    parts.push(text(x(tick), 105, format(tick), "tick", anchor(x(tick))));
   return chart(110, label, ...parts);
 }
 
@@ -155,8 +174,15 @@ export function sequence({ label, looks, within, truth, unit, axis }: Sequence):
   const last = looks.at(-1)!;
   const x = scaleLinear([looks.length > 1 ? looks[0]!.n : 0, last.n], [LEFT, WIDTH - 6]);
   const y = scaleLinear([least, most], [BOTTOM, TOP]).nice(4).clamp(true);
-  const band = area<Running>((one) => round(x(one.n)), (one) => round(y(one.low)), (one) => round(y(one.high)));
-  const path = line<Running>((one) => round(x(one.n)), (one) => round(y(one.value)));
+  const band = area<Running>(
+    (one) => round(x(one.n)),
+    (one) => round(y(one.low)),
+    (one) => round(y(one.high)),
+  );
+  const path = line<Running>(
+    (one) => round(x(one.n)),
+    (one) => round(y(one.value)),
+  );
   const parts: SVGElement[] = [];
   for (const tick of y.ticks(4)) {
     parts.push(segment(LEFT, y(tick), WIDTH - 6, y(tick), "axis"));
@@ -166,10 +192,13 @@ export function sequence({ label, looks, within, truth, unit, axis }: Sequence):
   if (looks.length === 1) parts.push(box(x(last.n) - 5, round(from), 10, round(to - from), "band"));
   parts.push(draw("path", { d: band([...looks]) ?? "", class: "band" }));
   parts.push(draw("path", { d: path([...looks]) ?? "", class: "line" }));
-  parts.push(draw("circle", { cx: round(x(last.n)), cy: round(y(last.value)), r: 3.5, class: "point" }));
+  parts.push(
+    draw("circle", { cx: round(x(last.n)), cy: round(y(last.value)), r: 3.5, class: "point" }),
+  );
   if (truth !== null) parts.push(segment(LEFT, y(truth), WIDTH - 6, y(truth), "truth"));
   const ticks = x.ticks(4);
-  for (const tick of ticks) parts.push(text(x(tick), BOTTOM + TICKS + 5, compact(tick), "tick", anchor(x(tick))));
+  for (const tick of ticks)
+    parts.push(text(x(tick), BOTTOM + TICKS + 5, compact(tick), "tick", anchor(x(tick))));
   parts.push(text(WIDTH - 6, BOTTOM + 2 * TICKS + 8, axis, "tick", "end"));
   return chart(BOTTOM + 34, label, ...parts);
 }

@@ -21,12 +21,20 @@ void start();
 
 async function start(): Promise<void> {
   try {
-    const [own, listing] = [await session(), await ask<{ campaigns: readonly Listed[] }>("v1/campaigns")];
+    const [own, listing] = [
+      await session(),
+      await ask<{ campaigns: readonly Listed[] }>("v1/campaigns"),
+    ];
     const campaigns = listing.campaigns.filter((one) => own.campaigns.includes(one.campaign));
     new Dashboard(own, campaigns);
   } catch (problem) {
     if (problem instanceof Refusal && problem.status === 401) return location.assign("sign-in");
-    frame(say("title"), [], make("h1", {}, say("title")), make("p", { role: "alert" }, (problem as Error).message));
+    frame(
+      say("title"),
+      [],
+      make("h1", {}, say("title")),
+      make("p", { role: "alert" }, (problem as Error).message),
+    );
   }
 }
 
@@ -40,7 +48,12 @@ class Dashboard {
     private readonly campaigns: readonly Listed[],
   ) {
     const nav = make("nav", { "aria-label": say("campaigns") }, this.#list);
-    frame(say("title"), links("dashboard", own), ...(campaigns.length > 1 ? [nav] : []), this.#place);
+    frame(
+      say("title"),
+      links("dashboard", own),
+      ...(campaigns.length > 1 ? [nav] : []),
+      this.#place,
+    );
     addEventListener("hashchange", () => this.#choose());
     this.#choose();
   }
@@ -57,7 +70,12 @@ class Dashboard {
 
   #offer({ campaign, open }: Listed, current: boolean): HTMLElement {
     const href = `#${encodeURIComponent(campaign)}`;
-    const link = make("a", { href, dir: "auto", "aria-current": current ? "true" : undefined }, `${campaign} `, state(open));
+    const link = make(
+      "a",
+      { href, dir: "auto", "aria-current": current ? "true" : undefined },
+      `${campaign} `,
+      state(open),
+    );
     return make("li", {}, link);
   }
 }
@@ -88,20 +106,45 @@ class Shown {
 
   constructor(private readonly listed: Listed) {
     const { campaign, purpose, open } = listed;
-    this.#headline.replaceChildren(make("h1", { dir: "auto" }, purpose || campaign), state(open), this.#connection);
+    this.#headline.replaceChildren(
+      make("h1", { dir: "auto" }, purpose || campaign),
+      state(open),
+      this.#connection,
+    );
     const page = (href: string, text: string, name = "") =>
       make("a", { href, target: "_blank", class: name || undefined }, text);
     const estimates = (form: string, text: string) =>
-      make("a", { href: `v1/campaigns/${encodeURIComponent(campaign)}/estimates?format=${form}`, download: `${campaign}.${form}` }, text);
+      make(
+        "a",
+        {
+          href: `v1/campaigns/${encodeURIComponent(campaign)}/estimates?format=${form}`,
+          download: `${campaign}.${form}`,
+        },
+        text,
+      );
     const ways = make(
       "div",
       { class: "links" },
       page(`c/${encodeURIComponent(campaign)}`, say("participantPage"), "button plain"),
       make("span", { class: "hint" }, say("participantHint")),
       page(`c/${encodeURIComponent(campaign)}/proof`, say("proofPage")),
-      make("span", { class: "downloads" }, make("span", { class: "hint" }, say("download")), estimates("csv", say("csv")), estimates("parquet", say("parquet"))),
+      make(
+        "span",
+        { class: "downloads" },
+        make("span", { class: "hint" }, say("download")),
+        estimates("csv", say("csv")),
+        estimates("parquet", say("parquet")),
+      ),
     );
-    this.root.append(this.#headline, ways, this.#said, this.#tiles, this.#tools, this.#legend, this.#grid);
+    this.root.append(
+      this.#headline,
+      ways,
+      this.#said,
+      this.#tiles,
+      this.#tools,
+      this.#legend,
+      this.#grid,
+    );
     this.end = listen(campaign, {
       trail: (trails) => this.#history.begin(trails),
       state: (live) => this.#state(live),
@@ -115,7 +158,9 @@ class Shown {
     this.#live = live;
     this.#history.add(live);
     if (first) this.#setUp(live);
-    this.#connection.textContent = say("liveSince", { time: new Date(live.at * 1000).toLocaleTimeString() });
+    this.#connection.textContent = say("liveSince", {
+      time: new Date(live.at * 1000).toLocaleTimeString(),
+    });
     if (this.#said.textContent) this.#said.textContent = "";
     this.#draw();
   }
@@ -141,7 +186,12 @@ class Shown {
     }
     void ask("v1/session").then(
       () => (this.#said.textContent = say("failed", { problem: this.listed.campaign })),
-      () => this.#said.replaceChildren(say("ended"), " ", make("a", { href: "sign-in" }, say("signIn"))),
+      () =>
+        this.#said.replaceChildren(
+          say("ended"),
+          " ",
+          make("a", { href: "sign-in" }, say("signIn")),
+        ),
     );
   }
 
@@ -164,7 +214,15 @@ class Shown {
     if (live.attributes.some((card) => card.labels)) parts.push(this.#kinds());
     if (live.demo) {
       this.#truth.addEventListener("change", () => this.#draw());
-      parts.push(make("label", {}, this.#truth, say("truth"), make("span", { class: "hint" }, say("truthHint"))));
+      parts.push(
+        make(
+          "label",
+          {},
+          this.#truth,
+          say("truth"),
+          make("span", { class: "hint" }, say("truthHint")),
+        ),
+      );
     }
     return parts;
   }
@@ -178,7 +236,9 @@ class Shown {
         card.root.hidden = !card.name.toLowerCase().includes(typed);
         shown += Number(!card.root.hidden);
       }
-      count.textContent = typed ? say("attributesFound", { count: shown, all: live.attributes.length }) : "";
+      count.textContent = typed
+        ? say("attributesFound", { count: shown, all: live.attributes.length })
+        : "";
     });
     return make("label", {}, say("find"), this.#find, count);
   }
@@ -187,13 +247,24 @@ class Shown {
     const raw = make("input", { type: "radio", name: "shares", checked: true });
     for (const one of [raw, this.#processed]) one.addEventListener("change", () => this.#draw());
     const label = (input: HTMLElement, text: string) => make("label", {}, input, text);
-    return make("fieldset", {}, make("legend", {}, say("show")), label(raw, say("showRaw")), label(this.#processed, say("showProcessed")));
+    return make(
+      "fieldset",
+      {},
+      make("legend", {}, say("show")),
+      label(raw, say("showRaw")),
+      label(this.#processed, say("showProcessed")),
+    );
   }
 }
 
 function legend(live: Live): HTMLElement {
   const level = percent(live.level, 0);
-  const lines = [say("intervalsOnce", { level }), say("intervalsAll", { level }), say("raw"), say("processed")];
+  const lines = [
+    say("intervalsOnce", { level }),
+    say("intervalsAll", { level }),
+    say("raw"),
+    say("processed"),
+  ];
   lines.push(say("cohortHint", { cohort: live.cohort }));
   return folded(say("intervals"), make("ul", {}, ...lines.map((line) => make("li", {}, line))));
 }
@@ -202,7 +273,11 @@ function legend(live: Live): HTMLElement {
 
 function tiles(live: Live, news: number): HTMLElement[] {
   const { people, people_expected: expected, loss, epsilon } = live;
-  const bar = make("progress", { max: String(expected), value: String(Math.min(people, expected)), "aria-hidden": "true" });
+  const bar = make("progress", {
+    max: String(expected),
+    value: String(Math.min(people, expected)),
+    "aria-hidden": "true",
+  });
   const more = news > 0 ? [hint(say("peopleNew", { count: news }))] : [];
   return [
     tile(say("people"), whole(people), hint(say("peopleOf", { expected })), bar, ...more),
@@ -213,7 +288,13 @@ function tiles(live: Live, news: number): HTMLElement[] {
 }
 
 function tile(name: string, large: string, ...rest: HTMLElement[]): HTMLElement {
-  return make("div", { class: "tile" }, make("dt", {}, name), make("dd", { class: "large" }, large), ...rest);
+  return make(
+    "div",
+    { class: "tile" },
+    make("dt", {}, name),
+    make("dd", { class: "large" }, large),
+    ...rest,
+  );
 }
 
 function hint(text: string): HTMLElement {
@@ -230,15 +311,26 @@ function pace({ pace, last_report: last }: Live): [string, ...HTMLElement[]] {
 
 /** The hour of a report, here; no finer time is kept. */
 function hour(text: string): string {
-  return new Date(text).toLocaleString([], { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+  return new Date(text).toLocaleString([], {
+    month: "short",
+    day: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+  });
 }
 
 /** Refused by reason; what a device sent twice is counted once, and is no refusal. */
-function refused({ outcomes, balanced, merged_collectors: merged }: Live): [string, ...HTMLElement[]] {
+function refused({
+  outcomes,
+  balanced,
+  merged_collectors: merged,
+}: Live): [string, ...HTMLElement[]] {
   const { stored: _stored, duplicate = 0, ...reasons } = outcomes;
   const rows = Object.entries(reasons).filter(([, count]) => count);
   const all = rows.reduce((sum, [, count]) => sum + count, 0);
-  const parts = rows.map(([reason, count]) => hint(`${reason.replace(/^refused:/, "")}: ${whole(count)}`));
+  const parts = rows.map(([reason, count]) =>
+    hint(`${reason.replace(/^refused:/, "")}: ${whole(count)}`),
+  );
   if (duplicate) parts.push(hint(say("duplicates", { count: duplicate })));
   if (merged) parts.push(hint(say("merged", { count: merged })));
   if (!balanced) parts.push(make("dd", { role: "alert" }, say("unbalanced")));

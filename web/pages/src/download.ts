@@ -2,13 +2,25 @@
 
 import { draw, save } from "./page.js";
 
-const PROPERTIES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-family"];
+const PROPERTIES = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "font-size",
+  "font-family",
+];
 const GAP = 16;
 /** Pixels of a PNG for each unit of a drawing. */
 const SHARP = 3;
 
 /** Put charts under one another, under a title, as one drawing that needs no style sheet. */
-export function gathered(title: string, notes: readonly string[], charts: readonly SVGElement[], place: HTMLElement): SVGElement {
+export function gathered(
+  title: string,
+  notes: readonly string[],
+  charts: readonly SVGElement[],
+  place: HTMLElement,
+): SVGElement {
   const style = getComputedStyle(place);
   const parts = charts.map((chart) => standalone(chart));
   const sizes = charts.map((chart) => (chart as SVGSVGElement).viewBox.baseVal);
@@ -16,22 +28,37 @@ export function gathered(title: string, notes: readonly string[], charts: readon
   const font = { "font-family": style.fontFamily, fill: style.color, x: GAP };
   let y = 34;
   const words = [draw("text", { ...font, y, "font-size": 17, "font-weight": 600 }, title)];
-  for (const note of notes) words.push(draw("text", { ...font, y: (y += 18), "font-size": 12 }, note));
+  for (const note of notes)
+    words.push(draw("text", { ...font, y: (y += 18), "font-size": 12 }, note));
   y += GAP;
   for (const [at, part] of parts.entries()) {
-    for (const [name, value] of Object.entries({ x: GAP, y, width: sizes[at]!.width, height: sizes[at]!.height })) {
+    for (const [name, value] of Object.entries({
+      x: GAP,
+      y,
+      width: sizes[at]!.width,
+      height: sizes[at]!.height,
+    })) {
       part.setAttribute(name, String(value));
     }
     y += sizes[at]!.height + GAP;
   }
   const ground = draw("rect", { width: "100%", height: "100%", fill: style.backgroundColor });
-  return draw("svg", { width, height: y, viewBox: `0 0 ${width} ${y}` }, ground, ...words, ...parts);
+  return draw(
+    "svg",
+    { width, height: y, viewBox: `0 0 ${width} ${y}` },
+    ground,
+    ...words,
+    ...parts,
+  );
 }
 
 /** A copy that says itself how it looks. */
 function standalone(chart: SVGElement): SVGElement {
   const copy = chart.cloneNode(true) as SVGElement;
-  const [all, own] = [[chart, ...chart.querySelectorAll("*")], [copy, ...copy.querySelectorAll("*")]];
+  const [all, own] = [
+    [chart, ...chart.querySelectorAll("*")],
+    [copy, ...copy.querySelectorAll("*")],
+  ];
   for (const [place, part] of all.entries()) {
     const style = getComputedStyle(part);
     for (const name of PROPERTIES) {

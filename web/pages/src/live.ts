@@ -45,7 +45,11 @@ export interface Card {
   readonly left_out: number;
   readonly bins: readonly Bin[];
   readonly bins_note: string;
-  readonly levels: readonly { readonly name: string; readonly epsilon: number; readonly answers: number }[];
+  readonly levels: readonly {
+    readonly name: string;
+    readonly epsilon: number;
+    readonly answers: number;
+  }[];
   readonly assumption: string;
   readonly steps: readonly string[];
   readonly note: string;
@@ -84,7 +88,11 @@ export interface Live {
 }
 
 export interface Trails {
-  readonly trails: readonly { readonly attribute: string; readonly item: string; readonly looks: readonly Running[] }[];
+  readonly trails: readonly {
+    readonly attribute: string;
+    readonly item: string;
+    readonly looks: readonly Running[];
+  }[];
 }
 
 /** How running figures have come here: by attribute and item. */
@@ -95,7 +103,8 @@ export class History {
 
   begin({ trails }: Trails): void {
     this.#looks.clear();
-    for (const { attribute, item, looks } of trails) this.#looks.set(key(attribute, item), [...looks]);
+    for (const { attribute, item, looks } of trails)
+      this.#looks.set(key(attribute, item), [...looks]);
   }
 
   add({ attributes }: Live): void {
@@ -109,7 +118,10 @@ export class History {
     if (looks.at(-1)?.n === running.n) return;
     looks.push(running);
     const last = looks.length - 1;
-    const kept = looks.length > History.MOST ? looks.filter((_, place) => place % 2 === 0 || place === last) : looks;
+    const kept =
+      looks.length > History.MOST
+        ? looks.filter((_, place) => place % 2 === 0 || place === last)
+        : looks;
     this.#looks.set(name, kept);
   }
 

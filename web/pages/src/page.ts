@@ -15,7 +15,12 @@ export function frame(title: string, links: readonly Content[], ...parts: Conten
   document.title = `${title} · ${say("brand")}`;
   const skip = make("a", { class: "skip", href: "#main" }, say("skip"));
   const brand = make("span", { class: "brand" }, mark(), say("brand"));
-  const header = make("header", { class: "top" }, brand, make("nav", { "aria-label": say("nav") }, ...links));
+  const header = make(
+    "header",
+    { class: "top" },
+    brand,
+    make("nav", { "aria-label": say("nav") }, ...links),
+  );
   if (!links.length) header.lastElementChild!.remove();
   const main = make("main", { id: "main", tabindex: "-1" }, ...parts);
   document.body.replaceChildren(skip, header, main);
@@ -50,12 +55,20 @@ export function draw(tag: string, attributes: Drawn = {}, ...children: Content[]
 /** A section with its heading. */
 export function section(title: string, name: string, ...parts: Content[]): HTMLElement {
   const heading = make("h2", { id: `${name}-title` }, title);
-  return make("section", { class: `panel ${name}`, "aria-labelledby": heading.id }, heading, ...parts);
+  return make(
+    "section",
+    { class: `panel ${name}`, "aria-labelledby": heading.id },
+    heading,
+    ...parts,
+  );
 }
 
 /** Names and what they are, side by side. */
 export function facts(rows: readonly (readonly [string, Content])[]): HTMLElement {
-  const parts = rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", { dir: "auto" }, value)]);
+  const parts = rows.flatMap(([name, value]) => [
+    make("dt", {}, name),
+    make("dd", { dir: "auto" }, value),
+  ]);
   return make("dl", { class: "facts" }, ...parts);
 }
 

@@ -1,6 +1,12 @@
 /** The participant's page: the questions, what noise does to the answers, who asks, what was spent. */
 
-import { type Campaign, type Client, type MurmurCampaign, type Receipt, type Said } from "murmuration-client";
+import {
+  type Campaign,
+  type Client,
+  type MurmurCampaign,
+  type Receipt,
+  type Said,
+} from "murmuration-client";
 import { facts, frame, make, section } from "./page.js";
 import { said as says, tell, type Told } from "./picture.js";
 import { percent, rough, saying, times } from "./say.js";
@@ -12,7 +18,9 @@ const say = saying(PARTICIPANT);
 const NAME = location.pathname.split("/").pop()!;
 
 const title = make("h1", { dir: "auto" }, say("loading"));
-const element = make("murmur-campaign" as "div", { src: `../v1/campaigns/${NAME}` }) as unknown as MurmurCampaign;
+const element = make("murmur-campaign" as "div", {
+  src: `../v1/campaigns/${NAME}`,
+}) as unknown as MurmurCampaign;
 const picture = make("div", { "aria-live": "polite" }, make("p", {}, say("pictureFirst")));
 const conclude = make("div");
 const rules = make("div");
@@ -40,7 +48,10 @@ frame(
 let last = ""; // the question that was touched last
 
 element.addEventListener("murmur-ready", () => void ready(element.client!));
-element.addEventListener("murmur-sent", (event) => void sent(element.client!, (event as CustomEvent<Receipt>).detail));
+element.addEventListener(
+  "murmur-sent",
+  (event) => void sent(element.client!, (event as CustomEvent<Receipt>).detail),
+);
 element.addEventListener("murmur-error", () => element.client && void spending(element.client));
 element.addEventListener("input", () => element.client && show(element.client.campaign));
 
@@ -96,7 +107,10 @@ function told(campaign: Campaign, said: Said): Told[] {
 
 /** One question's picture; where several are answered, the person may look at another one. */
 function chosen(found: readonly Told[]): (Node | string)[] {
-  const place = Math.max(0, found.findIndex((one) => one.question.name === last));
+  const place = Math.max(
+    0,
+    found.findIndex((one) => one.question.name === last),
+  );
   const shown = make("div", {}, ...found[place]!.parts);
   if (found.length === 1) return [make("h3", { dir: "auto" }, found[0]!.question.name), shown];
   const options = found.map(({ question }, at) =>
@@ -120,7 +134,8 @@ function conclusions({ loss, limit, repeated }: Campaign): HTMLElement[] {
     make("p", { class: "strong" }, say("odds", { times: times(loss.epsilon) })),
     make("p", {}, say("oddsExample", { sure: shown })),
   ];
-  if (repeated && limit !== null) parts.push(make("p", {}, say("oddsMany", { times: times(limit) })));
+  if (repeated && limit !== null)
+    parts.push(make("p", {}, say("oddsMany", { times: times(limit) })));
   return [...parts, make("p", { class: "hint" }, say("notHidden"))];
 }
 
@@ -136,5 +151,9 @@ function about(campaign: Campaign, { address }: Client): HTMLElement[] {
   ];
   if (closes) rows.push([say("until"), closes.toLocaleString()]);
   const link = make("a", { href: `${NAME}/proof` }, say("proof"));
-  return [facts(rows), make("p", {}, say("digestWhy")), make("p", {}, link, `: ${say("proofWhy")}.`)];
+  return [
+    facts(rows),
+    make("p", {}, say("digestWhy")),
+    make("p", {}, link, `: ${say("proofWhy")}.`),
+  ];
 }

@@ -33,7 +33,9 @@ export interface Told {
 export function tell(campaign: Campaign, said: Said): Told[] {
   const { questions } = campaign;
   const answered = questions.map(({ name }) => said.answers[name] !== undefined);
-  const filled = questions.map((one) => [one.name, said.answers[one.name] ?? stand(one, said)] as const);
+  const filled = questions.map(
+    (one) => [one.name, said.answers[one.name] ?? stand(one, said)] as const,
+  );
   const explained = explain(campaign, encode(campaign, Object.fromEntries(filled)), said.level);
   const known = explained.filter(({ attributes }) => attributes.every((place) => answered[place]));
   return known.map((one) => {
@@ -68,18 +70,28 @@ export function said(campaign: Campaign, report: string | null): HTMLElement[] {
 function about(question: Question, answer: Raw, one: Explained): Content[] {
   const parts = chances(question, answer, one);
   if (one.spread) parts.push(make("p", {}, say("spread")));
-  if (one.asked < 1) parts.push(make("p", { class: "hint" }, say("asked", { chance: percent(one.asked, 0) })));
+  if (one.asked < 1)
+    parts.push(make("p", { class: "hint" }, say("asked", { chance: percent(one.asked, 0) })));
   return parts;
 }
 
-function chances(question: Question, answer: Raw, { chances, law, attributes }: Explained): Content[] {
+function chances(
+  question: Question,
+  answer: Raw,
+  { chances, law, attributes }: Explained,
+): Content[] {
   if (chances.kind === "together") {
     return [make("p", {}, say("together", { times: times(Math.log(chances.ratio)) }))];
   }
   if (chances.kind === "support") {
     const what = quoted(answer);
     return [
-      compared(chances.own, say("setYou", { count: count(chances.own), what }), chances.other, say("setOthers", { count: count(chances.other) })),
+      compared(
+        chances.own,
+        say("setYou", { count: count(chances.own), what }),
+        chances.other,
+        say("setOthers", { count: count(chances.other) }),
+      ),
     ];
   }
   const place = attributes.length === 1 ? likeliest(chances.probabilities) : 0;
@@ -91,14 +103,26 @@ function chances(question: Question, answer: Raw, { chances, law, attributes }: 
 type Symbols = Extract<Chances, { kind: "symbols" }>;
 
 /** One of a few reports is sent: the likeliest, beside how likely it is from somebody else. */
-function symbols(question: Question, answer: Raw, mine: Symbols, place: number, theirs: Symbols, other: number): Content[] {
+function symbols(
+  question: Question,
+  answer: Raw,
+  mine: Symbols,
+  place: number,
+  theirs: Symbols,
+  other: number,
+): Content[] {
   const names = mine.probabilities.map((_, symbol) => named(question, mine, symbol));
   const own = mine.probabilities[place]!;
   const isOwn = mine.values === null && names[place] === quoted(answer);
   const values = { count: count(own), what: names[place]! };
   const same = theirs.probabilities[place]!;
-  const whose = question.labels.length ? say("likeAnyOther", { count: count(same) }) : say("likeOthers", { count: count(same), other: amount(question, other) });
-  return [compared(own, say(isOwn ? "likeYouYours" : "likeYou", values), same, whose), ...rest(names, mine, place)];
+  const whose = question.labels.length
+    ? say("likeAnyOther", { count: count(same) })
+    : say("likeOthers", { count: count(same), other: amount(question, other) });
+  return [
+    compared(own, say(isOwn ? "likeYouYours" : "likeYou", values), same, whose),
+    ...rest(names, mine, place),
+  ];
 }
 
 /** What the others of the hundred would send. */
@@ -107,25 +131,40 @@ function rest(names: readonly string[], { probabilities }: Symbols, place: numbe
   others.sort((one, other) => probabilities[other]! - probabilities[one]!);
   const shown = others.slice(0, others.length > FEW ? MOST : FEW);
   const rows = shown.map((symbol) =>
-    make("li", { dir: "auto" }, say("oneSent", { what: names[symbol]!, count: count(probabilities[symbol]!) })),
+    make(
+      "li",
+      { dir: "auto" },
+      say("oneSent", { what: names[symbol]!, count: count(probabilities[symbol]!) }),
+    ),
   );
   const left = others.slice(shown.length);
   const share = left.reduce((sum, symbol) => sum + probabilities[symbol]!, 0);
-  if (left.length) rows.push(make("li", {}, say("more", { count: left.length, share: count(share) })));
+  if (left.length)
+    rows.push(make("li", {}, say("more", { count: left.length, share: count(share) })));
   return rows.length ? [make("p", {}, say("elseSent")), make("ul", {}, ...rows)] : [];
 }
 
 /** Two hundreds side by side: people like this person, and others. */
 function compared(own: number, mine: string, same: number, theirs: string): HTMLElement {
   const one = make("figure", {}, waffle(own, "own"), make("figcaption", { dir: "auto" }, mine));
-  const other = make("figure", {}, waffle(same, "other"), make("figcaption", { dir: "auto" }, theirs));
+  const other = make(
+    "figure",
+    {},
+    waffle(same, "other"),
+    make("figcaption", { dir: "auto" }, theirs),
+  );
   return make("div", { class: "waffles" }, one, other);
 }
 
 function waffle(share: number, whose: string): SVGElement {
   const filled = Math.round(share * 100);
   const dots = Array.from({ length: 100 }, (_, dot) =>
-    draw("circle", { cx: (dot % 10) + 0.5, cy: Math.floor(dot / 10) + 0.5, r: 0.38, class: dot < filled ? whose : "else" }),
+    draw("circle", {
+      cx: (dot % 10) + 0.5,
+      cy: Math.floor(dot / 10) + 0.5,
+      r: 0.38,
+      class: dot < filled ? whose : "else",
+    }),
   );
   return draw("svg", { viewBox: "0 0 10 10", class: "waffle", "aria-hidden": "true" }, ...dots);
 }

@@ -51,7 +51,12 @@ async function start(): Promise<void> {
     new Planner((parts) => frame(say("title"), links("planner", own), ...parts));
   } catch (problem) {
     if (problem instanceof Refusal && problem.status === 401) return location.assign("sign-in");
-    frame(say("title"), [], make("h1", {}, say("title")), make("p", { role: "alert" }, (problem as Error).message));
+    frame(
+      say("title"),
+      [],
+      make("h1", {}, say("title")),
+      make("p", { role: "alert" }, (problem as Error).message),
+    );
   }
 }
 
@@ -62,7 +67,12 @@ class AttributeFields {
   readonly #legend = make("legend");
   readonly #remove = make("button", { type: "button", class: "plain" }, say("remove"));
   readonly #name: HTMLInputElement;
-  readonly #kind = make("select", {}, make("option", { value: "number" }, say("number")), make("option", { value: "category" }, say("category")));
+  readonly #kind = make(
+    "select",
+    {},
+    make("option", { value: "number" }, say("number")),
+    make("option", { value: "category" }, say("category")),
+  );
   readonly #low = make("input", { type: "number", step: "any" });
   readonly #high = make("input", { type: "number", step: "any" });
   readonly #unit = make("input", {});
@@ -72,7 +82,11 @@ class AttributeFields {
   constructor(given: Asked, removed: (fields: AttributeFields) => void) {
     this.#name = make("input", {});
     this.#fill(given);
-    const numbers = [field(say("low"), this.#low), field(say("high"), this.#high), field(say("unit"), this.#unit)];
+    const numbers = [
+      field(say("low"), this.#low),
+      field(say("high"), this.#high),
+      field(say("unit"), this.#unit),
+    ];
     const labels = field(say("labels"), this.#labels);
     const choose = () => {
       for (const one of numbers) one.hidden = this.#kind.value !== "number";
@@ -81,7 +95,14 @@ class AttributeFields {
     this.#kind.addEventListener("input", choose);
     choose();
     this.#remove.addEventListener("click", () => removed(this));
-    const fields = make("div", { class: "fields" }, field(say("name"), this.#name), field(say("kind"), this.#kind), ...numbers, labels);
+    const fields = make(
+      "div",
+      { class: "fields" },
+      field(say("name"), this.#name),
+      field(say("kind"), this.#kind),
+      ...numbers,
+      labels,
+    );
     const missing = make("label", {}, this.#missing, say("missing"));
     this.root.append(this.#legend, fields, make("div", { class: "last" }, missing, this.#remove));
   }
@@ -137,7 +158,9 @@ const FIRST: readonly Asked[] = [
 
 class Planner {
   readonly #name = make("input", { value: "commute" });
-  readonly #purpose = make("input", { value: "How people get to work, and with which phone they read this." });
+  readonly #purpose = make("input", {
+    value: "How people get to work, and with which phone they read this.",
+  });
   readonly #epsilon = make("input", { type: "number", step: "any", min: "0", value: "2" });
   readonly #odds = make("p", { class: "hint" });
   readonly #people = make("input", { type: "number", step: "1", min: "1", value: "200000" });
@@ -155,8 +178,17 @@ class Planner {
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", () => this.#later());
     for (const one of FIRST) this.#add(one);
-    const intro = make("div", { class: "intro" }, make("h1", {}, say("title")), make("p", { class: "lead" }, say("lead")));
-    show([intro, form, section(say("result"), "result", this.#status, this.#problem, this.#result)]);
+    const intro = make(
+      "div",
+      { class: "intro" },
+      make("h1", {}, say("title")),
+      make("p", { class: "lead" }, say("lead")),
+    );
+    show([
+      intro,
+      form,
+      section(say("result"), "result", this.#status, this.#problem, this.#result),
+    ]);
     void this.#work();
   }
 
@@ -212,13 +244,22 @@ class Planner {
     this.#odds.textContent = epsilon > 0 ? say("epsilonHint", { times: times(epsilon) }) : "";
     const asked = this.#rows.map((row) => row.value());
     const plan = {
-      ...{ name: this.#name.value.trim(), purpose: this.#purpose.value.trim(), epsilon, attributes: asked },
+      ...{
+        name: this.#name.value.trim(),
+        purpose: this.#purpose.value.trim(),
+        epsilon,
+        attributes: asked,
+      },
       ...{ people: this.#people.valueAsNumber, wanted: this.#wanted.valueAsNumber },
     };
     const lacks = asked.map(lacking).find(Boolean) ?? this.#lacks(plan);
     if (lacks) return this.#show(null, lacks, plan.name);
     this.#status.textContent = say("working");
-    const init = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(plan) };
+    const init = {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(plan),
+    };
     const [planned, problem] = await ask<Planned>("v1/plan", init).then(
       (found) => [found, ""] as const,
       (why: Error) => [null, why.message] as const,
@@ -227,7 +268,9 @@ class Planner {
   }
 
   #lacks({ epsilon, people, wanted }: { epsilon: number; people: number; wanted: number }): string {
-    return epsilon > 0 && Number.isInteger(people) && people > 0 && wanted > 0 ? "" : say("lacksNumbers");
+    return epsilon > 0 && Number.isInteger(people) && people > 0 && wanted > 0
+      ? ""
+      : say("lacksNumbers");
   }
 
   #show(planned: Planned | null, problem: string, name: string): void {
@@ -238,15 +281,40 @@ class Planner {
 
 // --- what to expect ------------------------------------------------------------------------------
 
-function results({ attributes, advice, file, file_problem: problem }: Planned, name: string): HTMLElement[] {
-  const columns = ["name", "error", "interval", "asked", "needed", "liars", "loss", "mechanism"] as const;
+function results(
+  { attributes, advice, file, file_problem: problem }: Planned,
+  name: string,
+): HTMLElement[] {
+  const columns = [
+    "name",
+    "error",
+    "interval",
+    "asked",
+    "needed",
+    "liars",
+    "loss",
+    "mechanism",
+  ] as const;
   const words = new Set<string>(["name", "mechanism"]);
-  const head = columns.map((key) => make("th", { scope: "col", class: words.has(key) ? undefined : "number" }, say(key)));
+  const head = columns.map((key) =>
+    make("th", { scope: "col", class: words.has(key) ? undefined : "number" }, say(key)),
+  );
   const rows = attributes.map(planRow);
-  const table = make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
-  const reasons = attributes.map((row) => make("li", { dir: "auto" }, `${row.name}: ${row.mechanism}, ${row.reason}`));
+  const table = make(
+    "table",
+    {},
+    make("thead", {}, make("tr", {}, ...head)),
+    make("tbody", {}, ...rows),
+  );
+  const reasons = attributes.map((row) =>
+    make("li", { dir: "auto" }, `${row.name}: ${row.mechanism}, ${row.reason}`),
+  );
   return [
-    make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": say("result") }, table),
+    make(
+      "div",
+      { class: "wide", tabindex: "0", role: "region", "aria-label": say("result") },
+      table,
+    ),
     ...(advice ? [make("h3", {}, say("advice")), make("p", {}, advice)] : []),
     make("h3", {}, say("why")),
     make("ul", {}, ...reasons),
@@ -257,7 +325,9 @@ function results({ attributes, advice, file, file_problem: problem }: Planned, n
 
 function fileParts(file: string, name: string): HTMLElement[] {
   const button = make("button", { type: "button" }, say("download"));
-  button.addEventListener("click", () => save(`${name || "campaign"}.toml`, new Blob([file], { type: "application/toml" })));
+  button.addEventListener("click", () =>
+    save(`${name || "campaign"}.toml`, new Blob([file], { type: "application/toml" })),
+  );
   const shown = make("pre", { tabindex: "0", "aria-label": say("file") }, file);
   return [make("p", { class: "hint" }, say("fileWhy")), shown, button];
 }

@@ -18,11 +18,20 @@ const LONG = 60;
 const SHOWN = 20_000;
 
 const back = make("a", { href: `../${NAME}` }, say("back"));
-const main = frame(say("title"), [back], make("h1", {}, say("title")), make("p", { role: "status" }, say("loading")));
+const main = frame(
+  say("title"),
+  [back],
+  make("h1", {}, say("title")),
+  make("p", { role: "status" }, say("loading")),
+);
 
 /** The part of a document that the library does not hand out: the whole numbers themselves. */
 interface Raw {
-  readonly cells: readonly { readonly mechanism: string; readonly parameters: object; readonly law: Published }[];
+  readonly cells: readonly {
+    readonly mechanism: string;
+    readonly parameters: object;
+    readonly law: Published;
+  }[];
 }
 
 void check();
@@ -43,7 +52,11 @@ async function check(): Promise<void> {
 function refuse(message: string): void {
   main.replaceChildren(
     make("h1", {}, say("title")),
-    make("p", { role: "alert", class: "verdict broken" }, `${say("refused")} ${message} ${say("refusedWhy")}`),
+    make(
+      "p",
+      { role: "alert", class: "verdict broken" },
+      `${say("refused")} ${message} ${say("refusedWhy")}`,
+    ),
   );
 }
 
@@ -52,19 +65,37 @@ function show(campaign: Campaign, raw: Raw): void {
   const groups = grouped(campaign, raw);
   const kept = campaign.cells.filter(({ law }) => law.loss.kept).length;
   main.replaceChildren(
-    make("div", { class: "intro" },
+    make(
+      "div",
+      { class: "intro" },
       make("h1", {}, say("title")),
       make("p", { class: "purpose", dir: "auto" }, campaign.purpose || campaign.name),
       make("p", { class: "lead" }, say("lead")),
     ),
     verdict(loss),
-    section(say("whole"), "whole", facts([...lossRows(loss, campaign.epsilon), [say("digest"), make("code", {}, campaign.digest)]])),
-    section(say("rules"), "rules", make("p", {}, say("of", { kept, count: campaign.cells.length })), ...groups),
+    section(
+      say("whole"),
+      "whole",
+      facts([
+        ...lossRows(loss, campaign.epsilon),
+        [say("digest"), make("code", {}, campaign.digest)],
+      ]),
+    ),
+    section(
+      say("rules"),
+      "rules",
+      make("p", {}, say("of", { kept, count: campaign.cells.length })),
+      ...groups,
+    ),
   );
 }
 
 function verdict({ kept }: Loss): HTMLElement {
-  return make("p", { class: `verdict ${kept ? "kept" : "broken"}`, role: "status" }, say(kept ? "verdictKept" : "verdictBroken"));
+  return make(
+    "p",
+    { class: `verdict ${kept ? "kept" : "broken"}`, role: "status" },
+    say(kept ? "verdictKept" : "verdictBroken"),
+  );
 }
 
 function badge({ kept }: Loss): HTMLElement {
@@ -83,7 +114,9 @@ function exactly({ ratio, epsilon }: Loss): string {
   if (!ratio) return say("infinite");
   const [above, below] = reduced(ratio);
   const fraction = `${above} / ${below}`;
-  return fraction.length > LONG ? String(epsilon) : say("lossValue", { loss: String(epsilon), fraction });
+  return fraction.length > LONG
+    ? String(epsilon)
+    : say("lossValue", { loss: String(epsilon), fraction });
 }
 
 function reduced([above, below]: readonly [bigint, bigint]): [bigint, bigint] {
@@ -114,16 +147,25 @@ function rule(campaign: Campaign, places: readonly number[], raw: Raw): HTMLElem
   const rows: [string, Content][] = [
     ...lossRows(law.loss, law.budget),
     [say("reached"), reached(campaign, cell, found)],
-    ...(law.permanent ? [[say("permanent"), say("epsilon", { epsilon: whole(law.charge) })] as [string, Content]] : []),
+    ...(law.permanent
+      ? [[say("permanent"), say("epsilon", { epsilon: whole(law.charge) })] as [string, Content]]
+      : []),
     [say("arithmetic"), how],
     [say("rests"), say("restsValue")],
   ];
-  const ratio = law.loss.ratio ? `${say("lawFraction")}: ${reduced(law.loss.ratio).join(" / ")}\n\n` : "";
+  const ratio = law.loss.ratio
+    ? `${say("lawFraction")}: ${reduced(law.loss.ratio).join(" / ")}\n\n`
+    : "";
   const shown = make("pre", { tabindex: "0" }, ratio + JSON.stringify(published).slice(0, SHOWN));
   return make(
     "article",
     { class: "rule" },
-    make("h3", { dir: "auto" }, names.slice(0, 5).join(", "), names.length > 5 ? ` … (${whole(names.length)})` : ""),
+    make(
+      "h3",
+      { dir: "auto" },
+      names.slice(0, 5).join(", "),
+      names.length > 5 ? ` … (${whole(names.length)})` : "",
+    ),
     make("p", { class: "hint" }, badge(law.loss), ` ${say("mechanism")}: ${law.name}`),
     facts(rows),
     folded(say("law"), shown),
@@ -136,7 +178,11 @@ function about({ questions, levels }: Campaign, { attributes, level }: Cell): st
 }
 
 /** The two answers, in the question's own words. */
-function reached(campaign: Campaign, { attributes, law }: Cell, found: Witness | undefined): string {
+function reached(
+  campaign: Campaign,
+  { attributes, law }: Cell,
+  found: Witness | undefined,
+): string {
   const question = campaign.questions[attributes[0]!]!;
   if (attributes.length > 1) return say("ends");
   if (!found) return closed(law, question.labels);

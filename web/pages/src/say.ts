@@ -18,7 +18,10 @@ const wholes = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 20 });
 const roughs = [1, 2, 3, 4, 5, 6].map(
   (digits) => new Intl.NumberFormat(LANGUAGE, { maximumSignificantDigits: digits }),
 );
-const compacts = new Intl.NumberFormat(LANGUAGE, { notation: "compact", maximumSignificantDigits: 3 });
+const compacts = new Intl.NumberFormat(LANGUAGE, {
+  notation: "compact",
+  maximumSignificantDigits: 3,
+});
 
 /** A number as it is. */
 export function whole(value: number): string {

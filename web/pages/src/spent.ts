@@ -15,10 +15,17 @@ const say = saying(PARTICIPANT);
 const done = make("p", { role: "status" });
 
 /** Fill in a place on the page; `forget` is what else an erasure clears. */
-export async function showSpent(place: HTMLElement, client: Client, forget: () => void): Promise<void> {
+export async function showSpent(
+  place: HTMLElement,
+  client: Client,
+  forget: () => void,
+): Promise<void> {
   const { totals, all, limits } = await client.spending();
   const sent = make("button", { type: "button", class: "plain" }, say("exportFile"));
-  sent.addEventListener("click", () => void exported(client).then((file) => save("murmuration-spent.json", file)));
+  sent.addEventListener(
+    "click",
+    () => void exported(client).then((file) => save("murmuration-spent.json", file)),
+  );
   const erase = make("button", { type: "button", class: "plain" }, say("erase"));
   erase.addEventListener("click", async () => {
     await client.ledger.forgetSent();
@@ -38,27 +45,51 @@ type Totals = Awaited<ReturnType<Client["spending"]>>["totals"];
 
 function table(totals: Totals, all: number): HTMLElement {
   const cell = (text: string) => make("td", { dir: "auto" }, text);
-  const head = [say("spentWhom"), say("spentAt"), say("spentCost")].map((text) => make("th", { scope: "col" }, text));
+  const head = [say("spentWhom"), say("spentAt"), say("spentCost")].map((text) =>
+    make("th", { scope: "col" }, text),
+  );
   const rows = totals.map((one) =>
     make("tr", {}, cell(one.campaign), cell(new URL(one.origin).host), cell(rough(one.epsilon))),
   );
-  const sum = make("tr", {}, make("th", { scope: "row", colspan: "2" }, say("spentAll")), cell(rough(all)));
-  return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows), make("tfoot", {}, sum));
+  const sum = make(
+    "tr",
+    {},
+    make("th", { scope: "row", colspan: "2" }, say("spentAll")),
+    cell(rough(all)),
+  );
+  return make(
+    "table",
+    {},
+    make("thead", {}, make("tr", {}, ...head)),
+    make("tbody", {}, ...rows),
+    make("tfoot", {}, sum),
+  );
 }
 
 function named(limits: object): Record<string, string> {
   const word = (most: number) => (most === Infinity ? say("noLimit") : rough(most));
-  return Object.fromEntries(Object.entries(limits).map(([name, most]) => [name, word(most as number)]));
+  return Object.fromEntries(
+    Object.entries(limits).map(([name, most]) => [name, word(most as number)]),
+  );
 }
 
 /** All but the key and the names of permanent answers; a report's bytes only once it has arrived:
  * who sees them before could choose their noise. */
 async function exported({ ledger }: Client): Promise<Blob> {
-  const [entries, totals, limits] = [await ledger.entries(), await ledger.totals(), await ledger.limits()];
-  const own = (entry: Entry) => ({ ...entry, report: entry.outcome === null ? null : entry.report });
+  const [entries, totals, limits] = [
+    await ledger.entries(),
+    await ledger.totals(),
+    await ledger.limits(),
+  ];
+  const own = (entry: Entry) => ({
+    ...entry,
+    report: entry.outcome === null ? null : entry.report,
+  });
   const found = {
     ...{ site: location.origin, exported: new Date().toISOString() },
-    limits: Object.fromEntries(Object.entries(limits).map(([name, most]) => [name, String(approximate(most))])),
+    limits: Object.fromEntries(
+      Object.entries(limits).map(([name, most]) => [name, String(approximate(most))]),
+    ),
     totals: totals.map((one) => ({ ...one, cost: String(approximate(one.cost)) })),
     reports: entries.map(own),
   };

@@ -18,7 +18,8 @@ export const PARTICIPANT = {
   picture: "What the noise does to your answer",
   pictureFirst: "Answer a question, and this shows what people with your answer would send.",
   pictureLevel: "Choose a privacy level, and this shows what people with your answer would send.",
-  pictureDone: "Your report has been sent. Whether it says what you answered is known to nobody but you.",
+  pictureDone:
+    "Your report has been sent. Whether it says what you answered is known to nobody but you.",
   sentSays: "Your report says: {name}, {what}.",
   sentSet: "a random set of answers",
   sentAll: "all questions",
@@ -27,9 +28,12 @@ export const PARTICIPANT = {
   likeYouYours: "Of 100 people who answer like you, about {count} would send this answer, {what}.",
   likeOthers: "Of 100 people with another answer ({other}), about {count} would send the same.",
   likeAnyOther: "Of 100 people with any one other answer, about {count} would send the same.",
-  setYou: "Of 100 people who answer like you, about {count} would send a random set that contains {what}.",
-  setOthers: "Of 100 people with any one other answer, about {count} would send a set that contains it, too.",
-  together: "One randomised report is about all your answers at once: it is at most {times} times as likely as with any other answers.",
+  setYou:
+    "Of 100 people who answer like you, about {count} would send a random set that contains {what}.",
+  setOthers:
+    "Of 100 people with any one other answer, about {count} would send a set that contains it, too.",
+  together:
+    "One randomised report is about all your answers at once: it is at most {times} times as likely as with any other answers.",
   spread: "Your answer is not in the list: chance makes it one of the labels first.",
   asked: "Chance also decides what the report is about: this question for {chance} of people.",
   elseSent: "The rest would send something else:",
@@ -40,9 +44,12 @@ export const PARTICIPANT = {
   // what can be concluded
   conclude: "What could somebody conclude who sees your report?",
   odds: "Whatever they thought before, the odds change by at most a factor of {times}.",
-  oddsExample: "Somebody who thought two answers equally likely can afterwards be at most {sure} sure of one of them, whatever else they know.",
-  oddsMany: "This campaign asks again: all your reports together change the odds by at most a factor of {times}.",
-  notHidden: "What they do see: that this browser took part, when, and which questions the report is about.",
+  oddsExample:
+    "Somebody who thought two answers equally likely can afterwards be at most {sure} sure of one of them, whatever else they know.",
+  oddsMany:
+    "This campaign asks again: all your reports together change the odds by at most a factor of {times}.",
+  notHidden:
+    "What they do see: that this browser took part, when, and which questions the report is about.",
   // who
   who: "Who asks, and by which rules",
   host: "Collected by",
@@ -66,12 +73,15 @@ export const PARTICIPANT = {
   spentAt: "Collector",
   spentCost: "Spent (epsilon)",
   spentAll: "In all",
-  limits: "Limits of this browser: {report} for one report, {collector} for one collector, {lifetime} in all.",
+  limits:
+    "Limits of this browser: {report} for one report, {collector} for one collector, {lifetime} in all.",
   noLimit: "none",
   exportFile: "Export as a file",
-  exportWhy: "Everything listed here, and the reports as they were sent. Never the key behind the noise: who has it can take the noise away.",
+  exportWhy:
+    "Everything listed here, and the reports as they were sent. Never the key behind the noise: who has it can take the noise away.",
   erase: "Erase answers and reports",
-  eraseWhy: "Clears the form, and the bytes of reports that have arrived. What was spent and the key stay: without them the limits would mean nothing, and the same question could be answered twice with new noise, which tells more.",
+  eraseWhy:
+    "Clears the form, and the bytes of reports that have arrived. What was spent and the key stay: without them the limits would mean nothing, and the same question could be answered twice with new noise, which tells more.",
   erased: "Erased. What was spent, and the key, stay.",
 } as const;
 
@@ -106,7 +116,8 @@ export const PROOF = {
   ends: "two people whose answers differ in everything",
   noAnswer: "no answer",
   rests: "Rests on",
-  restsValue: "random bits that look random: this browser makes them by HMAC-SHA-256 under a key that never leaves it",
+  restsValue:
+    "random bits that look random: this browser makes them by HMAC-SHA-256 under a key that never leaves it",
   arithmetic: "Found by",
   arithmeticTable: "comparing all {cells} whole numbers of the rule's table, row against row",
   arithmeticClosed: "the rule's own whole numbers, by the formula for its mechanism",
@@ -127,13 +138,17 @@ export const OPERATOR = {
 
 export const SIGN_IN = {
   title: "Sign in",
-  first: "This page is for operators. The collector prints a link with a one-time code when it starts: open it in this browser.",
-  refused: "This link cannot be used: it was used before, is too old, or is of a collector that was started again.",
-  again: "“murmur serve” and “murmur demo” print a link at their start. “murmur token link STORE” prints another.",
+  first:
+    "This page is for operators. The collector prints a link with a one-time code when it starts: open it in this browser.",
+  refused:
+    "This link cannot be used: it was used before, is too old, or is of a collector that was started again.",
+  again:
+    "“murmur serve” and “murmur demo” print a link at their start. “murmur token link STORE” prints another.",
   code: "Code",
   go: "Sign in",
   out: "You are signed out.",
-  participant: "You do not need this to take part in a campaign: its link ends in /c/ and the campaign's name.",
+  participant:
+    "You do not need this to take part in a campaign: its link ends in /c/ and the campaign's name.",
   campaigns: "Campaigns that are collected here:",
 } as const;
 
@@ -167,7 +182,8 @@ export const DASHBOARD = {
   cohortHint: "Nothing is shown about fewer than {cohort}.",
   intervals: "How to read this",
   intervalsOnce: "Thin line with ends: the {level} interval for one look.",
-  intervalsAll: "Shaded band: the {level} confidence sequence. It is right at all looks together, so that watching it and stopping when one likes is allowed.",
+  intervalsAll:
+    "Shaded band: the {level} confidence sequence. It is right at all looks together, so that watching it and stopping when one likes is allowed.",
   raw: "Raw: unbiased, nothing cut off; shares may be below 0 or add up to more than 1.",
   processed: "Post-processed: shares between 0 and 1 that add up to 1.",
   show: "Shares",
@@ -200,7 +216,8 @@ export const DASHBOARD = {
   levelRow: "{name} (epsilon {epsilon}): {answers} answers",
   forecast: "At {people} people",
   forecastValue: "±{half}",
-  forecastHint: "half of the 95% interval, if the rest answers like those so far; planned for at most ±{planned}",
+  forecastHint:
+    "half of the 95% interval, if the rest answers like those so far; planned for at most ±{planned}",
   forecastPlanned: "planned for at most ±{planned}",
   liars: "1% who lie",
   liarsValue: "up to {shift}",
@@ -216,7 +233,8 @@ export const DASHBOARD = {
   mechanism: "Mechanism",
   steps: "Post-processed by",
   note: "Note",
-  chartMean: "{name}: mean {value}, {level} interval {low} to {high}, on a scale from {from} to {to}",
+  chartMean:
+    "{name}: mean {value}, {level} interval {low} to {high}, on a scale from {from} to {to}",
   chartShares: "{name}: shares with intervals; the table has the numbers",
   chartBins: "{name}: estimated distribution from {from} to {to}; a shape without intervals",
   chartTime: "{name}, {item}: confidence sequence, now {low} to {high} after {count} reports",
@@ -269,6 +287,7 @@ export const PLAN = {
   why: "Why",
   advice: "Recommendation",
   file: "Campaign file",
-  fileWhy: "Save it and run “murmur serve” on it. Review purpose, range and labels first: they are what people will be asked.",
+  fileWhy:
+    "Save it and run “murmur serve” on it. Review purpose, range and labels first: they are what people will be asked.",
   download: "Download the campaign file",
 } as const;

@@ -40,9 +40,13 @@ export function witness(law: Law, published: Published): Witness | undefined {
   const { weights, values } = published;
   if (!weights || !values) return undefined;
   const rows = rowsOf(weights, published);
-  const best = values.concat(published.none ? [NaN] : []).map((value, symbol) => extreme(rows, symbol, value));
+  const best = values
+    .concat(published.none ? [NaN] : [])
+    .map((value, symbol) => extreme(rows, symbol, value));
   const possible = best.filter(({ top }) => top > 0n); // by nobody sent: tells nothing
-  const found = possible.reduce((worst, one) => (one.top * worst.bottom > worst.top * one.bottom ? one : worst));
+  const found = possible.reduce((worst, one) =>
+    one.top * worst.bottom > worst.top * one.bottom ? one : worst,
+  );
   const [above, below] = law.loss.ratio ?? [1n, 0n];
   const same = below ? found.top * below === above * found.bottom : found.bottom === 0n;
   if (!same) return undefined;
@@ -58,8 +62,13 @@ function extreme(rows: readonly Row[], symbol: number, report: number) {
 }
 
 /** Rows over one total; where there may be no answer, with it as one more symbol and one more row. */
-function rowsOf(weights: readonly (readonly number[])[], { places, jumps, none, hush }: Published): Row[] {
-  const inputs = places ? uneven(places, jumps ?? []) : weights.map((_, row) => (2 * row) / (weights.length - 1) - 1);
+function rowsOf(
+  weights: readonly (readonly number[])[],
+  { places, jumps, none, hush }: Published,
+): Row[] {
+  const inputs = places
+    ? uneven(places, jumps ?? [])
+    : weights.map((_, row) => (2 * row) / (weights.length - 1) - 1);
   const rows = weights.map((row, at) => ({ input: inputs[at]!, weights: row.map(BigInt) }));
   if (!none || hush === undefined) return rows;
   const [all, quiet] = [BigInt(WHOLE), BigInt(hush)];

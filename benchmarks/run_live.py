@@ -112,7 +112,7 @@ def summarise(alone: np.ndarray, watched: np.ndarray, viewers: int) -> None:
     percent = 100 * (watched - alone) / alone.mean()
     half = student.ppf(0.975, len(percent) - 1) * percent.std(ddof=1) / len(percent) ** 0.5
     print(
-        f"{viewers} dashboards: {alone.mean():.2f} us a report alone, {watched.mean():.2f} watched, "
+        f"{viewers} dashboards: {watched.mean():.2f} us a report, {alone.mean():.2f} without: "
         f"{percent.mean():+.1f}% ({percent.mean() - half:+.1f}% to {percent.mean() + half:+.1f}%)"
     )
 

@@ -387,7 +387,11 @@ def test_a_campaign_that_is_not_there_says_so(page: Page, collector: Collector) 
     answer = page.goto(address(collector, "c/none"))
     assert answer is not None
     assert answer.status == 404
-    expect(page.get_by_text(re.compile("no campaign|cannot be reached"))).to_be_visible()
+    expect(
+        page.get_by_role("heading", name="There is no campaign called none here")
+    ).to_be_visible()
+    page.get_by_role("link", name="commute").click()
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
 
 
 # --- an operator ---------------------------------------------------------------------------------

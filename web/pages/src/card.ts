@@ -295,7 +295,7 @@ export class AttributeCard {
       share_asked: asked,
       figures,
     } = this.#card;
-    const rows: [string, Content][] = [[say("mechanism"), mechanisms.join(", ")]];
+    const rows: [string, Content][] = [[say("mechanism"), [...new Set(mechanisms)].join(", ")]];
     const words = new Set(
       [note, running, ...figures.slice(0, SHOWN).map((one) => one.note)].filter(Boolean),
     );

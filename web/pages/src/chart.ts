@@ -102,7 +102,12 @@ const ROW = 36;
 const LETTERS = 46;
 
 export function bars(label: string, rows: readonly Bar[], decimals: number): SVGElement {
-  const ends = rows.flatMap(({ value, low, high }) => [value, low ?? value, high ?? value]);
+  const ends = rows.flatMap(({ value, low, high, always }) => [
+    value,
+    low ?? value,
+    high ?? value,
+    ...(always ?? []),
+  ]);
   const x = scaleLinear([Math.min(0, ...ends), Math.max(0.01, ...ends)], [4, WIDTH - 4])
     .nice(4)
     .clamp(true);

@@ -11,6 +11,9 @@ const say = saying(DASHBOARD);
 /** From so many attributes on, there is a field to find one. */
 const MANY = 8;
 
+/** A pace of fewer seconds says little. */
+const SHORTEST = 5;
+
 interface Listed {
   readonly campaign: string;
   readonly purpose: string;
@@ -303,7 +306,7 @@ function hint(text: string): HTMLElement {
 
 function pace({ pace, last_report: last }: Live): [string, ...HTMLElement[]] {
   const at = last ? [hint(say("lastReport", { time: hour(last) }))] : [];
-  if (!pace) return ["–", hint(say("reportsNone")), ...at];
+  if (!pace || pace.seconds < SHORTEST) return ["–", hint(say("reportsNone")), ...at];
   const minutes = pace.seconds / 60;
   const span = minutes < 2 ? `${rough(pace.seconds, 2)} s` : `${rough(minutes, 2)} min`;
   return [compact(pace.per_hour), hint(say("reportsOver", { span })), ...at];

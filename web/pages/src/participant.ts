@@ -7,7 +7,7 @@ import {
   type Receipt,
   type Said,
 } from "murmuration-client";
-import { facts, frame, make, section } from "./page.js";
+import { ask, facts, frame, make, section } from "./page.js";
 import { said as says, tell, type Told } from "./picture.js";
 import { percent, rough, saying, times } from "./say.js";
 import { showSpent } from "./spent.js";
@@ -52,7 +52,10 @@ element.addEventListener(
   "murmur-sent",
   (event) => void sent(element.client!, (event as CustomEvent<Receipt>).detail),
 );
-element.addEventListener("murmur-error", () => element.client && void spending(element.client));
+element.addEventListener(
+  "murmur-error",
+  () => void (element.client ? spending(element.client) : missing()),
+);
 element.addEventListener("input", () => element.client && show(element.client.campaign));
 
 async function ready(client: Client): Promise<void> {
@@ -70,6 +73,19 @@ async function sent(client: Client, { report }: Receipt): Promise<void> {
   sentParts = says(client.campaign, report);
   show(client.campaign);
   await spending(client);
+}
+
+/** Say that there is no such campaign, if there is none, and which there are. */
+async function missing(): Promise<void> {
+  const found = await ask<{ campaigns: { campaign: string }[] }>("../v1/campaigns").catch(
+    () => null,
+  );
+  const names = found?.campaigns.map((one) => one.campaign) ?? [NAME];
+  if (names.includes(NAME)) return;
+  const links = names.map((name) => make("li", {}, make("a", { href: name }, name)));
+  title.textContent = say("gone", { name: decodeURIComponent(NAME) });
+  title.nextElementSibling!.textContent = links.length ? say("others") : "";
+  element.replaceWith(make("ul", {}, ...links.slice(0, 50)));
 }
 
 function spending(client: Client): Promise<void> {

@@ -22,6 +22,11 @@ const say = saying(PARTICIPANT);
 /** So many possible reports are listed beside the likeliest one. */
 const FEW = 4;
 const MOST = 2;
+/** Of more numbers than that, it is told how often one near the answer is sent. */
+const MANY = 8;
+/** A tenth of a range that is from -1 to 1. */
+const NEAR = 0.2;
+const BINS = 24;
 
 /** What the picture shows about one question: nothing, while it has no answer. */
 export interface Told {
@@ -97,6 +102,8 @@ function chances(
   const place = attributes.length === 1 ? likeliest(chances.probabilities) : 0;
   const other = opposite(question, answer);
   const theirs = law.chances([other]) as Symbols;
+  const many = (chances.values?.length ?? 0) > MANY && answer !== null;
+  if (many) return numbers(question, Number(answer), chances, theirs, other);
   return symbols(question, answer, chances, place, theirs, other);
 }
 
@@ -123,6 +130,65 @@ function symbols(
     compared(own, say(isOwn ? "likeYouYours" : "likeYou", values), same, whose),
     ...rest(names, mine, place),
   ];
+}
+
+/** One of many numbers is sent: how often one near the answer, and how all of them are spread. */
+function numbers(
+  question: Question,
+  answer: number,
+  mine: Symbols,
+  theirs: Symbols,
+  other: number,
+): Content[] {
+  const { low, high, unit } = question;
+  const own = Math.min(1, Math.max(-1, (2 * (answer - low)) / (high - low) - 1));
+  const near = ({ probabilities, values }: Symbols) =>
+    probabilities.reduce(
+      (sum, chance, symbol) =>
+        sum + (Math.abs((values![symbol] ?? NaN) - own) <= NEAR ? chance : 0),
+      0,
+    );
+  const width = `${rough((NEAR * (high - low)) / 2)} ${unit}`.trim();
+  const [here, there] = [near(mine), near(theirs)];
+  const far = { count: count(there), other: amount(question, other) };
+  return [
+    compared(here, say("nearYou", { count: count(here), width }), there, say("nearOthers", far)),
+    histogram(question, mine, own),
+  ];
+}
+
+/** How the numbers are spread that people with this answer would send; the answer is a line. */
+function histogram(
+  question: Question,
+  { probabilities, values }: Symbols,
+  own: number,
+): HTMLElement {
+  const [least, most] = [Math.min(...values!), Math.max(...values!)];
+  const shares = Array.from({ length: BINS }, () => 0);
+  for (const [symbol, value] of values!.entries()) {
+    const bin = Math.min(BINS - 1, Math.floor(((value - least) / (most - least)) * BINS));
+    shares[bin]! += probabilities[symbol]!;
+  }
+  const top = Math.max(...shares);
+  const bars = shares.map((share, bin) => {
+    const height = (share / top) * 20;
+    return draw("rect", { x: bin * 4 + 0.3, y: 22 - height, width: 3.4, height, class: "own" });
+  });
+  const x = ((own - least) / (most - least)) * BINS * 4;
+  const answer = draw("line", { x1: x, x2: x, y1: 0, y2: 22, class: "answer" });
+  const drawing = draw("svg", {
+    viewBox: `0 0 ${BINS * 4} 22`,
+    class: "spread",
+    "aria-hidden": "true",
+  });
+  drawing.append(...bars, answer);
+  const ends = { low: amount(question, least), high: amount(question, most) };
+  return make(
+    "figure",
+    {},
+    drawing,
+    make("figcaption", { class: "hint" }, say("spreadOver", ends)),
+  );
 }
 
 /** What the others of the hundred would send. */

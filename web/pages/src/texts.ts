@@ -14,6 +14,8 @@ export const FRAME = {
 export const PARTICIPANT = {
   loading: "Take part",
   lead: "Answer below. Before anything leaves this browser, chance may change your answer; only the changed one is sent.",
+  gone: "There is no campaign called {name} here.",
+  others: "Campaigns that are collected here:",
   // the picture
   picture: "What the noise does to your answer",
   pictureFirst: "Answer a question, and this shows what people with your answer would send.",
@@ -28,6 +30,12 @@ export const PARTICIPANT = {
   likeYouYours: "Of 100 people who answer like you, about {count} would send this answer, {what}.",
   likeOthers: "Of 100 people with another answer ({other}), about {count} would send the same.",
   likeAnyOther: "Of 100 people with any one other answer, about {count} would send the same.",
+  nearYou:
+    "Of 100 people who answer like you, about {count} would send a number within {width} of your answer.",
+  nearOthers:
+    "Of 100 people with another answer ({other}), about {count} would send such a number, too.",
+  spreadOver:
+    "What people with your answer would send, from {low} to {high}; the line is your answer.",
   setYou:
     "Of 100 people who answer like you, about {count} would send a random set that contains {what}.",
   setOthers:

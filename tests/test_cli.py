@@ -118,8 +118,10 @@ def test_demo_leaves_the_collector_running(tmp_path) -> None:
     with process("demo", *options) as running:
         try:
             link = next(line for line in running.stdout if "/sign-in?code=" in line).split()[-1]
-            with urllib.request.urlopen(link, timeout=30) as answer:  # on to the dashboard
+            browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            with browser.open(link, timeout=30) as answer:  # on to the dashboard
                 assert answer.url.endswith("/")
+                assert b'class="dashboard"' in answer.read()
             line = next(line for line in running.stdout if "goes on at" in line)
             url = line.split("goes on at ")[1].split()[0]
             with urllib.request.urlopen(url, timeout=30) as answer:

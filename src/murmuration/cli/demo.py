@@ -122,6 +122,7 @@ def demo(
     with --once or --json it ends when the result is printed.
     """
     require("server")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the collector ends too
     values, watched = _crowd(people, seed), not (once or as_json)
     with _collector(folder, port, _truths(values)) as running:
         if watched:
@@ -299,7 +300,6 @@ def _account(sent: Sent, status: Mapping[str, Any]) -> None:
 
 def _wait(running: Running, folder: Path) -> None:
     """Leave the collector running until someone ends it."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the collector ends too
     try:
         say(
             f"\nThe collector goes on at {running.url} (Ctrl-C ends it).\n"

@@ -64,6 +64,16 @@ def test_a_code_becomes_a_session_once(server: Collector) -> None:
     assert entered(server, code).problem == "bad-code"
 
 
+def test_guessing_makes_the_store_write_nothing(tmp_path: Path) -> None:
+    """Nobody who is not known makes the thread work that stores reports."""
+    with running(tmp_path / "s.db", OPEN) as found:
+        wrong = {"Cookie": f"murmur-{found.name[:8]}=session_{'x' * 43}", **OWN}
+        with closing(open_store(found.store)) as held, held.transaction():  # nobody else can write
+            for code in ("x", "x" * 43):
+                assert entered(found, code).problem == "bad-code"
+            assert found.ask("POST", "/sign-out", b"", wrong).status == 303
+
+
 def test_codes_that_are_none(server: Collector) -> None:
     for code in ("", "x", "session_" + "x" * 43, server.admin, "%00"):
         answer = entered(server, code)

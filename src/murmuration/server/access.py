@@ -52,6 +52,7 @@ class Gate:
     def __init__(self, load: Callable[[], Awaitable[list[Token]]]) -> None:
         self._load, self._clock = load, Clock()
         self._tokens: dict[bytes, Token] | None = None
+        self._ended: set[bytes] = set()
         self._loaded = 0.0
         self._first = asyncio.Lock()
 
@@ -77,13 +78,14 @@ class Gate:
         return token
 
     def forget(self, session: str) -> None:
-        """Know nothing of a session any more: it was ended here."""
-        if self._tokens is not None:
-            self._tokens.pop(hashed(session), None)
+        """Take a session for ended from now on, whatever was read of it before."""
+        self._ended.add(hashed(session))
 
     async def signed_in(self, session: str) -> Token | None:
         """Return what a session may do; None if there is no such session."""
-        return await self._by_hash(session) if session.startswith(SESSION_PREFIX) else None
+        if not session.startswith(SESSION_PREFIX) or hashed(session) in self._ended:
+            return None
+        return await self._by_hash(session)
 
     async def _find(self, header: str | None) -> Token | None:
         scheme, _, text = (header or "").partition(" ")

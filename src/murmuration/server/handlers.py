@@ -24,7 +24,7 @@ from murmuration.collector.sessions import signed_in, signed_out
 from murmuration.collector.status import status as status_of
 from murmuration.collector.store import Store, Token
 from murmuration.collector.tallies import CollectorTallies, exported, own_sketch, total
-from murmuration.collector.tokens import ANALYST
+from murmuration.collector.tokens import ANALYST, hashed
 from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
 from murmuration.mechanisms.tally import Tally
 from murmuration.server import body, cors, signing
@@ -239,7 +239,9 @@ async def sign_in(call: Call) -> Response:
         raise Problem("bad-code", "a page that nobody has opened yet uses up no code")
     if not signing.is_own(request, collector.front):
         raise Problem("bad-code", "open the link from a terminal, or paste it as an address")
-    session = await collector.ingest.write(signed_in, code)
+    # Whoever guesses must not make the store write.
+    known = await collector.read(Store.has_code, hashed(code))
+    session = await collector.ingest.write(signed_in, code) if known else None
     if session is None:
         raise Problem("bad-code")
     response = Response(status_code=303, headers={"location": "./", **GUARDED, **PRIVATE})
@@ -252,10 +254,10 @@ async def sign_out(call: Call) -> Response:
     collector, request = call.collector, call.request
     if not signing.is_own(request, collector.front):
         raise Problem("other-page")
-    session = request.cookies.get(collector.cookie)
-    if session:
-        await collector.ingest.write(signed_out, session)
+    session = request.cookies.get(collector.cookie, "")
+    if await collector.gate.signed_in(session) is not None:
         collector.gate.forget(session)
+        await collector.ingest.write(signed_out, session)
     response = Response(status_code=303, headers={"location": "./", **PRIVATE})
     signing.drop(response, request, collector.cookie, collector.front)
     return response

@@ -508,6 +508,11 @@ class Store(ABC):
                 (own, kind, token, created, expires),
             )
 
+    def has_code(self, own: bytes) -> bool:
+        """Whether there is such a code, valid or not."""
+        sql = "SELECT 1 FROM sessions WHERE hash = ? AND kind = 'code'"
+        return bool(self.execute(sql, (own,)))
+
     def take_code(self, own: bytes, now: int) -> bytes | None:
         """Take a code out, for good; return the token behind it if the code was still valid."""
         with self.transaction():

@@ -185,6 +185,7 @@ PAPER = {"width": 680, "height": 1000}
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=15_000)  # others may compute at the same time
     with chromium() as found:
         yield found
 
@@ -694,9 +695,10 @@ def test_how_a_page_looks(browser: Browser, collector: Collector, form: str) -> 
     look("sign-in")
     operator(page, collector)
     expect(card(page, "age").get_by_role("img").first).to_be_visible()
-    for turn in range(20 if "SCREENSHOTS" in os.environ else 0):  # so that one sees it sharpen
-        arrive(collector, "commute", 2_000, seed=turn + 100)
-        page.wait_for_timeout(150)
+    for turn in range(14 if "SCREENSHOTS" in os.environ else 0):  # so that one sees it sharpen
+        arrive(collector, "commute", 3_000, seed=turn + 100)
+        people = collector.status("commute")["people"]
+        expect(tile(page, "People")).to_have_text(f"{people:,}")
     look("dashboard")
     page.goto(address(collector, "#towns"))
     expect(card(page, "town")).to_be_visible()

@@ -364,8 +364,12 @@ export class AttributeCard {
     }
     if (!this.#all) this.#found.replaceChildren(make("p", { role: "status" }, say("searching")));
     this.#all ??= this.#fetched();
-    const all = await this.#all;
+    const all = await this.#all.catch((problem: Error) => problem);
     if (this.#search.value.trim().toLowerCase() !== typed) return;
+    if (all instanceof Error) {
+      this.#all = undefined; // the next letter tries again
+      return this.#found.replaceChildren(make("p", { role: "alert" }, all.message));
+    }
     const fitting = all.filter((one) => one.item.toLowerCase().includes(typed));
     fitting.sort((one, other) => other.value - one.value);
     const shown = fitting.slice(0, SHOWN);

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -325,6 +326,26 @@ def test_trails_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = seen.trails().trails[0].looks
     assert 4 <= len(looks) <= 8
     assert (looks[0].n, looks[-1].n) == (200, 1950)
+
+
+def test_distributions_are_fitted_in_turn() -> None:
+    """One at a look, so that looks stay short; and each has its turn."""
+    text = 'name = "c"\npurpose = "p"\nepsilon = 4\ncohort = 100\n' + "".join(
+        f'[[attributes]]\nname = "{name}"\nkind = "distribution"\nlow = 0\nhigh = 1\nbins = 8\n'
+        for name in ("first", "second")
+    )
+    campaign = campaign_of(text)
+    seen = Watch(Served(campaign, 1, publish(campaign), 1, frozenset()))
+    rows, shapes = made(campaign, 1600)[1], []
+    for n in (400, 800, 1200, 1600):
+        status = Status("c", 1, "", True, 100, 1000, n, {"stored": n}, True, 0, n, reports=n)
+        state = seen.state(status, campaign.tally(rows[:n]))
+        shapes.append([card.bins for card in state.attributes])
+    changed = [
+        [one != other for one, other in zip(before, after, strict=True)]
+        for before, after in pairwise(shapes)
+    ]
+    assert changed == [[True, False], [False, True], [True, False]]
 
 
 # --- the planner ---------------------------------------------------------------------------------

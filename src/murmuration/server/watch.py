@@ -2,7 +2,8 @@
 
 All that follows from laws is worked out once. A state is worked out once for everybody who looks,
 and costs the same whether a thousand reports are counted or a billion: it is made from tallies. The
-one thing that takes long, fitting a distribution, is done again only when that could be seen.
+one thing that takes long, fitting a distribution, is done again only when that could be seen, and
+for one attribute at a look.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Watch:
         self._planned = [self._worst_error(place) for place in places]
         self._liars = [self._lying(place) for place in places]
         self._fitted: dict[int, tuple[int, list[Bin], str]] = {}
+        self._due: int | None = None
+        """The attribute whose distribution is fitted again at this look."""
         self._pace: deque[tuple[float, int]] = deque()
         self._trails: dict[tuple[str, str], list[Running]] = {}
 
@@ -73,6 +76,7 @@ class Watch:
         groups = campaign.frame.by_group(tallies)
         if campaign.strategy.gathers:
             groups = groups * len(campaign.questions)
+        self._due = self._next_fit(groups)
         rows = zip(read.parts(campaign, tallies), groups, strict=True)
         cards = [
             self._card(place, part, own, status.reports) for place, (part, own) in enumerate(rows)
@@ -117,7 +121,7 @@ class Watch:
         left_out, bins, fitted = 0, list[Bin](), ""
         if part is not None and not hidden:
             figures, left_out = self._figures(place, part, own, reports)
-            bins, fitted = self._bins(place, [one for one in own if one.n >= least])
+            bins, fitted = self._bins(place, self._enough(own))
         return Card(
             name=question.name,
             kind=question.kind,
@@ -179,7 +183,8 @@ class Watch:
         if question.kind != "distribution" or not n:
             return [], ""
         before = self._fitted.get(place)
-        if before is None or not before[0] <= n < GROWTH * before[0]:
+        if before is None or place == self._due:
+            self._fitted.pop(place, None)  # it is the newest now
             rows = read.bins(question, enough)
             low, high = question.range
             width = (high - low) / max(len(rows), 1)
@@ -188,6 +193,19 @@ class Watch:
             ]
             before = self._fitted[place] = (n, bins, rows[0].note if rows else "")
         return before[1], before[2]
+
+    def _enough(self, own: Sequence[Tally]) -> list[Tally]:
+        """Return the tallies of levels that enough people have chosen."""
+        least = self._campaign.terms.cohort * self._campaign.rounds
+        return [tally for tally in own if tally.n >= least]
+
+    def _next_fit(self, groups: Sequence[Sequence[Tally]]) -> int | None:
+        """Return the attribute that was fitted longest ago, of those with more answers since."""
+        for place, (fitted, _, _) in self._fitted.items():
+            n = sum(tally.n for tally in self._enough(groups[place]))
+            if not fitted <= n < GROWTH * fitted:
+                return place
+        return None
 
     def _levels(self, own: Sequence[Tally]) -> list[LevelState]:
         levels = self._campaign.levels

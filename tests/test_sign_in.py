@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pty
+import re
+import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,8 +16,11 @@ from pathlib import Path
 import pytest
 
 from accounts import campaign_of
+from between import free_port
 from collectors import Answer, Collector, one, running, uploads
+from command import COMMAND, murmur
 from murmuration.collector import sessions
+from murmuration.collector.publish import serve
 from murmuration.collector.sessions import CODE_SECONDS, NAME, SESSION_SECONDS, new_code, signed_in
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.tokens import hashed, new_token
@@ -353,3 +362,69 @@ def test_only_a_proxy_that_is_trusted_says_the_path(server: Collector, tmp_path:
         assert "Path=/;" in odd.headers["set-cookie"]
         signed = {**cookie(answer), "Origin": "https://a.example", "X-Forwarded-Host": "a.example"}
         assert found.ask("POST", "/sign-out", b"", signed).status == 303
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+def wait_for(port: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise TimeoutError
+
+
+def served_on(place: int | None, folder: Path, port: int) -> str:
+    """Return what `murmur serve` prints until it answers, on a terminal or into a file."""
+    (folder / "campaign.toml").write_text(OPEN)
+    with (folder / "said").open("wb") as file:
+        running = subprocess.Popen(
+            [*COMMAND, "serve", "campaign.toml", "--port", str(port)],
+            cwd=folder,
+            stdout=file if place is None else place,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        wait_for(port)
+        return (folder / "said").read_text() if place is None else ""
+    finally:
+        running.terminate()
+        running.wait(30)
+
+
+@pytest.mark.slow
+def test_a_link_is_printed_on_a_terminal_and_into_no_log(tmp_path: Path) -> None:
+    port = free_port()
+    said = served_on(None, tmp_path, port)
+    assert "code=" not in said
+    assert "murmur token link" in said
+    ours, theirs = pty.openpty()
+    served_on(theirs, tmp_path, port)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    code = re.findall(rf"http://127\.0\.0\.1:{port}/sign-in\?code=([\w-]{{43}})", shown)
+    with closing(open_store(tmp_path / "open.db")) as store:
+        assert signed_in(store, *code) is not None
+
+
+def test_a_link_by_a_command(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path / "s.db")) as store:
+        serve(store, campaign_of(OPEN))
+        new_token(store, "admin", "boss")
+    options = ("token", "link", tmp_path / "s.db", "--url", "https://a.example/study/", "--json")
+    link = json.loads(murmur(*options, "--name", "boss").stdout)["link"]
+    address, _, code = link.partition("?code=")
+    assert address == "https://a.example/study/sign-in"
+    with closing(open_store(tmp_path / "s.db")) as store:
+        assert signed_in(store, code) is not None
+        assert store.sessions()[0].role == "admin"
+    for wrong in (
+        ("--name", "nobody"),
+        ("--campaign", "no"),
+        ("--name", "boss", "--campaign", "c"),
+    ):
+        murmur(*options, *wrong, code=2)

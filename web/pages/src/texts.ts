@@ -152,7 +152,7 @@ export const SIGN_IN = {
   refused:
     "This link cannot be used: it was used before, is too old, or is of a collector that was started again.",
   again:
-    "“murmur serve” and “murmur demo” print a link at their start. “murmur token link STORE” prints another.",
+    "On a terminal, “murmur serve” and “murmur demo” print a link when they start. “murmur token link STORE” prints another.",
   code: "Code",
   go: "Sign in",
   out: "You are signed out.",

@@ -1,6 +1,6 @@
 # make demo     a collector, and 200,000 devices that send to it     make quick  most tests, in about a minute
 # make test     all tests, the quick ones with coverage              make check  format, lint, types, layers
-# make bench    speed beside peers                                    make web    the browser's client, built
+# make bench    speed beside peers                                    make web    the client and the pages, built
 # make torture  the collector is killed 500 times under load (STORE=postgresql://... for that store)
 .PHONY: setup demo quick test torture check format bench tables web clean
 
@@ -13,7 +13,8 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.run
 ALL := $(VENV)/.all
 WEB := web/client
-NODE := $(WEB)/node_modules/.package-lock.json
+PAGES := web/pages
+NODE := $(WEB)/node_modules/.package-lock.json $(PAGES)/node_modules/.package-lock.json
 # Modules are compiled when they are first imported, and kept: most never are.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install -q --disable-pip-version-check --no-compile
@@ -34,14 +35,15 @@ $(ALL): $(RUN)
 	$(INSTALL) -e '.[arrow,brotli,data,learn,plots,postgres,server,dev]'
 	touch $@
 
-# What the browser's client is built and tested with; a run needs none of it.
-$(NODE): $(WEB)/package.json $(WEB)/package-lock.json
-	cd $(WEB) && npm ci --silent --no-audit --no-fund
+# What the browser's client and the pages are built and tested with; a run needs none of it.
+$(NODE): web/%/node_modules/.package-lock.json: web/%/package.json web/%/package-lock.json
+	cd web/$* && npm ci --silent --no-audit --no-fund
 	touch $@
 
-# The file that collectors serve; it is committed, so that an installation needs no node.
+# The files that collectors serve; they are committed, so that an installation needs no node.
 web: $(NODE)
 	cd $(WEB) && node bundle.mjs
+	cd $(PAGES) && node bundle.mjs
 
 demo: $(RUN)
 	$(BIN)/murmur demo $(if $(ONCE),--once)
@@ -64,6 +66,7 @@ check: setup $(NODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	cd $(WEB) && npx tsc --noEmit && node bundle.mjs --check
+	cd $(PAGES) && npx tsc && node bundle.mjs --check
 	@! git grep -nIE 'https?://[^ ]*(pypi|npmjs|debian)' -- '*constraints*' '*lock*' || { echo "registry address in a pinned file"; exit 1; }
 
 format: setup
@@ -78,4 +81,4 @@ tables: setup
 	$(BIN)/python benchmarks/tables.py
 
 clean:
-	rm -rf $(VENV) $(WEB)/node_modules $(WEB)/dist $(WEB)/out out .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(WEB)/node_modules $(WEB)/dist $(WEB)/out $(PAGES)/node_modules out .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

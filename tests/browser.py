@@ -10,9 +10,10 @@ crypto.subtle without a certificate.
 """
 
 import html
+import http.client
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
@@ -95,6 +96,45 @@ class Site:
     def __exit__(self, *raised: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+@contextmanager
+def under(prefix: str, port: int) -> Iterator[str]:
+    """A proxy that has a collector under a path of its site, and says so; yields that address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told = {name: value for name, value in self.headers.items() if name != "Connection"}
+            told["X-Forwarded-Prefix"] = prefix
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            behind = http.client.HTTPConnection(HOST, port)
+            if not self.path.startswith(f"{prefix}/"):
+                self.send_error(404)
+                return
+            behind.request(self.command, self.path.removeprefix(prefix), body, told)
+            answer = behind.getresponse()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                self.send_header(name, value)
+            self.end_headers()
+            with suppress(OSError):  # a page that is left hears no more
+                while part := answer.read1():
+                    self.wfile.write(part)
+            behind.close()
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer((HOST, 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://{HOST}:{server.server_address[1]}{prefix}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 class Watch:

@@ -34,6 +34,7 @@ from between import HOST, free_port
 from murmuration.campaign.document import publish, read
 from murmuration.campaign.model import Campaign
 from murmuration.collector.merge import take_key
+from murmuration.collector.sessions import new_code
 from murmuration.collector.store import StoreError, StoreFullError, open_store
 from murmuration.collector.tokens import new_token
 from murmuration.errors import FormatError
@@ -261,6 +262,8 @@ class Collector(Asking):
         constants: Mapping[str, Any] | None = None,
         fault: Path | None = None,
         forwarded: bool = False,
+        prefix: str = "",
+        truths: Mapping[str, Mapping[str, float]] | None = None,
         token: bool = True,
         measured: bool = True,
         before: Sequence[str] = (),
@@ -287,6 +290,7 @@ class Collector(Asking):
             **{"limits": dict(limits or {}), "constants": dict(constants or {})},
             **{"certificate": str(certificate or ""), "key": str(key or "")},
             **{"fault": str(fault or ""), "forwarded": forwarded},
+            **{"prefix": prefix, "truths": truths},
             "documents": [publish(campaign_of(text)).decode() for text in campaigns],
         }
         self._settings.write_text(json.dumps(settings), encoding="utf-8")
@@ -332,6 +336,11 @@ class Collector(Asking):
         """A new token."""
         with closing(open_store(self.store)) as store:
             return new_token(store, role, name, campaign, days, sources)
+
+    def code(self, token: str = "", campaign: str = "") -> str:
+        """A new code that signs a browser in."""
+        with closing(open_store(self.store)) as store:
+            return new_code(store, token, campaign)
 
     @property
     def name(self) -> str:
@@ -494,9 +503,10 @@ def serve(settings: str) -> None:
         _make_breakable(Path(given["fault"]))
     files = [Path(given[name]) if given[name] else None for name in ("certificate", "key")]
     campaigns = [read(document.encode()) for document in given["documents"]]
-    address = Endpoint(HOST, given["port"], *files, forwarded=given["forwarded"])
+    front = {name: given[name] for name in ("forwarded", "prefix")}
+    address = Endpoint(HOST, given["port"], *files, **front)
     limits = Limits(**given["limits"])
-    run(campaigns, given["store"], address, given["workers"], limits)
+    run(campaigns, given["store"], address, given["workers"], limits, given["truths"])
 
 
 def _make_breakable(fault: Path) -> None:

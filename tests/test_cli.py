@@ -114,9 +114,14 @@ def test_demo_for_machines(tmp_path) -> None:
 
 @pytest.mark.slow
 def test_demo_leaves_the_collector_running(tmp_path) -> None:
-    options = ("--people", "3000", "--port", "0", "--folder", tmp_path)
+    options = ("--people", "3000", "--port", "0", "--seconds", "1", "--folder", tmp_path)
     with process("demo", *options) as running:
         try:
+            link = next(line for line in running.stdout if "/sign-in?code=" in line).split()[-1]
+            browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            with browser.open(link, timeout=30) as answer:  # on to the dashboard
+                assert answer.url.endswith("/")
+                assert b'class="dashboard"' in answer.read()
             line = next(line for line in running.stdout if "goes on at" in line)
             url = line.split("goes on at ")[1].split()[0]
             with urllib.request.urlopen(url, timeout=30) as answer:

@@ -511,7 +511,7 @@ def test_chunked(server: Collector) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "problem"),
     [
-        ("GET", "/", 404, "not-found"),
+        ("GET", "/nowhere", 404, "not-found"),
         ("GET", "/v1", 404, "not-found"),
         ("GET", "/v1/campaigns/", 404, "not-found"),
         ("GET", "/v1/campaigns/nobody", 404, "unknown-campaign"),

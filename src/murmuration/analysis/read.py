@@ -196,7 +196,7 @@ def in_units(
     together: int | None = None,
 ) -> list[Figure]:
     """Return an estimate in the attribute's own units, one figure for each number."""
-    fitted = _bins(question, tallies) if question.kind == "distribution" else []
+    fitted = bins(question, tallies) if question.kind == "distribution" else []
     k = len(question.labels)
     at_once = together is not None and k > together
     each = 1 - (1 - level) / k if at_once else level
@@ -226,7 +226,7 @@ def _shares(question: Question, part: FrequencyEstimate, level: float) -> list[F
     ]
 
 
-def _bins(question: Question, tallies: Sequence[Tally]) -> list[Figure]:
+def bins(question: Question, tallies: Sequence[Tally]) -> list[Figure]:
     """Return the fitted histogram: no interval, as smoothing has a bias that none covers.
 
     Where people choose levels, it is read from the one that tells most: n epsilon^2.

@@ -129,8 +129,8 @@ def _laws(campaign: Campaign, place: int, share: float) -> tuple[tuple[Law, ...]
                 ranges=_ranges(found, question),
                 pairs=None if graded is None else _matrix(graded.pairwise.tolist()),
                 pair_budgets=None if graded is None else graded.budgets,
-                stderr=_stderr(own, question, share, people),
-                certain=_stderr(certain, question, share, people),
+                stderr=expected_stderr(own, question, share, people),
+                certain=expected_stderr(certain, question, share, people),
             )
         )
     return tuple(laws), _reason(campaign, found, question, share)
@@ -161,7 +161,7 @@ def _matrix(rows: Sequence[Sequence[float]]) -> Matrix:
     return tuple(tuple(row) for row in rows)
 
 
-def _stderr(found: Mechanism, question: Question, share: float, people: int) -> float:
+def expected_stderr(found: Mechanism, question: Question, share: float, people: int) -> float:
     """Return the expected standard error, for the crowd that is hardest, in the own units."""
     variance = found.cost(share) / share / people / found.domain.figures
     return math.sqrt(variance) * question.scale

@@ -34,6 +34,9 @@ TOKENS = {
     "list": Entry(
         "token:list_tokens", "List names, roles and times; the tokens themselves are not kept."
     ),
+    "link": Entry(
+        "token:link", "Print a link that signs a browser in: it works once, within an hour."
+    ),
     "rotate": Entry(
         "token:rotate",
         "Make a new token of the same name and role; the old ones end after the overlap.",

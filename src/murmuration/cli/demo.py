@@ -65,7 +65,10 @@ labels = ["android", "ios", "other", "none"]
 PHONES = ("android", "ios", "other", "none")
 PHONE_SHARES = (0.62, 0.31, 0.05, 0.02)
 START_SECONDS = 30.0
+STEPS = 4
+"""A second, in which devices arrive that do not come all at once."""
 Values = dict[str, NDArray[Any]]
+Truths = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ class Running:
     process: subprocess.Popen[bytes]
     port: int
     token: str
+    code: str
+    """It signs a browser in, once."""
 
     @property
     def url(self) -> str:
@@ -103,17 +108,26 @@ def demo(
         "out/demo"
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8750,
-    once: Annotated[bool, typer.Option("--once", help="End when the result is printed.")] = False,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="How long they take to arrive, so that it can be watched.")
+    ] = 60,
+    once: Annotated[
+        bool, typer.Option("--once", help="All arrive at once; end when the result is printed.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Collect from simulated devices over HTTP; show truth, estimate and interval.
 
-    The collector goes on until Ctrl-C; with --once or --json it ends when the result is printed.
+    Open the link that is printed to watch the charts sharpen. The collector goes on until Ctrl-C;
+    with --once or --json it ends when the result is printed.
     """
     require("server")
-    values = _crowd(people, seed)
-    with _collector(folder, port) as running:
-        sent = _send(running, values)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the collector ends too
+    values, watched = _crowd(people, seed), not (once or as_json)
+    with _collector(folder, port, _truths(values)) as running:
+        if watched:
+            _invite(running)
+        sent = _send(running, values, seconds if watched else 0)
         answer = json.loads(running.get("/v1/campaigns/commute/estimates"))
         status = json.loads(running.get("/v1/campaigns/commute/status"))
         if as_json:
@@ -137,7 +151,7 @@ def _crowd(people: int, seed: int) -> Values:
     }
 
 
-def _truths(values: Values) -> dict[str, dict[str, float]]:
+def _truths(values: Values) -> Truths:
     phones, counts = np.unique(values["phone"], return_counts=True)
     shares = dict(zip(phones.tolist(), (counts / counts.sum()).tolist(), strict=True))
     means = {name: {"mean": float(values[name].mean())} for name in ("age", "commute")}
@@ -148,23 +162,26 @@ def _truths(values: Values) -> dict[str, dict[str, float]]:
 
 
 @contextmanager
-def _collector(folder: Path, port: int) -> Iterator[Running]:
+def _collector(folder: Path, port: int, truths: Truths) -> Iterator[Running]:
     """Write the campaign file, start a collector on a new store, and end it."""
+    from murmuration.collector.sessions import new_code
     from murmuration.collector.tokens import new_token
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "campaign.toml").write_text(CAMPAIGN)
+    (folder / "truths.json").write_text(json.dumps(truths))
     for old in folder.glob("demo.db*"):
         old.unlink()
     port = port if port and _is_free(port) else _free_port()
     with closing(open_store(folder / "demo.db")) as store:
-        token = new_token(store, "admin")
+        token, code = new_token(store, "admin"), new_code(store)
     command = [sys.executable, "-m", "murmuration.cli", "serve", str(folder / "campaign.toml")]
     command += ["--store", str(folder / "demo.db"), "--port", str(port)]
+    command += ["--demo-truths", str(folder / "truths.json")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603
     try:
         _wait_for(process, port)
-        yield Running(process, port, token)
+        yield Running(process, port, token, code)
     finally:
         process.terminate()
         process.wait()
@@ -200,8 +217,17 @@ def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
 # --- the devices ---------------------------------------------------------------------------------
 
 
-def _send(running: Running, values: Values) -> Sent:
-    """Fetch the campaign, randomise, send.
+def _invite(running: Running) -> None:
+    """Say where it can be watched, and where one can take part."""
+    home = f"http://127.0.0.1:{running.port}"
+    say(
+        f"Watch it in a browser (this link works once): {home}/sign-in?code={running.code}\n"
+        f"Take part yourself: {home}/c/commute"
+    )
+
+
+def _send(running: Running, values: Values, seconds: float) -> Sent:
+    """Fetch the campaign, randomise, send: all at once, or over some seconds.
 
     The words are the operating system's, for all devices at once: none of them reports again, so
     none needs a key (`murmur send` has one for each row).
@@ -209,17 +235,20 @@ def _send(running: Running, values: Values) -> Sent:
     campaign = read(running.get("/v1/campaigns/commute"))
     _introduce(campaign, running.url, len(values["age"]))
     rows = campaign.privatize(campaign.encode(values, system_rng()), system_rng())
+    start, steps, sent = time.monotonic(), max(1, round(seconds * STEPS)), Sent()
     with progress_bar() as bar:
         task = bar.add_task("devices", total=len(rows))
-        sent = send_all(
-            running.url,
-            campaign,
-            new_ids(len(rows)),
-            rows,
-            batch=100,
-            progress=lambda n: bar.advance(task, n),
-            form="json",
-        )
+        for step, some in enumerate(np.array_split(rows, steps)):
+            time.sleep(max(0.0, start + step / STEPS - time.monotonic()))
+            sent += send_all(
+                running.url,
+                campaign,
+                new_ids(len(some)),
+                some,
+                batch=100,
+                progress=lambda n: bar.advance(task, n),
+                form="json",
+            )
     if sent.unsent:
         raise MurmurationError(f"{sent.unsent:,} reports were not answered: {sent.problem}")
     return sent
@@ -271,7 +300,6 @@ def _account(sent: Sent, status: Mapping[str, Any]) -> None:
 
 def _wait(running: Running, folder: Path) -> None:
     """Leave the collector running until someone ends it."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the collector ends too
     try:
         say(
             f"\nThe collector goes on at {running.url} (Ctrl-C ends it).\n"

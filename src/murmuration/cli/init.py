@@ -5,7 +5,6 @@ What becomes of a column is guessed from its values, and said: a number, labels,
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shlex
@@ -23,6 +22,7 @@ from rich.table import Table
 from murmuration.campaign.answers import CODE, EXACT, IGNORE, Reading, number_of, tidy
 from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.file.schema import NAME
+from murmuration.campaign.file.write import Draft, written
 from murmuration.campaign.model import MOST_ATTRIBUTES
 from murmuration.campaign.question import MOST_LABELS as MOST_ITEMS
 from murmuration.cli.options import ColumnNames, Decimal, Delimiter, Encoding, Force, Header
@@ -33,54 +33,12 @@ from murmuration.mechanisms.base import MAX_EPSILON, MIN_EPSILON
 
 MOST_LABELS = 50
 """Columns of more different texts than that are left out, unless it is said."""
-LISTED = 1000
-"""Labels that are listed in the comment on a column that is left out, at most."""
 FEW_LABELS = 10
 FEW_ROWS = 20
 ROWS = 100_000
 """Rows of a data file that are looked at."""
 ID = re.compile(r"(?i)(?:.*[ _-])?(?:id|uuid|guid|index|rownum|row)|unnamed: 0")
 """What a column is called that numbers people."""
-
-
-@dataclass(frozen=True)
-class Draft:
-    """One attribute to be written; a skipped one is written as a comment, its labels too."""
-
-    name: str
-    low: float | None = None
-    high: float | None = None
-    unit: str = ""
-    labels: tuple[str, ...] = ()
-    note: str = ""
-    skipped: str = ""
-    missing: int = 0
-    """How many rows have none."""
-    markers: tuple[str, ...] = ()
-    case: str = EXACT
-    alike: int = 0
-    """How many labels differ from another in case only."""
-
-    @property
-    def became(self) -> str:
-        """What it is in the file."""
-        if self.skipped:
-            return "left out"
-        if self.labels:
-            return f"category, {len(self.labels)} labels"
-        return f"number, {_plain(self.low)} to {_plain(self.high)}"
-
-    @property
-    def why(self) -> str:
-        """Why it is that."""
-        kinds = ["texts" if self.labels else "numbers; the range is rounded outwards: replace it"]
-        reasons = [self.skipped] if self.skipped else kinds
-        if self.missing:
-            marks = " ".join(self.markers)
-            reasons.append(f"{self.missing:,} missing" + (f" (empty or {marks})" if marks else ""))
-        if self.alike and self.case == EXACT:
-            reasons.append(f"{self.alike} labels differ in case only: --ignore-case makes them one")
-        return "; ".join(reasons)
 
 
 @dataclass(frozen=True)
@@ -374,163 +332,3 @@ def nice_range(low: float, high: float) -> tuple[float, float]:
 def _slug(text: str) -> str:
     """Return a name that a campaign may have."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63] or "campaign"
-
-
-# --- writing -------------------------------------------------------------------------------------
-
-
-def written(name: str, purpose: str, epsilon: float, people: int, asked: Sequence[Draft]) -> str:
-    """Return the text of a campaign file."""
-    head = _HEAD.format(
-        name=_quoted(name), purpose=_quoted(purpose), epsilon=f"{epsilon:g}", people=people
-    )
-    first = next(one for one in asked if not one.skipped)
-    parts = [head, *(_attribute(one, one is first) for one in asked), _TAIL]
-    return "\n".join(parts)
-
-
-def _quoted(text: str) -> str:
-    """Return text as TOML has it; for one line that is as JSON does."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _plain(number: float | None) -> str:
-    whole = number is not None and number.is_integer() and abs(number) < 1e15
-    return str(int(number)) if whole and number is not None else repr(number)
-
-
-def _attribute(one: Draft, explained: bool) -> str:
-    if one.skipped:
-        shown = one.name if one.name.isprintable() else "?"
-        kept = _commented(one) if 2 <= len(one.labels) <= LISTED else ""
-        return f"# Column {shown} was left out: {one.skipped}.\n{kept}"
-    lines = ["[[attributes]]", f"name = {_quoted(one.name)}"]
-    if one.labels:
-        if one.note:
-            lines.append(
-                "# Found in the data; the list must be public knowledge. Add what is missing."
-            )
-        labels = ", ".join(map(_quoted, one.labels))
-        lines += ['kind = "category"', f"labels = [{labels}]"]
-        if one.case == IGNORE:
-            lines.append('case = "ignore"  # capital and small letters are the same')
-        if not one.missing:
-            lines.append('outside = "spread"  # other answers count as one by chance; or a label')
-    else:
-        if one.note:
-            lines += [
-                "# The range must come from public knowledge, NOT from the data: it could",
-                "# show what one person's value is. This one was rounded outwards from the data:",
-                "# replace it.",
-            ]
-        lines += [f"low = {_plain(one.low)}", f"high = {_plain(one.high)}"]
-        lines.append(f"unit = {_quoted(one.unit)}")
-        lines.append('outside = "clamp"  # values beyond count as the nearer end')
-    missing = _missing(one) if one.missing or explained else []
-    more = [line for line in _MORE if explained and _key(line) not in map(_key, [*lines, *missing])]
-    return "\n".join([*lines, *missing, *more]) + "\n"
-
-
-def _key(line: str) -> str:
-    return line.removeprefix("# ").partition(" = ")[0]
-
-
-def _commented(one: Draft) -> str:
-    """Return a column that is left out as it would be kept."""
-    text = _attribute(replace(one, skipped=""), False)
-    return "# To keep it, take these marks away:\n" + re.sub(r"(?m)^(?=.)", "# ", text)
-
-
-def _missing(one: Draft) -> list[str]:
-    if not one.missing:
-        return [
-            "# missing = true  # no answer is one, as well protected: else who has none is silent"
-        ]
-    lines = ["missing = true  # some rows have none: no answer is one, as well protected"]
-    if one.markers:
-        markers = ", ".join(map(_quoted, one.markers))
-        lines.append(f"markers = [{markers}]  # texts that stand for no answer")
-    return lines
-
-
-_HEAD = """\
-# A campaign: what is asked, and what it may cost. `murmur check` says what it means.
-
-name = {name}  # small letters, digits and -
-purpose = {purpose}  # plain words: people read this before they agree
-
-# What one report may reveal, at most. 1 is usual; less is more private and less exact.
-# Left out, each attribute needs an epsilon of its own.
-epsilon = {epsilon}
-
-people = {people}  # how many are expected; only plans and predictions depend on it
-
-# Nothing is shown about fewer people than that (100 is the least).
-cohort = 1000
-
-# When reports are accepted, with the time zone. Left out: always.
-# opens = 2027-01-01T00:00:00Z
-# closes = 2027-02-01T00:00:00Z
-
-# Several attributes: "auto" asks each person one of them, with all of epsilon ("sample");
-# "split" and "split-optimal" ask everyone everything and share epsilon out; "block" (numbers),
-# "harmony" and others answer all in one report.
-# strategy = "auto"
-# sample = 1  # how many attributes each person is asked, for "sample"
-
-# The most that this campaign may ever cost one device. Left out: one report.
-# lifetime = 1.0
-
-# Whether the collector keeps randomised reports after counting them.
-# keep_reports = true
-
-# Who may send reports: "open" is anyone, "token" anyone who holds a device's token.
-# upload = "open"
-
-# Other sites whose pages may take part, in a browser. Left out: only pages of the collector itself.
-# origins = ["https://app.example"]
-
-# Only for a mechanism that breaks its promise: the audit's sentence on what it costs.
-# accept_loss = "an infinite loss where 1.0 is promised"
-"""
-_MORE = [
-    '# markers = ["?"]  # texts that stand for no answer, with missing = true',
-    '# case = "ignore"  # capital and small letters of labels are the same',
-    '# mechanism = "auto"  # the planner\'s choice, or a name: murmur mechanisms',
-    "# parameters = {}  # of a mechanism that is named",
-    "# epsilon = 0.5  # of this attribute alone",
-]
-_TAIL = """\
-# A number whose whole distribution is wanted, not only its mean:
-# [[attributes]]
-# name = "screen time"
-# kind = "distribution"
-# low = 0
-# high = 24
-# unit = "hours"
-# bins = 64
-
-# A number whose ranges need different protection: budgets, one for each range; edges, where they
-# meet; semantics, what values in different ranges may cost ("max", "min" or a matrix).
-# [[attributes]]
-# name = "income"
-# kind = "graded"
-# low = 0
-# high = 125000
-# edges = [30000, 100000]
-# budgets = [1.0, 0.5, 0.25]
-# semantics = "max"
-
-# Levels of privacy that people choose themselves, each a part of epsilon:
-# [levels]
-# high = "1/3"
-# medium = "1/2"
-# low = 1
-
-# The same question again and again (categories only): one permanent noisy answer for each value,
-# fresh noise on it each time. `permanent` is what all reports about one value cost together.
-# [repeat]
-# permanent = 2.0
-# rounds = 12  # how often one device reports at most
-# values = 3  # how many different values one person may report
-"""

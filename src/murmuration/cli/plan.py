@@ -50,7 +50,7 @@ def plan(
     checked_plot(plot)
     planned = work_out(attributes, epsilon, people, wanted=wanted, sampling=sampling)
     if as_json:
-        emit_json(as_data(planned))
+        emit_json(planned.data())
     else:
         _print(planned)
     if plot is not None:
@@ -70,39 +70,6 @@ def parse_categorical(text: str) -> Attribute:
         if isinstance(problem, ParameterError) and name:
             raise
         raise ParameterError(f"--categorical takes NAME=K, such as city=50; got {text!r}") from None
-
-
-def as_data(planned: Plan) -> dict[str, Any]:
-    """Return the plan as plain data."""
-    return {
-        "epsilon": planned.epsilon,
-        "people": planned.people,
-        "wanted": planned.wanted,
-        "delta": planned.delta,
-        "malicious": planned.malicious,
-        "advice": planned.advice,
-        "attributes": [_row_data(row) for row in planned.rows],
-    }
-
-
-def _row_data(row: Planned) -> dict[str, Any]:
-    chosen = row.choice.mechanism
-    return {
-        "name": row.attribute.name,
-        "k": row.attribute.k,
-        "mechanism": chosen.name,
-        "parameters": chosen.parameters,
-        "reason": row.choice.reason,
-        "share": row.share,
-        "people": row.people,
-        "n_mse": row.choice.n_mse,
-        "stderr": row.stderr,
-        "people_needed": row.people_needed,
-        "loss": row.loss,
-        "bytes": chosen.report_bytes,
-        "malicious_shift": row.malicious_shift,
-        "central_epsilon": row.central_epsilon,
-    }
 
 
 def _print(planned: Plan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -43,6 +44,13 @@ def serve(
             help="Only a proxy gets here: a client is the last address in its X-Forwarded-For.",
         ),
     ] = False,
+    prefix: Annotated[
+        str, typer.Option(help="The path of all addresses behind a proxy, such as /study.")
+    ] = "",
+    truths: Annotated[
+        Path | None,
+        typer.Option("--demo-truths", hidden=True, help="What is so, where people are simulated."),
+    ] = None,
     new_laws: Annotated[
         bool,
         typer.Option("--new-laws", help="Choose laws anew, though the file asks the same."),
@@ -51,6 +59,7 @@ def serve(
     """Collect reports over HTTP: answered when they are on the disk, counted once.
 
     Listens on this machine only, unless told otherwise. Ctrl-C ends it after writing what arrived.
+    On a terminal it prints a link to the dashboard, which works once.
     """
     require("server")
     from murmuration.server import workers as processes
@@ -61,7 +70,7 @@ def serve(
     if len(set(names)) != len(names):
         raise ParameterError("two of these campaigns have the same name")
     where = store or str(files[0].with_name(f"{names[0]}.db"))
-    address = Endpoint(host, port, certificate, key, plain_http, forwarded)
+    address = Endpoint(host, port, certificate, key, plain_http, forwarded, prefix)
     processes.check(where, address, workers)
     processes.listening(address).close()  # before a store is made and a token is shown
     if not where.startswith("postgres") and not Path(where.removeprefix("sqlite:///")).exists():
@@ -70,9 +79,11 @@ def serve(
     with closing(open_store(where)) as opened:
         campaigns = [_published(opened, file, address.url, new_laws) for file in read]
         _hand_out(opened, where)
+        _link(opened, where, address.url)
     if not where.startswith("postgres"):  # such an address may hold a password
         say(f"  store {where}; Ctrl-C ends the collector")
-    processes.run(campaigns, where, address, workers)
+    known = None if truths is None else json.loads(truths.read_text())
+    processes.run(campaigns, where, address, workers, truths=known)
 
 
 def _published(store: Store, file: CampaignFile, url: str, new_laws: bool) -> Campaign:
@@ -110,9 +121,10 @@ def _compare(store: Store, campaign: Campaign) -> None:
 
 def _hand_out(store: Store, where: str) -> None:
     """Print an admin's token, once, when the store has no token yet; never into a log."""
+    from murmuration.collector.sessions import NAME
     from murmuration.collector.tokens import ADMIN, new_token
 
-    if store.tokens():
+    if any(token.name != NAME for token in store.tokens()):
         return
     if not console.is_terminal:
         name = "STORE" if where.startswith("postgres") else where  # it may hold a password
@@ -120,3 +132,16 @@ def _hand_out(store: Store, where: str) -> None:
         return
     token = new_token(store, ADMIN, "first")
     say(f"  admin token, shown this once: {token}")
+
+
+def _link(store: Store, where: str, url: str) -> None:
+    """Print a link that signs a browser in, once; never into a log."""
+    from murmuration.collector.sessions import new_code
+
+    name = "STORE" if where.startswith("postgres") else where
+    again = f"murmur token link {name}"
+    if console.is_terminal:
+        say(f"  dashboard, once and within an hour: {url}/sign-in?code={new_code(store)}")
+        say(f"  another link: {again}")
+    else:
+        say(f"  a link to the dashboard: {again}")

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from murmuration.cli.options import Json, StoreArgument
 from murmuration.cli.output import console, emit_json, errors, say
+from murmuration.collector.sessions import new_code
 from murmuration.collector.store import Token, open_store
 from murmuration.collector.tokens import new_token
 from murmuration.errors import ParameterError
@@ -25,7 +26,7 @@ Days = Annotated[float, typer.Option(help="How long it lasts.")]
 def token(context: typer.Context) -> None:
     """Make, list, rotate and end the tokens of a collector."""
     if context.invoked_subcommand is None:
-        raise ParameterError("say what to do: murmur token add, list, rotate or end")
+        raise ParameterError("say what to do: murmur token add, list, link, rotate or end")
 
 
 def add(
@@ -79,6 +80,30 @@ def end(store: StoreArgument, name: Name, as_json: Json = False) -> None:
         emit_json({"name": name, "ended": ended})
     else:
         console.print(f"{ended} ended", highlight=False)
+
+
+def link(
+    store: StoreArgument,
+    url: Annotated[
+        str, typer.Option(help="Where the collector is, as the browser sees it.")
+    ] = "http://127.0.0.1:8750",
+    name: Annotated[str, typer.Option(help="Sign in as this token; default: an analyst.")] = "",
+    campaign: Annotated[str, typer.Option(help="To read this campaign only.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Print a link that signs a browser in: it works once, within an hour."""
+    if name and campaign:
+        raise ParameterError("a token that is named has its campaigns: leave --campaign out")
+    with closing(open_store(store, create=False)) as opened:
+        if campaign and campaign not in opened.campaigns():
+            raise ParameterError(f"this store has no campaign {campaign!r}")
+        code = new_code(opened, name, campaign)
+    address = f"{url.rstrip('/')}/sign-in?code={code}"
+    if as_json:
+        emit_json({"link": address})
+        return
+    say(address, markup=False)
+    errors.print("shown this once; it works once, within an hour", style="dim")
 
 
 def list_tokens(store: StoreArgument, as_json: Json = False) -> None:

@@ -44,6 +44,7 @@ from murmuration.mechanisms.tally import Tally, require_same
 from murmuration.mechanisms.trial import ChanceTrial, Trial
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import About, AnyEstimate
+from murmuration.results.sequence import Terms
 
 MIN_EPSILON = 1e-3
 """Below this, rounding to a 52-bit word is no longer small beside epsilon."""
@@ -336,6 +337,14 @@ class Mechanism(ABC):
         back.
         """
         raise ParameterError(f"{self.name} is neither for a number nor for an item")
+
+    def terms(self) -> Terms | None:
+        """ANALYST. What single reports are read as, so that their mean is the estimate.
+
+        None where that is not all: reports that are not independent of each other, or that are
+        read together.
+        """
+        return None
 
     def kept_share(self) -> float:
         """PLANNER. The part of a report's variance that comes again in the same person's next."""

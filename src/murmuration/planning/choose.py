@@ -115,6 +115,26 @@ class Planned:
         """Return the standard error if that many people take part."""
         return math.sqrt(self.choice.n_mse / (self.attribute.items * people))
 
+    def data(self) -> dict[str, Any]:
+        """Return the row as plain data."""
+        chosen = self.choice.mechanism
+        return {
+            "name": self.attribute.name,
+            "k": self.attribute.k,
+            "mechanism": chosen.name,
+            "parameters": chosen.parameters,
+            "reason": self.choice.reason,
+            "share": self.share,
+            "people": self.people,
+            "n_mse": self.choice.n_mse,
+            "stderr": self.stderr,
+            "people_needed": self.people_needed,
+            "loss": self.loss,
+            "bytes": chosen.report_bytes,
+            "malicious_shift": self.malicious_shift,
+            "central_epsilon": self.central_epsilon,
+        }
+
 
 @dataclass(frozen=True)
 class Plan(Table):
@@ -136,6 +156,18 @@ class Plan(Table):
             "attribute": [row.attribute.name for row in self.rows],
             "mechanism": [row.choice.mechanism.name for row in self.rows],
             **{name: [getattr(row, name) for row in self.rows] for name in numbers},
+        }
+
+    def data(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        return {
+            "epsilon": self.epsilon,
+            "people": self.people,
+            "wanted": self.wanted,
+            "delta": self.delta,
+            "malicious": self.malicious,
+            "advice": self.advice,
+            "attributes": [row.data() for row in self.rows],
         }
 
 

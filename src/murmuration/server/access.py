@@ -2,11 +2,13 @@
 
     public    anyone
     device    anyone with a device's token, or anyone at all if the campaign's uploads are open
+    reader    anyone who reads estimates of any campaign here
     analyst   reads estimates and status
     admin     reads raw state
     merge     brings the tallies of the collectors that its token names
 
-A higher role may do what a lower one may (`collector.tokens`); merging is a role apart.
+A higher role may do what a lower one may (`collector.tokens`); merging is a role apart. Readers,
+analysts and admins may come by a browser that is signed in (`signing`); nobody else may.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ import time
 from collections.abc import Awaitable, Callable
 
 from murmuration.collector.publish import Served
+from murmuration.collector.sessions import SESSION_PREFIX
 from murmuration.collector.store import Token
-from murmuration.collector.tokens import DEVICE, MERGE, PREFIX, RANKS, hashed
+from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE, MERGE, PREFIX, RANKS, hashed
 from murmuration.server.problems import Problem
 
-PUBLIC = "public"
+PUBLIC, READER = "public", "reader"
+BY_BROWSER = (READER, ANALYST, ADMIN)
+"""What a session counts for: not for sending reports, and not for merging."""
 REFRESH_SECONDS = 2.0
 """How old what is known may be."""
 NEWS_SECONDS = 0.2
@@ -47,28 +52,49 @@ class Gate:
     def __init__(self, load: Callable[[], Awaitable[list[Token]]]) -> None:
         self._load, self._clock = load, Clock()
         self._tokens: dict[bytes, Token] | None = None
+        self._ended: set[bytes] = set()
         self._loaded = 0.0
         self._first = asyncio.Lock()
 
-    async def check(self, policy: str, header: str | None, served: Served | None) -> Token | None:
-        """Let the request pass, and return the token that it needed; or raise the problem."""
+    async def check(
+        self, policy: str, header: str | None, served: Served | None, session: str | None = None
+    ) -> Token | None:
+        """Let the request pass, and return the token that it needed; or raise the problem.
+
+        A session is looked at where there is no header.
+        """
         if policy == PUBLIC:
             return None
         if policy == DEVICE and served is not None and served.campaign.terms.upload == "open":
             return None
-        token = await self._find(header)
+        by_browser = header is None and session is not None and policy in BY_BROWSER
+        token = await (self.signed_in(session or "") if by_browser else self._find(header))
         if token is None or token.expires <= self._clock.now():
             raise Problem("unauthorized")
         name = "" if served is None else served.campaign.name
-        if not _allows(token.role, policy) or token.campaign not in ("", name):
+        anywhere = policy == READER or token.campaign == ""
+        if not _allows(token.role, policy) or not (anywhere or token.campaign == name):
             raise Problem("forbidden")
         return token
+
+    def forget(self, session: str) -> None:
+        """Take a session for ended from now on, whatever was read of it before."""
+        self._ended.add(hashed(session))
+
+    async def signed_in(self, session: str) -> Token | None:
+        """Return what a session may do; None if there is no such session."""
+        if not session.startswith(SESSION_PREFIX) or hashed(session) in self._ended:
+            return None
+        return await self._by_hash(session)
 
     async def _find(self, header: str | None) -> Token | None:
         scheme, _, text = (header or "").partition(" ")
         if scheme.lower() != "bearer" or not text.startswith(PREFIX):
             return None
-        key = hashed(text.strip())
+        return await self._by_hash(text.strip())
+
+    async def _by_hash(self, text: str) -> Token | None:
+        key = hashed(text)
         token = (await self._known()).get(key)
         return token or (await self._news()).get(key)  # it may be a new one
 
@@ -103,4 +129,4 @@ def _allows(role: str, policy: str) -> bool:
     """Whether a role may do what a policy is for."""
     if MERGE in (role, policy):
         return role == policy
-    return RANKS.get(role, 0) >= RANKS[policy]
+    return RANKS.get(role, 0) >= RANKS[ANALYST if policy == READER else policy]

@@ -2,8 +2,8 @@
 
 A browser lets a page read an answer of another site, and send it JSON, only if that site says so
 (CORS). A campaign names these pages' origins. They may have its document and send it reports, and
-nothing else; a page of this server needs no permission. There are no cookies here, and none are
-asked for: what a page sends is what anybody could send.
+nothing else; a page of this server needs no permission. No cookie counts here, and none is asked
+for: what a page of another site sends is what anybody could send.
 """
 
 from __future__ import annotations

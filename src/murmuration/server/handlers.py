@@ -20,12 +20,14 @@ from murmuration.campaign.model import Campaign, utc_now
 from murmuration.collector.commit import Batch
 from murmuration.collector.merge import merge_tallies
 from murmuration.collector.publish import Served
+from murmuration.collector.sessions import signed_in, signed_out
 from murmuration.collector.status import status as status_of
 from murmuration.collector.store import Store, Token
 from murmuration.collector.tallies import CollectorTallies, exported, own_sketch, total
+from murmuration.collector.tokens import ANALYST, hashed
 from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
 from murmuration.mechanisms.tally import Tally
-from murmuration.server import body, cors
+from murmuration.server import body, cors, signing
 from murmuration.server.accept import preferred
 from murmuration.server.answers import (
     Alive,
@@ -34,12 +36,16 @@ from murmuration.server.answers import (
     Merging,
     Ready,
 )
+from murmuration.server.live import SessionState
 from murmuration.server.metrics import exposition
+from murmuration.server.page_files import GUARDED, PRIVATE, SIGN_IN, shell
 from murmuration.server.pieces import reserved
+from murmuration.server.planner import planned
 from murmuration.server.problems import PROBLEMS, Problem, described
 from murmuration.server.receipts import receipt, reserve
 from murmuration.server.shares import Part
 from murmuration.server.state import Collector
+from murmuration.server.streams import Events
 from murmuration.wire import report
 from murmuration.wire.report import Incoming
 
@@ -53,6 +59,7 @@ BEHIND = (
     "copy, or was copied and both went on. Make a new store, and merge both into it"
 )
 OCTETS, TEXT, SCRIPT = "application/octet-stream", "text/plain", "text/javascript"
+HTML, EVENTS = "text/html", "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +169,122 @@ async def estimates(call: Call) -> Response:
 async def status(call: Call) -> Response:
     """Say what has arrived and what became of it."""
     return _json(await call.collector.read(status_of, call.served))
+
+
+async def live(call: Call) -> Response:
+    """Go on saying what is known, whenever it has changed; once, to whoever wants no events."""
+    collector, request, named = call.collector, call.request, call.served
+    watcher = collector.watchers[named.campaign.name]
+    if EVENTS not in request.headers.get("accept", ""):
+        return Response(await watcher.once(), media_type=figures.JSON)
+    place = Part(collector.streams, who(request))
+    place.take()
+
+    async def allowed() -> bool:
+        try:
+            await collector.gate.check(ANALYST, *shown(collector, request, named))
+        except Problem:
+            return False
+        return True
+
+    return Events(watcher, place, allowed)
+
+
+async def plan(call: Call) -> Response:
+    """Work out what a collection would give, as `murmur plan` does."""
+    with call.collector.room.hold(who(call.request)) as held:
+        data = await body.read(call.request, held, call.collector.limits)
+        async with call.collector.planning:  # one at a time: solving a table may take its time
+            return _json(await asyncio.to_thread(planned, data))
+
+
+# --- what browsers use ---------------------------------------------------------------------------
+
+
+async def page_file(call: Call) -> Response:
+    """Return a file that pages load."""
+    file = call.collector.pages.get(call.request.path_params["file"])
+    if file is None:
+        raise Problem("not-found", "there is no such file of the pages here")
+    return file.answer(call.request)
+
+
+async def dashboard(call: Call) -> Response:
+    """Show the dashboard."""
+    return _page(call, "dashboard.html")
+
+
+async def participant(call: Call) -> Response:
+    """Show a campaign to somebody who may take part."""
+    return _page(call, "participant.html")
+
+
+async def proof(call: Call) -> Response:
+    """Show the audit of a campaign's laws."""
+    return _page(call, "proof.html")
+
+
+async def planner(call: Call) -> Response:
+    """Show the planner."""
+    return _page(call, "plan.html")
+
+
+async def sign_in(call: Call) -> Response:
+    """Turn a code into a session, once; without one, say where codes come from."""
+    collector, request = call.collector, call.request
+    code = request.query_params.get("code")
+    if code is None or request.method == "HEAD":
+        return _page(call, SIGN_IN)
+    if "prefetch" in request.headers.get("sec-purpose", ""):
+        raise Problem("bad-code", "a page that nobody has opened yet uses up no code")
+    if not signing.is_own(request, collector.front):
+        raise Problem("bad-code", "open the link from a terminal, or paste it as an address")
+    # Whoever guesses must not make the store write.
+    known = await collector.read(Store.has_code, hashed(code))
+    session = await collector.ingest.write(signed_in, code) if known else None
+    if session is None:
+        raise Problem("bad-code")
+    response = Response(status_code=303, headers={"location": "./", **GUARDED, **PRIVATE})
+    signing.keep(response, request, collector.cookie, collector.front, session)
+    return response
+
+
+async def sign_out(call: Call) -> Response:
+    """End the session of this browser."""
+    collector, request = call.collector, call.request
+    if not signing.is_own(request, collector.front):
+        raise Problem("other-page")
+    session = request.cookies.get(collector.cookie, "")
+    if await collector.gate.signed_in(session) is not None:
+        collector.gate.forget(session)
+        await collector.ingest.write(signed_out, session)
+    response = Response(status_code=303, headers={"location": "./", **PRIVATE})
+    signing.drop(response, request, collector.cookie, collector.front)
+    return response
+
+
+async def session(call: Call) -> Response:
+    """Say who is signed in, and what may be read."""
+    token = call.token
+    if token is None:
+        raise Problem("unauthorized")
+    names = [name for name in call.collector.served if token.campaign in ("", name)]
+    return _json(SessionState(token.name, token.role, names, token.expires))
+
+
+def shown(
+    collector: Collector, request: Request, served: Served | None
+) -> tuple[str | None, Served | None, str | None]:
+    """Return what a request shows of who it is: a header, or the session of a page of ours."""
+    header = request.headers.get("authorization")
+    return header, served, signing.session_of(request, collector.cookie, collector.front)
+
+
+def _page(call: Call, name: str) -> Response:
+    found = shell(call.request, call.collector.pages, name)
+    if found is None:
+        raise Problem("not-found", "the pages are not built here: make web")
+    return found
 
 
 # --- what admins and other collectors use --------------------------------------------------------

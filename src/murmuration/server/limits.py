@@ -18,6 +18,8 @@ class Limits:
     requests: int = 2000
     """Requests that are being answered at once: those whose body has come to its end."""
     connections: int = 8000
+    streams: int = 256
+    """Dashboards that are open; one address may have half of what is left."""
     waiting: int = MOST_WAITING
     """Reports that wait for the store."""
     body_bytes: int = 16 << 20

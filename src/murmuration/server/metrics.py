@@ -29,6 +29,7 @@ def exposition(collector: Collector, counts: Mapping[str, Mapping[str, int]]) ->
         "murmur_commit_failures_total counter": ingest.failures,
         "murmur_commit_seconds_total counter": ingest.commit_seconds,
         "murmur_open_requests gauge": collector.open_requests,
+        "murmur_open_streams gauge": collector.streams.used,
         "murmur_body_bytes gauge": collector.room.used,
         "murmur_peak_memory_bytes gauge": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         "murmur_uptime_seconds gauge": time.time() - collector.started,

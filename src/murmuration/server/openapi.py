@@ -11,7 +11,9 @@ from murmuration.analysis import figures
 from murmuration.analysis.combine import NAMES
 from murmuration.campaign.file.schema import NAME
 from murmuration.campaign.model import WIRE
+from murmuration.server.access import BY_BROWSER
 from murmuration.server.answers import Described
+from murmuration.server.planner import Question
 from murmuration.server.problems import PROBLEMS
 from murmuration.wire import report
 
@@ -37,6 +39,10 @@ PROBLEMS_OF: dict[tuple[str, str], tuple[str, ...]] = {
     ("GET", "/ready"): ("store-unavailable",),
     ("GET", "/problems/{problem}"): ("not-found",),
     ("GET", "/client/{file}"): ("not-found",),
+    ("GET", "/pages/{file}"): ("not-found",),
+    ("POST", "/v1/plan"): (*BODIES, "bad-plan", "unsupported-type"),
+    ("GET", "/sign-in"): ("bad-code", "store-unavailable", "store-full"),
+    ("POST", "/sign-out"): ("other-page", "store-unavailable", "store-full"),
     ("OPTIONS", "/{campaign}"): ("origin-not-named",),
     ("OPTIONS", "/reports"): ("origin-not-named",),
 }
@@ -65,7 +71,16 @@ FIELDS: dict[str, dict[str, Any]] = {
     },
 }
 """What a report's fields are, beyond their types: one that is not like that is refused alone."""
-KEPT = ("document", "client")
+KEPT = (
+    "document",
+    "client",
+    "page_file",
+    "dashboard",
+    "planner",
+    "participant",
+    "proof",
+    "sign_in",
+)
 """What has a tag, so that it need not be sent again."""
 COLLECTION = "JSON as text, because the digest is over these bytes: attributes, cells and laws."
 OCTETS = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
@@ -74,7 +89,7 @@ OCTETS = {"application/octet-stream": {"schema": {"type": "string", "format": "b
 def described(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the whole document."""
     answers = [route.answer for route in routes if not isinstance(route.answer, str | None)]
-    types = [report.Report, Described, *answers]
+    types = [report.Report, Described, Question, *answers]
     schemas, components = msgspec.json.schema_components(types, ref_template=PLACE)
     fields = components["Report"]["properties"]
     components["Document"]["properties"]["collection"]["description"] = COLLECTION
@@ -86,6 +101,9 @@ def described(routes: Sequence[Route]) -> dict[str, Any]:
         operation = _operation(route, schema_of)
         if route.path.endswith("/reports") and route.method == "POST":
             operation["requestBody"] = _report_body(schema_of[str(report.Report)])
+        if route.path == "/v1/plan":
+            content = {figures.JSON: {"schema": schema_of[str(Question)]}}
+            operation["requestBody"] = {"required": True, "content": content}
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
@@ -93,7 +111,10 @@ def described(routes: Sequence[Route]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "murmur-NAME"},
+            },
         },
     }
 
@@ -118,12 +139,16 @@ def _operation(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     ]
     if route.path.endswith("/estimates"):
         parameters += _estimate_parameters()
+    if route.path == "/sign-in":
+        parameters.append({"name": "code", "in": "query", "schema": {"type": "string"}})
     if parameters:
         operation["parameters"] = parameters
     if route.path.endswith("/tally") and route.method == "POST":
         operation["requestBody"] = {"required": True, "content": OCTETS}
     if route.policy != "public":
-        operation["security"] = [{"token": []}, {}] if route.policy == "device" else [{"token": []}]
+        more: list[dict[str, list[str]]] = [{}] if route.policy == "device" else []
+        more += [{"session": []}] if route.policy in BY_BROWSER else []
+        operation["security"] = [{"token": []}, *more]
     return operation
 
 
@@ -143,14 +168,20 @@ def _estimate_parameters() -> list[dict[str, Any]]:
 def _responses(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer of success and every problem that this route can have."""
     found: dict[str, Any] = {"204": {"description": route.summary}}
+    if route.path == "/sign-out":
+        found = {"303": {"description": "Signed out: on to the sign-in page"}}
     if route.answer is not None:
         content = _success(route, schema_of)
         found = {"200": {"description": route.summary, "content": content}}
+    if route.path == "/sign-in":
+        found["303"] = {"description": "Signed in: on to the dashboard"}
     if route.handler.__name__ in KEPT:
         found["304"] = {"description": "Not changed"}
     for name in _problems_of(route):
         status, title = PROBLEMS[name]
         shape = {report.PROBLEM: {"schema": schema_of[str(Described)]}}
+        if route.page:
+            shape = {**shape, **_success(route, schema_of)}
         found.setdefault(str(status), {"description": title, "content": shape})
     return found
 
@@ -174,4 +205,6 @@ def _success(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     if route.path.endswith("/estimates"):
         for media in (figures.CSV, figures.PARQUET):
             content[media] = {"schema": {"type": "string"}}
+    if route.path.endswith("/live"):
+        content["text/event-stream"] = {"schema": {"type": "string"}}
     return content

@@ -24,15 +24,19 @@ from murmuration.collector.status import Status
 from murmuration.collector.store import StoreError, StoreFullError
 from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE, MERGE
 from murmuration.server import handlers
-from murmuration.server.access import PUBLIC
+from murmuration.server.access import BY_BROWSER, PUBLIC, READER
 from murmuration.server.answers import Alive, Described, Listing, Merging, Ready, Receipt
 from murmuration.server.cors import permitted
-from murmuration.server.handlers import OCTETS, SCRIPT, TEXT, Call, who
+from murmuration.server.handlers import HTML, OCTETS, SCRIPT, TEXT, Call, shown, who
+from murmuration.server.live import Live, SessionState
 from murmuration.server.openapi import described
+from murmuration.server.page_files import PRIVATE, SIGN_IN, shell
 from murmuration.server.pieces import Pieces, in_pieces
+from murmuration.server.planner import Planning
 from murmuration.server.problems import Problem
 from murmuration.server.shares import Part
 from murmuration.server.state import Collector
+from murmuration.server.streams import Events
 
 log = logging.getLogger("murmuration.server")
 
@@ -55,6 +59,8 @@ class Route:
     summary: str
     pages: bool = False
     """Whether pages of other sites may use it, if the campaign names them."""
+    page: str = ""
+    """The page of ours that is here: it is shown with problems, too, and says what they are."""
 
 
 async def openapi(call: Call) -> Response:
@@ -123,6 +129,39 @@ ROUTES = (
         "Estimates with intervals",
     ),
     Route("GET", f"{_ONE}/status", handlers.status, ANALYST, Status, "What has arrived"),
+    Route(
+        "GET",
+        f"{_ONE}/live",
+        handlers.live,
+        ANALYST,
+        Live,
+        "The state now, and again whenever it has changed",
+    ),
+    Route("POST", "/v1/plan", handlers.plan, READER, Planning, "What a collection would give"),
+    Route("GET", "/v1/session", handlers.session, READER, SessionState, "Who is signed in"),
+    Route("GET", "/", handlers.dashboard, READER, HTML, "The dashboard", page="dashboard.html"),
+    Route("GET", "/plan", handlers.planner, READER, HTML, "The planner", page="plan.html"),
+    Route(
+        "GET",
+        "/c/{campaign}",
+        handlers.participant,
+        PUBLIC,
+        HTML,
+        "Take part in a campaign",
+        page="participant.html",
+    ),
+    Route(
+        "GET",
+        "/c/{campaign}/proof",
+        handlers.proof,
+        PUBLIC,
+        HTML,
+        "The audit of a campaign's laws",
+        page="proof.html",
+    ),
+    Route("GET", "/pages/{file}", handlers.page_file, PUBLIC, SCRIPT, "The files of pages"),
+    Route("GET", "/sign-in", handlers.sign_in, PUBLIC, HTML, "Sign in by a code", page=SIGN_IN),
+    Route("POST", "/sign-out", handlers.sign_out, PUBLIC, None, "Sign out"),
     Route(
         "GET",
         f"{_ONE}/tally",
@@ -216,13 +255,12 @@ def _responder(collector: Collector, route: Route) -> Responder:
             if route.handler is not handlers.health:  # too many is not dead
                 turn.take()
             served = _served(collector, request)
-            header = request.headers.get("authorization")
-            token = await collector.gate.check(route.policy, header, served)
+            token = await collector.gate.check(route.policy, *shown(collector, request, served))
             response = await route.handler(Call(collector, request, served, turn, token))
-            if not isinstance(response, Pieces):
+            if not isinstance(response, Pieces | Events):
                 response = in_pieces(response, collector.room.part(who(request)))
         except Problem as problem:
-            response = problem.response()
+            response = _refused(collector, request, route, problem)
         except StoreFullError:
             response = Problem("store-full").response()
         except StoreError:
@@ -233,6 +271,8 @@ def _responder(collector: Collector, route: Route) -> Responder:
         finally:
             turn.give_back()
             collector.open_requests -= 1
+        if route.policy in BY_BROWSER:
+            response.headers.update(PRIVATE)
         if route.pages:
             served = collector.served.get(request.path_params.get("campaign", ""))
             permitted(response, request, served)
@@ -240,6 +280,16 @@ def _responder(collector: Collector, route: Route) -> Responder:
         return response
 
     return answer
+
+
+def _refused(collector: Collector, request: Request, route: Route, problem: Problem) -> Response:
+    """Answer a problem: in a page if a person asked for one, who may have to sign in first."""
+    found = problem.response()
+    if not route.page or "text/html" not in request.headers.get("accept", ""):
+        return found
+    unknown = problem.name in ("unauthorized", "forbidden")
+    name = SIGN_IN if unknown else route.page
+    return shell(request, collector.pages, name, found.status_code) or found
 
 
 def _note(route: Route, failure: BaseException) -> None:

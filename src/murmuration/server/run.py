@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from murmuration.errors import ParameterError
 from murmuration.server.protocol import PatientProtocol
 from murmuration.server.routes import create_app
 from murmuration.server.shares import Share
+from murmuration.server.signing import PREFIX, Front
 from murmuration.server.state import Collector
 from murmuration.wire.address import is_loopback
 
@@ -40,9 +42,13 @@ class Endpoint:
     """Said in words: something in front of this does TLS, or the network is private."""
     forwarded: bool = False
     """Said in words: only a proxy gets here, and it adds the client to X-Forwarded-For."""
+    prefix: str = ""
+    """The path that this server has behind a proxy that passes it on, such as /study."""
 
     def check(self) -> None:
         """Refuse plain HTTP beyond this machine, unless it is asked for."""
+        if not PREFIX.fullmatch(self.prefix):
+            raise ParameterError(f"a prefix is a path, such as /study; got {self.prefix!r}")
         if (self.certificate is None) != (self.key is None):
             raise ParameterError("TLS needs both a certificate and its key")
         if self.certificate is None and not self.plain_http and not is_loopback(self.host):
@@ -57,7 +63,12 @@ class Endpoint:
         """The address to print."""
         scheme = "http" if self.certificate is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{scheme}://{host}:{self.port}"
+        return f"{scheme}://{host}:{self.port}{self.prefix}"
+
+    @property
+    def front(self) -> Front:
+        """What pages have to know of the way here."""
+        return Front(self.prefix, self.certificate is not None, self.forwarded)
 
 
 def configured(collector: Collector, endpoint: Endpoint) -> uvicorn.Config:
@@ -66,7 +77,7 @@ def configured(collector: Collector, endpoint: Endpoint) -> uvicorn.Config:
     most = connections(collector.limits.connections)
     limits = collector.limits
     return uvicorn.Config(
-        create_app(collector),
+        under(endpoint.prefix, create_app(collector)),
         host=endpoint.host,
         port=endpoint.port,
         http=partial(  # type: ignore[arg-type]
@@ -88,6 +99,20 @@ def configured(collector: Collector, endpoint: Endpoint) -> uvicorn.Config:
         ssl_certfile=endpoint.certificate,
         ssl_keyfile=endpoint.key,
     )
+
+
+def under(prefix: str, app: ASGIApp) -> ASGIApp:
+    """Take requests under a path as if they were at the root; others are taken as they are."""
+    if not prefix:
+        return app
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if path.startswith(f"{prefix}/"):
+            scope = {**scope, "path": path[len(prefix) :], "raw_path": None}
+        await app(scope, receive, send)
+
+    return answer
 
 
 def connections(most: int) -> int:

@@ -21,7 +21,11 @@ from murmuration.server.client_files import client_files
 from murmuration.server.encoded import Encoded
 from murmuration.server.ingest import Ingest
 from murmuration.server.limits import Limits
+from murmuration.server.page_files import page_files
 from murmuration.server.shares import Share
+from murmuration.server.signing import Front, cookie_name
+from murmuration.server.streams import Watcher
+from murmuration.server.watch import Truths, Watch
 from murmuration.wire.report import JSON
 
 END_SECONDS = 30.0
@@ -40,19 +44,29 @@ class Collector:
     """
 
     def __init__(
-        self, store: Store, served: Sequence[Served], limits: Limits | None = None
+        self,
+        store: Store,
+        served: Sequence[Served],
+        limits: Limits | None = None,
+        front: Front | None = None,
+        truths: Truths | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.served = {one.campaign.name: one for one in served}
         self.documents = {one.campaign.name: _document(one) for one in served}
-        self.client_files = client_files()
+        self.client_files, self.pages = client_files(), page_files()
+        self.front, self._truths = front or Front(), truths
         self.room = Room(self.limits.bodies_bytes)
         self.turns = Share(self.limits.requests, "too-many-requests")
+        self.streams = Share(self.limits.streams, "too-many-requests")
+        self.planning = asyncio.Lock()
         self.open_requests = 0
         self.answers: Counter[tuple[str, int]] = Counter()
         self.started = time.time()
         self._store = store
         self._reader = store.reader()
+        self.cookie = cookie_name(store.collector_name())
+        self.watchers: dict[str, Watcher] = {}
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="murmur-read")
         self._figures = ThreadPoolExecutor(1, thread_name_prefix="murmur-figures")
         self._parsing = ThreadPoolExecutor(1, thread_name_prefix="murmur-parse")
@@ -64,11 +78,16 @@ class Collector:
         del app
         self.ingest = Ingest(self._store, self.limits.waiting)
         self.ingest.start()
-        ending = asyncio.create_task(self._end_tokens())
+        running = [self._end_tokens()]
+        for name, served in self.served.items():
+            self.watchers[name] = self._watcher(served)
+            running.append(self.watchers[name].run())
+        tasks = [asyncio.create_task(one) for one in running]
         try:
             yield
         finally:
-            ending.cancel()
+            for task in tasks:
+                task.cancel()
             await self.ingest.stop()
             for threads in (self._reading, self._figures, self._parsing):
                 threads.shutdown(wait=True)
@@ -87,17 +106,31 @@ class Collector:
         """Parse a large body, in a thread of its own."""
         return await _in(self._parsing, partial(decode, *values))
 
+    def _watcher(self, served: Served) -> Watcher:
+        return Watcher(Watch(served, self._truths), served, self.read, self.compute)
+
+    def end_streams(self) -> None:
+        """Let all viewers go: the server waits for open answers before it ends."""
+        for watcher in self.watchers.values():
+            watcher.end()
+
     async def _tokens(self) -> list[Token]:
-        return await self.read(Store.tokens)
+        """Return tokens and sessions; what a text may do is known by its hash."""
+        return await self.read(lambda store: [*store.tokens(), *store.sessions()])
 
     async def _end_tokens(self) -> None:
         """Mark tokens that have ended, now and then: a clock that steps back revives none."""
         while True:
             now = int(time.time())
             with suppress(StoreError):  # the next time, then
-                if any(0 < token.expires <= now for token in await self._tokens()):
+                if await self.read(_overdue, now):
                     await self.ingest.write(Store.end_overdue, now)
             await asyncio.sleep(END_SECONDS)
+
+
+def _overdue(store: Store, now: int) -> bool:
+    """Whether tokens have ended that are not marked yet, or sessions that are still kept."""
+    return store.has_sessions(now) or any(0 < one.expires <= now for one in store.tokens())
 
 
 def _document(served: Served) -> Encoded:

@@ -26,6 +26,7 @@ from murmuration.errors import ParameterError
 from murmuration.server.limits import Limits
 from murmuration.server.run import Endpoint, configured, discreet, log_to_stderr
 from murmuration.server.state import Collector
+from murmuration.server.watch import Truths
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,20 @@ class Settings:
     documents: tuple[bytes, ...]
     endpoint: Endpoint
     limits: Limits
+    truths: Truths | None = None
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, which waits for open answers at its end: those that go on are ended first."""
+
+    def __init__(self, config: uvicorn.Config, collector: Collector) -> None:
+        super().__init__(config)
+        self._collector = collector
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let viewers go, then end as usual."""
+        self._collector.end_streams()
+        await super().shutdown(sockets)
 
 
 def run(
@@ -44,11 +59,12 @@ def run(
     endpoint: Endpoint,
     workers: int = 1,
     limits: Limits | None = None,
+    truths: Truths | None = None,
 ) -> None:
-    """Listen until told to stop."""
+    """Listen until told to stop. `truths` are for the demo, where people are simulated."""
     check(store, endpoint, workers)
     documents = tuple(publish(campaign) for campaign in campaigns)
-    settings = Settings(store, documents, endpoint, limits or Limits())
+    settings = Settings(store, documents, endpoint, limits or Limits(), truths)
     listener = listening(endpoint)
     if workers == 1:
         _serve(settings, listener)
@@ -100,8 +116,9 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
     log_to_stderr()
     store = open_store(settings.store)
     served = [serve(store, read(document)) for document in settings.documents]
-    collector = Collector(store, served, settings.limits)
-    server = uvicorn.Server(configured(collector, settings.endpoint))
+    endpoint = settings.endpoint
+    collector = Collector(store, served, settings.limits, endpoint.front, settings.truths)
+    server = Server(configured(collector, endpoint), collector)
     _calm_collection()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.get_loop().set_exception_handler(discreet)

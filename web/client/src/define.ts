@@ -7,4 +7,5 @@ if (globalThis.customElements && !customElements.get("murmur-campaign")) {
 }
 
 export { MurmurCampaign };
+export type { Said } from "./element.js";
 export { ENGLISH, type Texts } from "./texts.js";

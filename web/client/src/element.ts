@@ -6,7 +6,8 @@
  *     thank     with the report as it was sent
  *
  * Attributes: `src`, `digest` (pinned), `lang`, `texts` (the id of a JSON table in the page). Events:
- * `murmur-sent` (detail: a receipt) and `murmur-error` (detail: a MurmurationError). Answers are kept
+ * `murmur-ready` (the questions, or the thanks, are there), `murmur-sent` (detail: a receipt) and
+ * `murmur-error` (detail: a MurmurationError). Answers are kept
  * nowhere, and no event, message or error has one.
  */
 
@@ -31,6 +32,11 @@ export class MurmurCampaign extends Base {
 
   /** For the library: a token, lower limits, another store. Set it before the element is shown. */
   options: ClientOptions = (earlier(this, "options") as ClientOptions | undefined) ?? {};
+  /** The campaign's client, once it is loaded: the page that embeds it may look at the ledger. */
+  client?: Client;
+  /** What the person has said so far; undefined once there is no form. For the page alone: nothing
+   * of it is in an event, is kept or is sent. */
+  said: (() => Said) | undefined;
   #table = earlier(this, "texts") as Partial<Texts> | undefined;
   #speaker = new Speaker({}, "en");
   #stop = new AbortController();
@@ -89,6 +95,7 @@ export class MurmurCampaign extends Base {
 
   async #load(signal: AbortSignal, attempt = 0): Promise<void> {
     this.#speaker = new Speaker(this.texts, this.closest<HTMLElement>("[lang]")?.lang);
+    this.said = undefined;
     this.#main.replaceChildren();
     this.#spent.replaceChildren();
     this.#say("loading");
@@ -99,10 +106,12 @@ export class MurmurCampaign extends Base {
       });
       const made = await client.made();
       if (signal.aborted) return;
+      this.client = client;
       if (!made) await this.#ask(client, signal);
       else if (made.outcome === null) await this.#again(client, signal);
       else this.#thank(client, made.outcome, made.report, false);
       await this.#showSpent(client);
+      this.#tell("murmur-ready");
     } catch (problem) {
       if (signal.aborted) return;
       this.#fail(problem);
@@ -127,6 +136,7 @@ export class MurmurCampaign extends Base {
     const controls = level.control ? [...asked, level.control] : asked;
     const answers = () =>
       Object.fromEntries(campaign.questions.map((one, place) => [one.name, asked[place]!.value()]));
+    this.said = () => ({ answers: answers(), level: level.chosen() });
     const form = make("form", { novalidate: true }, ...controls.map((one) => one.root), ...level.note);
     const button = make("button", { part: "send" }, speaker.say("send"));
     form.append(this.#what(client, form, controls, answers, level.chosen), button);
@@ -137,7 +147,7 @@ export class MurmurCampaign extends Base {
     const sampled = campaign.strategy === "sample" && campaign.sample < campaign.questions.length;
     const counts = { count: campaign.sample, all: campaign.questions.length };
     this.#main.replaceChildren(
-      make("h2", { dir: "auto" }, campaign.purpose),
+      make("h2", { part: "purpose", dir: "auto" }, campaign.purpose),
       make("p", {}, speaker.say("stays", { host: hostOf(address.origin) })),
       ...(sampled ? [make("p", {}, speaker.say("sampled", counts))] : []),
       form,
@@ -273,6 +283,7 @@ export class MurmurCampaign extends Base {
     const before = client.campaign.repeated ? "thanksRound" : "thanksBefore";
     const words = reason ? speaker.say("notCounted", { reason }) : speaker.say(now ? "thanks" : before);
     const heading = title(words);
+    this.said = undefined;
     this.#main.replaceChildren(heading, ...sentReport(report, speaker));
     this.#say();
     if (now) heading.focus(); // read aloud; the button that had the focus is gone
@@ -315,7 +326,7 @@ export class MurmurCampaign extends Base {
     this.#tell("murmur-error", found);
   }
 
-  #tell(name: string, detail: Receipt | MurmurationError): void {
+  #tell(name: string, detail?: Receipt | MurmurationError): void {
     this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }));
   }
 }
@@ -325,6 +336,12 @@ function earlier(element: object, name: string): unknown {
   const value: unknown = Object.getOwnPropertyDescriptor(element, name)?.value;
   Reflect.deleteProperty(element, name);
   return value;
+}
+
+/** The answers as they stand: undefined is none yet. */
+export interface Said {
+  readonly answers: Readonly<Record<string, Raw>>;
+  readonly level: string | undefined;
 }
 
 interface LevelChoice {

@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any, ClassVar, Literal
@@ -486,6 +486,49 @@ class Store(ABC):
         with self.transaction():
             sql = "UPDATE tokens SET expires = -expires WHERE expires > 0 AND expires <= ?"
             self.execute(sql, (now,))
+            self.execute("DELETE FROM sessions WHERE expires <= ?", (now,))
+
+    # --- browsers that are signed in -------------------------------------------------------------
+
+    def sessions(self) -> list[Token]:
+        """Return all sessions: each allows what the token behind it does, as long as both last."""
+        by_hash = {token.hash: token for token in self.tokens()}
+        sql = "SELECT hash, token, created, expires FROM sessions WHERE kind = 'session'"
+        return [
+            replace(behind, hash=bytes(own), created=created, expires=min(expires, behind.expires))
+            for own, token, created, expires in self.execute(sql)
+            if (behind := by_hash.get(bytes(token))) is not None
+        ]
+
+    def add_session(self, kind: str, own: bytes, token: bytes, created: int, expires: int) -> None:
+        """Keep the hash of a session, or of a code that becomes one."""
+        with self.transaction():
+            self.execute(
+                "INSERT INTO sessions (hash, kind, token, created, expires) VALUES (?, ?, ?, ?, ?)",
+                (own, kind, token, created, expires),
+            )
+
+    def has_code(self, own: bytes) -> bool:
+        """Whether there is such a code, valid or not."""
+        sql = "SELECT 1 FROM sessions WHERE hash = ? AND kind = 'code'"
+        return bool(self.execute(sql, (own,)))
+
+    def take_code(self, own: bytes, now: int) -> bytes | None:
+        """Take a code out, for good; return the token behind it if the code was still valid."""
+        with self.transaction():
+            sql = "SELECT token, expires FROM sessions WHERE hash = ? AND kind = 'code'"
+            found = self.execute(sql, (own,))
+            self.execute("DELETE FROM sessions WHERE hash = ? AND kind = 'code'", (own,))
+        return bytes(found[0][0]) if found and int(found[0][1]) > now else None
+
+    def end_session(self, own: bytes) -> None:
+        """Forget a session."""
+        with self.transaction():
+            self.execute("DELETE FROM sessions WHERE hash = ? AND kind = 'session'", (own,))
+
+    def has_sessions(self, until: int) -> bool:
+        """Whether there are sessions or codes that end by then."""
+        return bool(self.execute("SELECT 1 FROM sessions WHERE expires <= ? LIMIT 1", (until,)))
 
 
 def _in_order(parts: Sequence[tuple[Octets, Octets]], width: int) -> tuple[Octets, Octets, Ints]:

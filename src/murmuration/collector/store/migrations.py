@@ -7,6 +7,7 @@
     tallies     one row per cell: what the reports add up to
     counts      what became of every report that arrived, by campaign and outcome
     tokens      who may do what: hashes of tokens, never tokens
+    sessions    who is signed in by a browser, and codes that let one sign in: hashes, too
     merged      what counts of other collectors, the latest of each
     held        of which other collectors the reports are here too, and up to which tallies
     merge_key   the secret under which collectors compare their ids, if they share one
@@ -152,6 +153,15 @@ MIGRATIONS: tuple[Step, ...] = (
         "DROP TABLE reports",
     ),
     ("ALTER TABLE collections ADD COLUMN last_hour INTEGER NOT NULL DEFAULT 0",),
+    (
+        """CREATE TABLE sessions (
+            hash BLOB NOT NULL PRIMARY KEY,
+            kind TEXT NOT NULL,
+            token BLOB NOT NULL,
+            created INTEGER NOT NULL,
+            expires INTEGER NOT NULL
+        )""",
+    ),
 )
 
 NEWEST = len(MIGRATIONS)

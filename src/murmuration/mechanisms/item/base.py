@@ -32,6 +32,7 @@ from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for, spread_over
 from murmuration.results.estimate import FrequencyEstimate
 from murmuration.results.score import QuadraticScore, Shape
+from murmuration.results.sequence import Terms
 
 MOST_ENUMERATED = 1 << 16
 """Entries of a channel up to which the auditor tries every report."""
@@ -114,6 +115,17 @@ class FrequencyMechanism(Mechanism):
         errors, noise = np.sqrt(squares), math.sqrt(self.quiet_error(n))
         shape = self._score(shares, errors, n, unseen)
         return FrequencyEstimate(shares, errors, n, self.epsilon, subject, noise=noise, shape=shape)
+
+    def terms(self) -> Terms | None:
+        """Support of one item, read as its share: of somebody who has another one, and of its own.
+
+        None where the question is asked again: reports of one person share a permanent answer.
+        """
+        if self.asked_again:
+            return None
+        p, q = float(self.p), float(self.q)
+        law = np.array([[1 - q, q], [1 - p, p]])
+        return Terms(np.array([0.0, 1.0]), law, np.array([-q, 1 - q]) / (p - q))
 
     def _score(self, shares: Floats, errors: Floats, n: int, unseen: float) -> Shape:
         """How far the intervals reach: n Var = b + (a-b) f, and f - f^2 of who was asked.

@@ -93,6 +93,9 @@ class BassilySmith(OneBit):
         own, other = self._own_and_other
         return own, other + n / self.rows
 
+    def terms(self) -> None:
+        """None: what other items leak in is no noise that reports draw anew."""
+
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Draw a row, in public, and the coin of the response."""
         row = uniform(rng.public(), len(items), self.rows)

@@ -40,6 +40,7 @@ from murmuration.results import distribution
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import Estimate
 from murmuration.results.score import LIKELY, Reading, Score, Tail, concave_hull, tail_of
+from murmuration.results.sequence import Terms
 
 WORDS_PER_PERSON = 2
 FEWEST_SYMBOLS = 8
@@ -290,6 +291,14 @@ class NumericMechanism(SymbolReports):
         apart = self.design.values - float(counts @ self.design.values) / n
         square = float(counts @ apart**2)
         return float(counts @ apart**3) / square if square > 0 else 0.0
+
+    def terms(self) -> Terms | None:
+        """Each symbol's value; people between grid points mix two rows."""
+        design = self.design
+        if not design.unbiased:
+            return None
+        law, points = design.table.probabilities, design.grid.points
+        return Terms(points, law, design.values, design.grid.low_rows)
 
     def distribution(
         self, tally: Tally, method: str = "auto", bins: int = 64, replicates: int = 0

@@ -33,6 +33,7 @@ from murmuration.results import distribution
 from murmuration.results.answered import Moments
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import AnsweredEstimate
+from murmuration.results.sequence import Terms
 
 WORDS_PER_PERSON = 3
 ENOUGH = 1000
@@ -251,6 +252,14 @@ class OrNone(SymbolReports):
         """S and N of a person at each grid point, and of one without an answer."""
         points = np.append(self._design.grid.points, 0.0)
         return np.stack([points, np.append(np.ones(len(points) - 1), 0.0)])
+
+    def both_terms(self) -> tuple[Terms, Terms]:
+        """ANALYST. What single reports are read as, for S and for N."""
+        cells = self._design.grid.low_rows
+        of_s = Terms(self._targets[0], self.probabilities, self.readings[0], cells)
+        quiet = np.array([self.none[-1], self.hush]) / WHOLE
+        law = np.column_stack([1 - quiet, quiet])
+        return of_s, Terms(np.array([0.0, 1.0]), law, self.readings[1][[0, -1]])
 
     @cached_property
     def _noise(self) -> Floats:

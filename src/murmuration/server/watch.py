@@ -1,0 +1,287 @@
+"""One campaign, watched: from its tallies to what dashboards are sent.
+
+All that follows from laws is worked out once. A state is worked out once for everybody who looks,
+and costs the same whether a thousand reports are counted or a billion: it is made from tallies. The
+one thing that takes long, fitting a distribution, is done again only when that could be seen, and
+for one attribute at a look.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from murmuration.analysis import read, select
+from murmuration.analysis.postprocess import project_simplex
+from murmuration.analysis.running import Running, RunningFigures
+from murmuration.campaign.question import ANSWERED, Question
+from murmuration.campaign.review import expected_stderr, shares_of
+from murmuration.collector.publish import Served
+from murmuration.collector.status import Status
+from murmuration.errors import ParameterError
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.tally import Tally
+from murmuration.results.estimate import FrequencyEstimate
+from murmuration.results.figure import Figure
+from murmuration.results.score import normal_quantile
+from murmuration.server.live import (
+    Bin,
+    Card,
+    Forecast,
+    LevelState,
+    Liars,
+    Live,
+    Pace,
+    Shown,
+    Trail,
+    Trails,
+)
+
+LEVEL, LIARS = 0.95, 0.01
+GROWTH = 1.02
+"""A distribution is fitted again when there are so many times the answers."""
+PACE_SECONDS = 3600.0
+MOST_LOOKS = 240
+"""Of a trail: with more, every second one of them is dropped."""
+MOST_TRAILS = 12
+"""Labels of an attribute that have trails; of more labels none has."""
+
+Truths = Mapping[str, Mapping[str, float]]
+"""What is really so, by attribute and item: known only where people are simulated."""
+
+
+class Watch:
+    """What is known about one campaign from look to look; used by one thread at a time."""
+
+    def __init__(self, served: Served, truths: Truths | None = None) -> None:
+        campaign = served.campaign
+        self._served, self._campaign, self._truths = served, campaign, truths or {}
+        self._running = RunningFigures(campaign)
+        self._shares = shares_of(campaign)
+        self._loss = campaign.loss().epsilon
+        places = range(len(campaign.questions))
+        self._planned = [self._worst_error(place) for place in places]
+        self._liars = [self._lying(place) for place in places]
+        self._fitted: dict[int, tuple[int, list[Bin], str]] = {}
+        self._due: int | None = None
+        """The attribute whose distribution is fitted again at this look."""
+        self._pace: deque[tuple[float, int]] = deque()
+        self._trails: dict[tuple[str, str], list[Running]] = {}
+
+    def state(self, status: Status, tallies: Sequence[Tally]) -> Live:
+        """Return the campaign as it is now, and remember this look."""
+        campaign = self._campaign
+        groups = campaign.frame.by_group(tallies)
+        if campaign.strategy.gathers:
+            groups = groups * len(campaign.questions)
+        self._due = self._next_fit(groups)
+        rows = zip(read.parts(campaign, tallies), groups, strict=True)
+        cards = [
+            self._card(place, part, own, status.reports) for place, (part, own) in enumerate(rows)
+        ]
+        self._note(cards)
+        return Live(
+            campaign=campaign.name,
+            version=status.version,
+            digest=status.digest,
+            purpose=campaign.terms.purpose,
+            open=status.open,
+            at=int(time.time()),
+            level=LEVEL,
+            epsilon=campaign.epsilon,
+            loss=self._loss,
+            people=status.people,
+            reports=status.reports,
+            people_expected=status.people_expected,
+            cohort=status.cohort,
+            received=status.received,
+            outcomes=status.outcomes,
+            balanced=status.balanced,
+            merged_collectors=status.merged_collectors,
+            last_report=status.last_report,
+            pace=self._per_hour(status.received),
+            attributes=cards,
+            demo=bool(self._truths),
+        )
+
+    def trails(self) -> Trails:
+        """Return how the running figures have come here."""
+        found = self._trails.items()
+        return Trails([Trail(attribute, item, looks) for (attribute, item), looks in found])
+
+    # --- one attribute ---------------------------------------------------------------------------
+
+    def _card(self, place: int, part: read.Part | None, own: Sequence[Tally], reports: int) -> Card:
+        campaign, question = self._campaign, self._campaign.questions[place]
+        n, least = 0 if part is None else part.n, campaign.terms.cohort * campaign.rounds
+        hidden = part is None or n < least
+        figures: list[Shown] = []
+        left_out, bins, fitted = 0, list[Bin](), ""
+        if part is not None and not hidden:
+            figures, left_out = self._figures(place, part, own, reports)
+            bins, fitted = self._bins(place, self._enough(own))
+        return Card(
+            name=question.name,
+            kind=question.kind,
+            unit=question.unit if not question.labels else "share",
+            low=question.low,
+            high=question.high,
+            labels=len(question.labels),
+            answers=n,
+            needed=least,
+            hidden=hidden,
+            missing=question.missing,
+            share_asked=self._shares[place],
+            mechanisms=[law.name for law in campaign.laws_of(place)],
+            figures=figures,
+            left_out=left_out,
+            bins=bins,
+            bins_note=fitted,
+            levels=self._levels(own),
+            assumption=part.note if part is not None and campaign.levels else "",
+            steps=["project_simplex"] if any(f.processed is not None for f in figures) else [],
+            note="" if part is None or campaign.levels else part.note,
+            running_note=self._running.note(place),
+            forecast=self._forecast(place, figures, reports),
+            liars=self._liars[place],
+        )
+
+    def _figures(
+        self, place: int, part: read.Part, own: Sequence[Tally], reports: int
+    ) -> tuple[list[Shown], int]:
+        """Return an attribute's figures, of many labels the largest, and how many are left out."""
+        question, k = self._campaign.questions[place], len(self._campaign.questions[place].labels)
+        rows = read.in_units(question, part, [], LEVEL, select.LONG)
+        each = 1 - (1 - LEVEL) / k if k > select.LONG else LEVEL
+        running = self._running.of(place, own, reports, LEVEL, each)
+        tidy = self._processed(question, part)
+        truths = self._truths.get(question.name, {})
+        kept = _largest(rows) if k > select.LONG else rows
+        shown = [
+            Shown(
+                *(one.item, one.value, one.stderr, one.low, one.high, one.n, one.unit, one.note),
+                processed=tidy.get(one.item),
+                running=running.get(one.item),
+                truth=truths.get(one.item),
+            )
+            for one in kept
+        ]
+        return shown, len(rows) - len(kept)
+
+    def _processed(self, question: Question, part: read.Part) -> dict[str, float]:
+        """Return shares as the nearest histogram; only a whole one can be projected."""
+        if not isinstance(part, FrequencyEstimate):
+            return {}
+        values = project_simplex(part).value.tolist()
+        return dict(zip(question.labels, values, strict=True))
+
+    def _bins(self, place: int, enough: Sequence[Tally]) -> tuple[list[Bin], str]:
+        """Return the fitted distribution; the last one while there are hardly more answers."""
+        question, n = self._campaign.questions[place], sum(tally.n for tally in enough)
+        if question.kind != "distribution" or not n:
+            return [], ""
+        before = self._fitted.get(place)
+        if before is None or place == self._due:
+            self._fitted.pop(place, None)  # it is the newest now
+            rows = read.bins(question, enough)
+            low, high = question.range
+            width = (high - low) / max(len(rows), 1)
+            bins = [
+                Bin(low + i * width, low + (i + 1) * width, one.value) for i, one in enumerate(rows)
+            ]
+            before = self._fitted[place] = (n, bins, rows[0].note if rows else "")
+        return before[1], before[2]
+
+    def _enough(self, own: Sequence[Tally]) -> list[Tally]:
+        """Return the tallies of levels that enough people have chosen."""
+        least = self._campaign.terms.cohort * self._campaign.rounds
+        return [tally for tally in own if tally.n >= least]
+
+    def _next_fit(self, groups: Sequence[Sequence[Tally]]) -> int | None:
+        """Return the attribute that was fitted longest ago, of those with more answers since."""
+        for place, (fitted, _, _) in self._fitted.items():
+            n = sum(tally.n for tally in self._enough(groups[place]))
+            if not fitted <= n < GROWTH * fitted:
+                return place
+        return None
+
+    def _levels(self, own: Sequence[Tally]) -> list[LevelState]:
+        levels = self._campaign.levels
+        if levels is None:
+            return []
+        budgets = levels.budgets(self._campaign.epsilon)
+        rows = zip(levels.names, budgets, own, strict=True)
+        return [LevelState(name, float(epsilon), tally.n) for name, epsilon, tally in rows]
+
+    # --- what will come of it --------------------------------------------------------------------
+
+    def _forecast(self, place: int, figures: Sequence[Shown], reports: int) -> Forecast:
+        """Return the error at the planned number of people: it falls with the square root."""
+        people, planned = self._campaign.terms.people, self._planned[place]
+        errors = [one.stderr for one in figures if one.item != ANSWERED and one.stderr is not None]
+        if not errors:
+            return Forecast(people, None, None, planned)
+        now = math.sqrt(math.fsum(error**2 for error in errors) / len(errors))
+        then = now * math.sqrt(reports / (people * self._campaign.rounds))
+        return Forecast(people, then, normal_quantile(LEVEL) * then, planned)
+
+    def _worst_error(self, place: int) -> float:
+        """Return what the plan allows for: the hardest crowd, at the strictest level."""
+        question, share = self._campaign.questions[place], self._shares[place]
+        people = self._campaign.terms.people
+        return max(
+            expected_stderr(law.answering(place), question, share, people)
+            for law in self._campaign.laws_of(place)
+        )
+
+    def _lying(self, place: int) -> Liars | None:
+        question = self._campaign.questions[place]
+        found = [_influence(law.answering(place)) for law in self._campaign.laws_of(place)]
+        moves = [one for one in found if one is not None]
+        return Liars(LIARS, LIARS * max(moves) * question.scale) if moves else None
+
+    # --- what was before -------------------------------------------------------------------------
+
+    def _per_hour(self, received: int) -> Pace | None:
+        """Return how fast reports arrive, over the last hour or as long as was watched."""
+        now, pace = time.monotonic(), self._pace
+        pace.append((now, received))
+        while now - pace[0][0] > PACE_SECONDS:
+            pace.popleft()
+        if len(pace) > MOST_LOOKS:
+            kept = [*list(pace)[:-1:2], pace[-1]]
+            self._pace = pace = deque(kept)
+        seconds = now - pace[0][0]
+        if seconds <= 0:
+            return None
+        return Pace((received - pace[0][1]) / seconds * 3600, seconds)
+
+    def _note(self, cards: Sequence[Card]) -> None:
+        """Add this look to the trails."""
+        for card in cards:
+            if card.labels > MOST_TRAILS:
+                continue
+            for one in card.figures:
+                if one.running is not None:
+                    looks = self._trails.setdefault((card.name, one.item), [])
+                    if not looks or looks[-1].n != one.running.n:
+                        looks.append(one.running)
+                    if len(looks) > MOST_LOOKS:
+                        looks[:] = [*looks[:-1:2], looks[-1]]
+
+
+def _largest(rows: Sequence[Figure]) -> list[Figure]:
+    """Return the share that answered, if it is there, and the largest of the others."""
+    head = [one for one in rows if one.item == ANSWERED]
+    ordered = sorted(rows[len(head) :], key=lambda one: -one.value)
+    return [*head, *ordered[: select.TOP]]
+
+
+def _influence(law: Mechanism) -> float | None:
+    """Return how far a report moves a sum; None where nobody can say."""
+    try:
+        return law.influence()
+    except ParameterError:
+        return None

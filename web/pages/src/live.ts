@@ -1,0 +1,153 @@
+/** What an open dashboard is sent: the types of `src/murmuration/server/live.py`, and the stream. */
+
+export interface Running {
+  readonly n: number;
+  readonly value: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** A mean, a label's share, or the share that answered. */
+export interface Shown {
+  readonly item: string;
+  readonly value: number;
+  readonly stderr: number | null;
+  readonly low: number | null;
+  readonly high: number | null;
+  readonly n: number;
+  readonly unit: string;
+  readonly note: string;
+  readonly processed: number | null;
+  readonly running: Running | null;
+  readonly truth: number | null;
+}
+
+export interface Bin {
+  readonly low: number;
+  readonly high: number;
+  readonly share: number;
+}
+
+export interface Card {
+  readonly name: string;
+  readonly kind: string;
+  readonly unit: string;
+  readonly low: number | null;
+  readonly high: number | null;
+  readonly labels: number;
+  readonly answers: number;
+  readonly needed: number;
+  readonly hidden: boolean;
+  readonly missing: boolean;
+  readonly share_asked: number;
+  readonly mechanisms: readonly string[];
+  readonly figures: readonly Shown[];
+  readonly left_out: number;
+  readonly bins: readonly Bin[];
+  readonly bins_note: string;
+  readonly levels: readonly {
+    readonly name: string;
+    readonly epsilon: number;
+    readonly answers: number;
+  }[];
+  readonly assumption: string;
+  readonly steps: readonly string[];
+  readonly note: string;
+  readonly running_note: string;
+  readonly forecast: {
+    readonly people: number;
+    readonly stderr: number | null;
+    readonly half: number | null;
+    readonly planned: number;
+  };
+  readonly liars: { readonly share: number; readonly shift: number } | null;
+}
+
+export interface Live {
+  readonly campaign: string;
+  readonly version: number;
+  readonly digest: string;
+  readonly purpose: string;
+  readonly open: boolean;
+  readonly at: number;
+  readonly level: number;
+  readonly epsilon: number;
+  readonly loss: number;
+  readonly people: number;
+  readonly reports: number;
+  readonly people_expected: number;
+  readonly cohort: number;
+  readonly received: number;
+  readonly outcomes: Readonly<Record<string, number>>;
+  readonly balanced: boolean;
+  readonly merged_collectors: number;
+  readonly last_report: string;
+  readonly pace: { readonly per_hour: number; readonly seconds: number } | null;
+  readonly attributes: readonly Card[];
+  readonly demo: boolean;
+}
+
+export interface Trails {
+  readonly trails: readonly {
+    readonly attribute: string;
+    readonly item: string;
+    readonly looks: readonly Running[];
+  }[];
+}
+
+/** How running figures have come here: by attribute and item. */
+export class History {
+  readonly #looks = new Map<string, Running[]>();
+  /** So many looks are kept: of more, every second one goes. */
+  static readonly MOST = 600;
+
+  begin({ trails }: Trails): void {
+    this.#looks.clear();
+    for (const { attribute, item, looks } of trails)
+      this.#looks.set(key(attribute, item), [...looks]);
+  }
+
+  add({ attributes }: Live): void {
+    for (const { name, figures } of attributes) {
+      for (const { item, running } of figures) if (running) this.#look(key(name, item), running);
+    }
+  }
+
+  #look(name: string, running: Running): void {
+    const looks = this.#looks.get(name) ?? [];
+    if (looks.at(-1)?.n === running.n) return;
+    looks.push(running);
+    const last = looks.length - 1;
+    const kept =
+      looks.length > History.MOST
+        ? looks.filter((_, place) => place % 2 === 0 || place === last)
+        : looks;
+    this.#looks.set(name, kept);
+  }
+
+  of(attribute: string, item: string): readonly Running[] {
+    return this.#looks.get(key(attribute, item)) ?? [];
+  }
+}
+
+function key(attribute: string, item: string): string {
+  return JSON.stringify([attribute, item]);
+}
+
+/** What happens on a stream. */
+export interface Listener {
+  state(live: Live): void;
+  trail(trails: Trails): void;
+  /** The connection was lost; the browser tries again by itself, unless it was refused. */
+  lost(refused: boolean): void;
+}
+
+/** Listen to a campaign; the returned function ends it. */
+export function listen(campaign: string, listener: Listener): () => void {
+  const source = new EventSource(`v1/campaigns/${encodeURIComponent(campaign)}/live`);
+  const data = (event: Event) => JSON.parse((event as MessageEvent<string>).data) as unknown;
+  source.addEventListener("trail", (event) => listener.trail(data(event) as Trails));
+  source.addEventListener("state", (event) => listener.state(data(event) as Live));
+  source.addEventListener("error", () => listener.lost(source.readyState === EventSource.CLOSED));
+  return () => source.close();
+}

@@ -7,7 +7,9 @@ import { test } from "node:test";
 import { exp, larger, logAbove } from "../src/exponential.js";
 import { type Json, type Table, written } from "../src/form.js";
 import type { Campaign } from "../src/types.js";
-import { around, read } from "./documents.js";
+import { draw } from "../src/report.js";
+import { Keyed, type Words, drawn } from "../src/words.js";
+import { ORIGIN, around, read } from "./documents.js";
 
 const WHOLE = 2 ** 52;
 const REFUSED = { name: "MurmurationError", kind: "format" };
@@ -92,4 +94,44 @@ test("a time is RFC 3339, and looked at in one go", async () => {
     await assert.rejects(quickly(around(HONEST, { opens })), REFUSED);
   for (const opens of ["1970-01-01T00:00:00Z", "2024-02-29T23:59:59.123456-23:59"])
     assert.deepEqual((await quickly(around(HONEST, { opens }))).opens, new Date(opens));
+});
+
+// --- drawing ------------------------------------------------------------------------------------
+
+/** A subset law whose sets have so many members; how often they hold the own one is made to fit. */
+function subset(k: number, size: number, rate: Table): Table {
+  const holds = Math.floor((WHOLE * size) / k);
+  return {
+    ...{ mechanism: "subset", parameters: { epsilon: 0.1, k } },
+    law: { holds, size, level: 0, digits: 0, ...rate },
+  };
+}
+
+test("sets that would be drawn without end are refused", async () => {
+  const k = 1 << 15;
+  const laws = [
+    subset(k, k - 1, {}),
+    subset(k, k >> 1, {}),
+    subset(k, k >> 1, { level: 1, digits: 1 }),
+    subset(k, 15_566, {}),
+    subset(k, 15_566, { level: 974, digits: 11 }),
+  ];
+  for (const law of laws)
+    await assert.rejects(quickly(around(text([category("a", k)], [law]))), REFUSED);
+  const fair = around(text([category("a", k)], [subset(k, 15_566, { level: 967, digits: 11 })]));
+  const campaign = await quickly(fair);
+  const start = performance.now();
+  const { report } = await draw(campaign, [3], { secret: new Uint8Array(32), origin: ORIGIN });
+  assert.ok(report.entries[0]!.length === 1 + k / 8 && performance.now() - start < 2000);
+});
+
+test("words end", async () => {
+  const keyed = new Keyed(new Uint8Array(32), []).stream("x");
+  let most = 0;
+  const counted = (n: number) => ((most = Math.max(most, n)), keyed(n));
+  const greedy = (own?: Words): void => {
+    for (;;) own!.word();
+  };
+  await assert.rejects(drawn([counted], greedy), { name: "MurmurationError", kind: "promise" });
+  assert.ok(most <= 1 << 19);
 });

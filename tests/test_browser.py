@@ -273,6 +273,23 @@ def test_a_page_of_another_site_takes_part(page: Page, site: Site, collector: Co
     ).to_be_visible()
 
 
+def test_a_document_is_no_cookie(
+    context: BrowserContext, site: Site, collector: Collector
+) -> None:
+    """A tag that a browser sent back would tell the collector who comes again."""
+    fetched = []
+    for visit in range(2):
+        page = context.new_page()
+        page.on("response", lambda answer: fetched.append((answer.status, answer.request)))
+        shown(page, site, collector, "commute")
+        expect(page.get_by_role("button", name="Send")).to_be_visible()
+        documents = [one for one in fetched if one[1].url.endswith("/v1/campaigns/commute")]
+        assert len(documents) == visit + 1
+    for status, request in documents:
+        assert status == 200
+        assert "if-none-match" not in request.all_headers()
+
+
 def test_what_is_missing_is_asked_for(page: Page, site: Site, collector: Collector) -> None:
     """The first question without an answer has the focus, and says so to screen readers."""
     watch = shown(page, site, collector, "commute")

@@ -110,6 +110,15 @@ def test_a_level_costs_its_part_of_epsilon() -> None:
             campaign_document.read(document({**changes, "cells": swapped}))
 
 
+@pytest.mark.parametrize("factor", [5e-324, 1e-30, 0.0009])
+def test_a_level_with_next_to_no_budget_is_refused(factor: float) -> None:
+    """By its budget: a table that tells nothing keeps every promise, however small."""
+    dull = cell([0], BIT, 0)
+    dull["law"]["weights"] = [[1 << 51, 1 << 51]] * 2
+    with pytest.raises(FormatError, match=r"epsilon"):
+        campaign_document.read(document({"levels": {"low": factor}, "cells": [dull]}))
+
+
 BAD = {
     "a limit of nothing": {"limit": 0},
     "a negative limit": {"limit": -1},

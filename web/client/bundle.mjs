@@ -10,7 +10,7 @@ import { build } from "esbuild";
 import { minify } from "terser";
 
 const FILE = new URL("../../src/murmuration/server/static/murmuration-client.js", import.meta.url);
-const MOST = 25_000; // bytes, gzipped: what a page pays for it
+const MOST = 25_600; // bytes, gzipped: what a page pays for it
 
 const { outputFiles } = await build({
   absWorkingDir: import.meta.dirname,

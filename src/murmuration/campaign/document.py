@@ -164,12 +164,15 @@ def _campaign(document: Document, found: _Collection) -> Campaign:
     terms = Terms(**{field.name: getattr(document, field.name) for field in fields(Terms)})
     questions = tuple(_question(table) for table in found.attributes)
     strategy = strategy_of(found.strategy, found.sample, found.ends)
+    epsilon = checked_epsilon(found.epsilon)
+    for part in levels.budgets(epsilon) if levels else ():
+        checked_epsilon(part)
     return Campaign(
         name=found.campaign,
         terms=terms,
         questions=questions,
         frame=Frame(_groups(found.cells, strategy.grouped(len(questions)), levels), strategy),
-        epsilon=checked_epsilon(found.epsilon),
+        epsilon=epsilon,
         levels=levels,
         limit=found.limit,
         accept_loss=found.accept_loss,

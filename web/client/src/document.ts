@@ -39,7 +39,11 @@ const COLLECTION =
   'wire campaign epsilon strategy sample=1 ends=null levels=null chosen="freely" limit=null ' +
   "accept_loss=null rounds=1 attributes cells";
 const CELL = "attributes level=null mechanism parameters law";
-const ZONE = /T.*(Z|[+-]\d\d:\d\d)$/;
+const DAY = String.raw`\d{4}-\d\d-\d\d`;
+const CLOCK = "([01]\\d|2[0-3]):[0-5]\\d";
+const MOMENT = new RegExp(`^${DAY}T${CLOCK}:[0-5]\\d(\\.\\d{1,6})?(Z|[+-]${CLOCK})$`);
+/** The first day of the year 1. */
+const FIRST = Date.parse("0001-01-01");
 
 /** Return the campaign of a document, or say what is wrong with it. */
 export async function readDocument(bytes: Uint8Array, options: ReadOptions): Promise<Campaign> {
@@ -111,11 +115,14 @@ function terms(found: Table) {
   };
 }
 
+/** Read a time: RFC 3339, of a day that the calendar has. */
 function moment(value: Json): Date | null {
   if (value === null) return null;
-  const date = new Date(String(value));
-  must(date.getTime() && ZONE.test(String(value)), "a campaign's times have a zone");
-  return date;
+  must(typeof value === "string" && value.length <= 32 && MOMENT.test(value), "a time has a zone");
+  const day = value.slice(0, 10);
+  const midnight = new Date(day); // of a day that there is not: another day, or none
+  must(midnight.getTime() >= FIRST && midnight.toISOString().startsWith(day), "there is no such day");
+  return new Date(value);
 }
 
 /** Return what affects a report; every law with its exact loss, for the answers that it is asked.
@@ -168,7 +175,7 @@ function levelsOf(pairs: Json | undefined, epsilon: number): LevelOffer[] {
   return (list(pairs, MOST_LEVELS, "levels") as [string, Json][]).map(([name, factor]) => {
     const fits = typeof factor === "number" && factor > 0 && factor <= 1;
     must(fits && name.trim(), "a level has a name, and a part of epsilon");
-    return { name, factor, epsilon: part(epsilon, factor) };
+    return { name, factor, epsilon: budget(part(epsilon, factor)) };
   });
 }
 

@@ -101,7 +101,7 @@ async function exchange(
   try {
     const response = await fetch(url, {
       ...request,
-      cache: "no-cache", // the document is asked for again, and comes only if it is another
+      cache: "no-store", // an ETag that is sent back would tell who comes again, as a cookie does
       credentials: "omit",
       redirect: "error",
       referrerPolicy: "no-referrer",

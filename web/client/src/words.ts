@@ -16,8 +16,11 @@ import { MurmurationError } from "./errors.js";
 export const WHOLE = 2 ** 52;
 const WORD_BYTES = 8;
 const BLOCK_BYTES = 32;
-/** Words to begin with; most laws need no more. */
+/** Words to begin with; most laws need no more. And the most that any needs. */
 const FEW = 8;
+const MOST = 1 << 19;
+/** So many blocks are made at once. */
+const SLICE = 1 << 10;
 
 type Bytes = Uint8Array<ArrayBuffer>;
 /** Thrown where a law needs more words than there are: it is drawn again, with more of them. */
@@ -79,7 +82,7 @@ export async function drawn<T>(
   streams: readonly Stream[],
   use: (...words: Words[]) => T,
 ): Promise<T> {
-  for (let n = FEW; ; n *= 4) {
+  for (let n = FEW; n <= MOST; n *= 4) {
     const words = await Promise.all(streams.map((stream) => stream(n)));
     try {
       return use(...words);
@@ -87,6 +90,7 @@ export async function drawn<T>(
       if (problem !== SHORT) throw problem;
     }
   }
+  throw new MurmurationError("promise", "a law takes words without end. Nothing was sent.");
 }
 
 /** Fresh words of the operating system, for what is drawn and thrown away. */
@@ -148,13 +152,15 @@ export class Keyed {
 }
 
 async function blocks(key: CryptoKey, n: number): Promise<Bytes> {
-  const numbers = Array.from({ length: n }, (_, i) => {
-    const number = new Uint8Array(8);
-    new DataView(number.buffer).setUint32(4, i);
-    return sign(key, number);
-  });
   const whole = new Uint8Array(n * BLOCK_BYTES);
-  (await Promise.all(numbers)).forEach((block, i) => whole.set(block, i * BLOCK_BYTES));
+  for (let start = 0; start < n; start += SLICE) {
+    const slice = Array.from({ length: Math.min(SLICE, n - start) }, async (_, i) => {
+      const number = new Uint8Array(8);
+      new DataView(number.buffer).setUint32(4, start + i);
+      whole.set(await sign(key, number), (start + i) * BLOCK_BYTES);
+    });
+    await Promise.all(slice);
+  }
   return whole;
 }
 

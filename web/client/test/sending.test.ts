@@ -46,6 +46,21 @@ test("a busy collector gets the same bytes again, and a token goes along", async
   assert.deepEqual(bodies, ["the bytes", "the bytes", "the bytes"]);
 });
 
+test("the document is fetched whole every time: no tag is sent back, which would be a cookie", async () => {
+  await served(
+    ({ headers }, response) => {
+      assert.deepEqual([headers["cache-control"], headers["if-none-match"]], ["no-cache", undefined]);
+      response.writeHead(200, { etag: '"person 4711"', "cache-control": "max-age=9999" }).end("{}");
+    },
+    async (url) => {
+      for (let turn = 0; turn < 2; turn++) {
+        const { data } = await get(address(url), 10);
+        assert.equal(new TextDecoder().decode(data), "{}");
+      }
+    },
+  );
+});
+
 test("patience ends, and who asks for a day is not waited for", async () => {
   const busy: Answering = (_, response) => response.writeHead(503).end();
   assert.equal((await served(busy, (url) => assert.rejects(sent(url), { kind: "send" }))).length, 3);

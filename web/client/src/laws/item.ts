@@ -244,14 +244,13 @@ export function unary(published: Published): Law {
 
 /** A random set of items that holds the own one more often than not; as k bits. */
 export function subset(published: Published): Law {
-  const k = items(published.parameters);
-  const { law: weights } = published;
+  const { law: weights, parameters } = published;
+  const k = items(parameters);
   const holds = whole(weights["holds"], 1, WHOLE - 1, "holds");
-  const w = whole(weights["size"], 1, k - 1, "size");
-  const digits = whole(weights["digits"], 0, 20, "digits");
-  const level = whole(weights["level"], 0, 2 ** digits - 1, "level");
-  // A rate that is too high would be drawn again without end.
-  must(level * k <= w * 2 ** digits, "level is too high");
+  const w = whole(weights["size"], ...sizes(parameters, k), "size");
+  const [level, digits] = firstCoins(k, w);
+  whole(weights["level"], level, level, "level");
+  whole(weights["digits"], digits, digits, "digits");
   const [p, odds] = [
     holds / WHOLE,
     apart(BigInt(holds) * BigInt(k - w), BigInt(WHOLE - holds) * BigInt(w)),
@@ -275,6 +274,22 @@ export function subset(published: Published): Law {
     },
     chances: support(p, (p * (w - 1) + (1 - p) * w) / (k - 1)),
   };
+}
+
+/** The least and the largest size of sets: next to k/(e^epsilon + 1). Other sets could be drawn for
+ * ever. */
+function sizes(parameters: Table, k: number): [number, number] {
+  const ideal = k / (Math.exp(budget(parameters["epsilon"])) + 1);
+  return [Math.max(1, Math.floor(ideal - 1e-6)), Math.max(1, Math.ceil(ideal + 1e-6))];
+}
+
+/** The rate of the first coins, level / 2^digits: somewhat below w/k, so that few are tossed again. */
+function firstCoins(k: number, w: number): [level: number, digits: number] {
+  let digits = 3 + ((32 - Math.clz32(k)) >> 1);
+  const few = Math.max(0, w - Math.sqrt(w * (1 - w / k)));
+  let level = Math.floor((few / k) * 2 ** digits);
+  for (; digits && !(level & 1); digits--) level >>= 1;
+  return [level, digits];
 }
 
 /** Toss a coin for each item, all again while more come out than are wanted. The own item counts as

@@ -563,7 +563,9 @@ def test_a_person_costs_epsilon_whatever_was_asked(kind, epsilon: float) -> None
     model = kind(epsilon).fit(x, y)
     assert model.loss_.holds
     assert epsilon - 1e-5 < model.loss_.epsilon <= epsilon
-    assert {"length", "gradient"} <= {name for name, _ in model.asked_}
+    names = {name for name, _ in model.asked_}
+    assert names & {"gain", "right"}
+    assert "gradient" in names or epsilon < 1  # 2,000 people with so much noise: the level alone
 
 
 @pytest.mark.parametrize("intercept", [True, False])

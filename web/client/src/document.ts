@@ -31,7 +31,10 @@ const MOST_CELLS = 2048;
 const MOST_LABELS = 1 << 18;
 const MOST_ATTRIBUTES = 1000;
 const MOST_LEVELS = 256;
+/** Of comparisons between ranges, over all laws; each two ranges count 64 more. */
+const MOST_COMPARED = 1 << 24;
 
+const NEWER = "its format needs a newer program";
 const DOCUMENT =
   "format campaign version digest purpose people opens closes cohort keep_reports upload " +
   "origins=[] collection";
@@ -60,13 +63,13 @@ async function checked(bytes: Uint8Array, { address, digest }: ReadOptions): Pro
   const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   const document = table(JSON.parse(text) as Json, DOCUMENT, "the document", false);
   const { format, campaign: name, collection, digest: claimed } = document;
-  must(format === 1 && typeof collection === "string", `format ${format} needs a newer program`);
+  must(format === 1 && typeof collection === "string", NEWER);
   const found = await digestOf(collection);
   must(found === claimed, "it was changed: the digest is not that of its text");
   if ((digest ?? found) !== found) throw another(`has the digest ${found}, not ${digest}`);
   const inside = collectionOf(collection);
   must(name === inside["campaign"], "it has two names");
-  if (name !== address.replace(/\/+$/, "").split("/").pop()) throw another(`is called ${name}`);
+  if (name !== address.replace(/\/+$/, "").split("/").pop()) throw another("has another name than the address");
   return admitted({ ...terms(document), ...questionsAndLaws(inside) });
 }
 
@@ -80,7 +83,7 @@ function another(what: string): MurmurationError {
 /** Return the collection, if it is written in the one form in which it is published. */
 function collectionOf(text: string): Table {
   const found = JSON.parse(text) as Table;
-  must(found["wire"] === 1, `wire ${found["wire"]} needs a newer program`);
+  must(found["wire"] === 1, NEWER);
   const collection = { ...table(found, COLLECTION, "the collection") };
   if (collection["levels"]) collection["levels"] = levelPairs(text, collection["levels"]);
   must(
@@ -165,14 +168,20 @@ function asking(found: Table, questions: readonly Question[], levels: number): S
   const alone = strategy === "split";
   const gathers =
     strategy === "together" && !levels && !questions.some((question) => question.missing);
-  must((alone || gathers) && many === 1 && ends === null, `strategy ${JSON.stringify(strategy)}`);
+  must((alone || gathers) && many === 1 && ends === null, "no such strategy");
   const groups = alone ? d : 1;
   return { groups, many: groups, ends };
 }
 
 function levelsOf(pairs: Json | undefined, epsilon: number): LevelOffer[] {
   if (pairs === undefined) return [];
-  return (list(pairs, MOST_LEVELS, "levels") as [string, Json][]).map(([name, factor]) => {
+  const levels = list(pairs, MOST_LEVELS, "levels") as [string, Json][];
+  const names = texts(
+    levels.map(([name]) => name),
+    "levels",
+  );
+  must(new Set(names).size === names.length, "two levels have one name");
+  return levels.map(([name, factor]) => {
     const fits = typeof factor === "number" && factor > 0 && factor <= 1;
     must(fits && name.trim(), "a level has a name, and a part of epsilon");
     return { name, factor, epsilon: budget(part(epsilon, factor)) };
@@ -196,6 +205,8 @@ function cellsOf(found: Table, questions: readonly Question[], levels: number): 
   const labels = questions.reduce((sum, question) => sum + question.labels.length, 0);
   must(labels * offered.length <= MOST_LABELS, `there are more than ${MOST_LABELS} labels`);
   const cells = list(found["cells"], MOST_CELLS, "cells");
+  const compared = cells.reduce<number>((sum, cell) => sum + comparisons(cell as Table), 0);
+  must(compared <= MOST_COMPARED, `${MOST_COMPARED} comparisons between ranges are the most`);
   must(cells.length === places.length, `there are ${places.length} cells, by attribute and level`);
   return cells.map((one, i) => {
     const { attributes, level, ...document } = table(one, CELL, "a cell");
@@ -214,6 +225,13 @@ function cellsOf(found: Table, questions: readonly Question[], levels: number): 
     );
     return { ...place, law };
   });
+}
+
+/** How much a law with ranges compares: each two ranges, symbol by symbol. */
+function comparisons({ parameters, law }: Table): number {
+  const ranges = (parameters as Table)["epsilon"];
+  if (!Array.isArray(ranges)) return 0;
+  return ranges.length ** 2 * (64 + ((law as Table)["values"] as Json[]).length);
 }
 
 /** What a law must take: the answers of one question, or of all together. */

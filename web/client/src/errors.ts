@@ -1,7 +1,7 @@
 /** Everything that can go wrong, as one class: `kind` says what, the message what to do.
  *
- * Messages repeat what an app gave as a parameter and what came over the wire, never a private
- * value: errors end up in logs.
+ * Messages repeat what an app gave as a parameter, never a private value or a collector's words:
+ * errors end up in logs and on pages.
  */
 
 /**

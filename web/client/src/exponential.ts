@@ -21,7 +21,7 @@ export function fraction(number: number): Fraction {
  * Where they are far apart doubles can tell, which are off by some units of the last place. */
 export function within(ratio: Ratio, epsilon: number): boolean {
   if (ratio === null) return false;
-  const apart = near(ratio) / epsilon - 1;
+  const apart = logNear(ratio) / epsilon - 1;
   return Math.abs(apart) > CLOSE ? apart < 0 : !larger(ratio, expOnce(epsilon));
 }
 
@@ -39,14 +39,16 @@ export function times(one: Ratio, other: Ratio): Ratio {
  * from one that is near it. */
 export function logAbove(ratio: Ratio): number {
   if (ratio === null) return Infinity;
-  let found = near(ratio);
+  let found = logNear(ratio);
   while (larger(ratio, exp(found))) found = next(found, 1n);
   while (found > 0 && !larger(ratio, exp(next(found, -1n)))) found = next(found, -1n);
   return found;
 }
 
 /** ln(ratio) to some units of its last place, also where it is next to nothing. */
-function near([above, below]: Fraction): number {
+export function logNear(ratio: Ratio): number {
+  if (ratio === null) return Infinity;
+  const [above, below] = ratio;
   let shift = bits(above) - bits(below);
   if (below << BigInt(shift) > above) shift--;
   const scaled = below << BigInt(shift);

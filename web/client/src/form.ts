@@ -17,6 +17,9 @@ const FLOATS = new Set(
   ).split(" "),
 );
 
+/** Of a name, a unit, a label or a marker, in code points. */
+const MOST_TEXT = 500;
+
 /** Write JSON as it is published. */
 export function written(value: Json, key = ""): string {
   if (typeof value === "number") return FLOATS.has(key) ? float(value) : String(value);
@@ -69,11 +72,12 @@ export function table(value: Json | undefined, keys: string, what: string, inOrd
   const given = Object.keys(value ?? 0);
   const usual = keys.split(" ").map((key) => key.split("="));
   const order = usual.flatMap(([key, fallback]) => (given.includes(key!) || !fallback ? key! : []));
-  const known = String(inOrder ? given : given.sort()) === String(inOrder ? order : order.sort());
-  must(known && typeof value === "object", `${what} has the keys ${keys}; got ${given}`);
+  if (!inOrder) [given, order].forEach((keys) => keys.sort());
+  const known = given.length === order.length && given.every((key, i) => key === order[i]);
+  must(known && typeof value === "object", `${what} has the keys ${keys}, and no others`);
   const found = value as Table;
   const spelled = usual.find(
-    ([key, fallback]) => JSON.stringify(found[key!]) === fallback && fallback,
+    ([key, fallback]) => fallback && JSON.stringify(found[key!]) === fallback,
   );
   must(!spelled, `${what}: a default is left out, ${spelled?.[0]}`);
   return found;
@@ -89,8 +93,17 @@ export function list(value: Json | undefined, most: number, what: string): Json[
 }
 
 export function texts(value: Json, what: string): string[] {
-  must(Array.isArray(value) && value.every((one) => typeof one === "string"), `${what} are texts`);
+  must(
+    Array.isArray(value) && value.every((one) => typeof one === "string" && short(one)),
+    `${what} are texts of up to ${MOST_TEXT} characters`,
+  );
   return value as string[];
+}
+
+/** Whether a text has no more code points than a device looks at: Unicode NFC of long ones takes the
+ * square of their length. */
+function short(text: string): boolean {
+  return text.length <= 2 * MOST_TEXT && [...text].length <= MOST_TEXT;
 }
 
 /** Return a whole number from low to high. */

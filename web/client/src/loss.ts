@@ -1,6 +1,6 @@
 /** The verdict on a law: the exact worst case, and whether the promise is kept. */
 
-import { larger, logAbove, times, within } from "./exponential.js";
+import { larger, logAbove, logNear, times, within } from "./exponential.js";
 import { float } from "./form.js";
 import type { Loss, Ratio } from "./types.js";
 
@@ -34,18 +34,27 @@ export function pairwise(
       return logAbove(ratio);
     },
     get words() {
-      const found = pairs.map((pair) => ({ ...pair, epsilon: logAbove(pair.ratio) }));
-      const first = (size: (pair: (typeof found)[0]) => number) =>
-        found.reduce((worst, pair) => (size(pair) > size(worst) ? pair : worst));
-      const named = new Set([
-        first((pair) => pair.epsilon),
-        first((pair) => pair.epsilon / pair.most),
-      ]);
+      const named = new Set([worst(pairs, () => 1), worst(pairs, (pair) => pair.most)]);
       return [...named]
-        .map((pair) => cost(pair.epsilon, where(pair.g, pair.h), pair.most))
+        .map((pair) => cost(logAbove(pair.ratio), where(pair.g, pair.h), pair.most))
         .join(", and ");
     },
   };
+}
+
+interface Pair {
+  readonly ratio: Ratio;
+  readonly most: number;
+}
+
+/** The first pair with the largest loss, in some unit; exact logarithms are for those near it. */
+function worst<P extends Pair>(pairs: readonly P[], unit: (pair: P) => number): P {
+  const rough = pairs.map((pair) => logNear(pair.ratio) / unit(pair));
+  const near = rough.reduce((one, other) => Math.max(one, other)) * (1 - 1e-12);
+  const size = (pair: P) => logAbove(pair.ratio) / unit(pair);
+  const close = pairs.filter((_, i) => rough[i]! >= near);
+  const sizes = close.map(size);
+  return close[sizes.indexOf(sizes.reduce((one, other) => Math.max(one, other)))]!;
 }
 
 function cost(epsilon: number, place: string, promised: number): string {
@@ -71,16 +80,20 @@ export function most(ratios: readonly Ratio[]): Ratio {
   return ratios.reduce((worst, ratio) => (larger(ratio, worst) ? ratio : worst), [1n, 1n] as Ratio);
 }
 
-/** Return the largest of tops[j]/bottoms[j], exactly: doubles find those that are near it. */
+/** Return the largest of tops[j]/bottoms[j], or 1, exactly: doubles find those that are near it. */
 export function largest(tops: readonly number[], bottoms: readonly number[]): Ratio {
+  const quotient = (j: number) => (tops[j] ? tops[j] / bottoms[j]! : 0);
   // A quotient of integers up to 2^52 is off by 2^-53 of itself: the largest is near the largest.
-  const quotients = tops.map((top, j) => (top ? top / bottoms[j]! : 0));
-  const near = quotients.reduce((one, other) => Math.max(one, other)) * (1 - 1e-12);
+  const near = tops.reduce((one, _, j) => Math.max(one, quotient(j)), 1) * (1 - 2 ** -51);
   if (near === Infinity) return null;
-  const found = tops.flatMap((top, j) =>
-    quotients[j]! >= near ? [[BigInt(top), BigInt(bottoms[j]!)] as const] : [],
-  );
-  return most(found);
+  let [top, bottom] = [1, 1];
+  tops.forEach((one, j) => {
+    const other = bottoms[j]!;
+    if (quotient(j) < near || (one === top && other === bottom)) return;
+    const above = BigInt(one) * BigInt(bottom) > BigInt(top) * BigInt(other);
+    if (above) [top, bottom] = [one, other];
+  });
+  return [BigInt(top), BigInt(bottom)];
 }
 
 /** What reports tell that are sent together: the ratios multiply. */

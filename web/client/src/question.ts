@@ -16,7 +16,7 @@ export function questionOf(value: Json): Question {
   texts([name!, unit, outside!], "name, unit and outside");
   const known =
     /^(number|category|distribution|graded)$/.test(String(kind)) && typeof missing === "boolean";
-  must(known && (letters === "exact" || letters === "ignore"), `${name}: kind, missing or case`);
+  must(known && (letters === "exact" || letters === "ignore"), "an attribute's kind, missing or case");
   const question = {
     ...(kind === "category" ? category(found) : range(found)),
     ...{ name, unit, outside, missing, kind, case: letters },
@@ -26,27 +26,27 @@ export function questionOf(value: Json): Question {
   return question;
 }
 
-function category({ name, labels: given = [], low, high }: Table) {
+function category({ labels: given = [], low, high }: Table) {
   const labels = texts(given, "labels");
   const different = new Set(labels).size === labels.length && !labels.includes("");
   must(
     different && labels.length >= 2 && labels.length <= MOST_LABELS && (low ?? high) === undefined,
-    `${name}: a category has 2 or more labels, all different`,
+    "a category has 2 or more labels, all different",
   );
   return { labels, low: NaN, high: NaN };
 }
 
-function range({ name, low, high, labels }: Table) {
+function range({ low, high, labels }: Table) {
   const numbers = typeof low === "number" && typeof high === "number" && low < high;
   const signed = [low, high].some((end) => Object.is(end, -0)); // 0 has one form
   const fits = numbers && Number.isFinite(high - low) && !signed && !labels;
-  must(fits, `${name}: a number has a range, low below high`);
+  must(fits, "a number has a range, low below high");
   return { low, high, labels: [] };
 }
 
 /** Refuse a rule for answers that do not fit which is none. With `missing` nobody is silent. */
-function requireRule({ name, kind, labels, outside, missing }: Question): void {
+function requireRule({ kind, labels, outside, missing }: Question): void {
   const rules = kind === "category" ? ["spread", ...labels] : ["clamp"];
   const known = rules.includes(outside) || outside === (missing ? "no answer" : "refuse");
-  must(known, `${name}: no rule is called ${outside}`);
+  must(known, "no rule is called as outside says");
 }

@@ -123,7 +123,7 @@ const CHANGES: [string, string, (found: any) => void, RegExp][] = [
     "an unknown mechanism",
     "sample",
     (found) => (cell(found).mechanism = "mine"),
-    /no law is called "mine"/,
+    /no law is called that/,
   ],
   [
     "a mechanism of the language",
@@ -137,9 +137,9 @@ const CHANGES: [string, string, (found: any) => void, RegExp][] = [
     (found) => (cell(found).mechanism = "privunit"),
     /no law is called/,
   ],
-  ["an unknown key of a law", "sample", (found) => (cell(found).law.more = 1), /more/],
-  ["an unknown parameter", "sample", (found) => (cell(found).parameters.more = 1), /more/],
-  ["an unknown key of an attribute", "sample", (found) => (found.attributes[0].more = 1), /more/],
+  ["an unknown key of a law", "sample", (found) => (cell(found).law.more = 1), /no others/],
+  ["an unknown parameter", "sample", (found) => (cell(found).parameters.more = 1), /no others/],
+  ["an unknown key of an attribute", "sample", (found) => (found.attributes[0].more = 1), /no others/],
   [
     "a law for fewer items",
     "sample",

@@ -19,6 +19,10 @@ function category(name: string, k: number): Table {
   return { name, kind: "category", labels, outside: "spread" };
 }
 
+function number(name: string, kind?: string): Table {
+  return { name, ...(kind && { kind }), low: 0, high: 1, outside: "clamp" };
+}
+
 const GRR = {
   mechanism: "grr",
   parameters: { epsilon: 1, k: 2 },
@@ -134,4 +138,130 @@ test("words end", async () => {
   };
   await assert.rejects(drawn([counted], greedy), { name: "MurmurationError", kind: "promise" });
   assert.ok(most <= 1 << 19);
+});
+
+// --- ranges -------------------------------------------------------------------------------------
+
+/** A law of so many ranges and symbols; `weight` makes the rows. */
+function graded(ranges: number, symbols: number, semantics: Json, weight: (j: number) => number) {
+  const row = Array.from({ length: symbols }, (_, j) => weight(j));
+  const steps = Array.from({ length: ranges + 1 }, (_, i) => i / ranges);
+  const epsilon = Array.isArray(semantics)
+    ? semantics.map((one, g) => (one as Json[])[g]!)
+    : Array<number>(ranges).fill(1);
+  return {
+    mechanism: "graded-bit",
+    parameters: { epsilon, edges: steps.map((step) => 2 * step - 1), semantics },
+    law: {
+      weights: steps.map(() => row),
+      values: row.map(() => 0),
+      places: steps.map((step) => step * WHOLE),
+      jumps: [],
+    },
+  };
+}
+
+test("ranges are compared in a moment, or not at all", async () => {
+  const one = [number("a", "graded")];
+  const wide = around(text(one, [graded(64, 32_768, "max", () => 1)]));
+  await assert.rejects(quickly(wide), { ...REFUSED, message: /comparisons/ });
+  assert.equal((await quickly(around(text(one, [graded(64, 2048, "max", () => 1)])), 2000)).most[0], 1);
+});
+
+test("a matrix of budgets that are all different takes no e^epsilon for each", async () => {
+  let budget = 1;
+  const matrix = (): number[][] => {
+    const rows = Array.from({ length: 64 }, () => Array<number>(64).fill(0));
+    for (let g = 0; g < 64; g++)
+      for (let h = g; h < 64; h++) rows[g]![h] = rows[h]![g] = budget += 1e-5;
+    return rows;
+  };
+  const laws = Array.from({ length: 60 }, () => graded(64, 2, matrix(), () => 1));
+  const asked = laws.map((_, i) => number(`a${i}`, "graded"));
+  const bytes = around(text(asked, laws, { epsilon: 20, strategy: "sample" }));
+  assert.equal((await quickly(bytes, 3000)).cells.length, 60);
+});
+
+// --- texts --------------------------------------------------------------------------------------
+
+test("names, labels and markers are short, before they are put into a normal form", async () => {
+  const asked = (change: Table) =>
+    text([{ ...category("a", 2), ...change }], [GRR]);
+  const long = `x${"\u0301\u0316".repeat(60_000)}`;
+  const missing = { missing: true, markers: [long] };
+  for (const change of [{ labels: ["l0", long] }, { name: long }, { outside: long }, missing])
+    await assert.rejects(quickly(around(asked(change))), { ...REFUSED, message: /500 characters/ });
+  const level = { ...GRR, level: 0 };
+  const named = text([category("a", 2)], [level], { levels: [[long, 1]] });
+  await assert.rejects(quickly(around(named)), { ...REFUSED, message: /500 characters/ });
+  const most = "\u{1f600}".repeat(500); // code points, not halves of them
+  const { questions } = await quickly(around(asked({ labels: ["l0", most] })));
+  assert.equal(questions[0]!.labels[1], most);
+  await assert.rejects(quickly(around(asked({ labels: ["l0", `${most}x`] }))), REFUSED);
+});
+
+// --- laws inside laws ---------------------------------------------------------------------------
+
+/** Laws around laws around a table, as deep as that. */
+function nested(depth: number, symbols: number): Table {
+  const box = { epsilon: 1, d: 1, domains: [0] };
+  const row = Array<number>(symbols).fill(1);
+  const table = { weights: [row, row], values: row.map(() => 0) };
+  const inner = { mechanism: "duchi", parameters: { epsilon: 1 }, law: table };
+  let law: Table = {
+    mechanism: "sampled",
+    parameters: { ...box, sample: 1, numeric: "", categorical: "", shares: [] },
+    law: { sample: 1, ends: [], attributes: [0], inner: [inner] },
+  };
+  for (let i = 0; i < depth; i++) {
+    const parameters = { ...box, people: 1 };
+    law = { mechanism: "hybrid-composition", parameters, law: { parts: [law] } };
+  }
+  return law;
+}
+
+test("no law with laws inside it is inside another", async () => {
+  const read = (depth: number) =>
+    quickly(around(text([number("a")], [nested(depth, 1 << 17)], { strategy: "together" })));
+  await assert.rejects(read(1), { ...REFUSED, message: /inside another/ });
+  await assert.rejects(read(300), { ...REFUSED, message: /inside another/ });
+  assert.equal((await read(0)).cells[0]!.law.name, "sampled");
+});
+
+// --- keys and words -----------------------------------------------------------------------------
+
+test("keys are compared one by one: a key with blanks or commas is no list of keys", async () => {
+  const law = {
+    mechanism: "bassily-smith",
+    parameters: { epsilon: 1, k: 2, "people,beta,seed": "device 4711" },
+    law: { truth: WHOLE / 2, lie: WHOLE / 2, rows: 2, seed: 0 },
+  };
+  await assert.rejects(quickly(around(text([category("a", 2)], [law]))), REFUSED);
+});
+
+test("two levels of one name are refused", async () => {
+  const cells = [0, 1].map((level) => ({ attributes: [0], level, ...GRR }));
+  const levels = [["a", 1], ["a", 1]];
+  const twice = text([category("a", 2)], cells, { levels });
+  await assert.rejects(quickly(around(twice)), { ...REFUSED, message: /one name/ });
+});
+
+test("no error repeats a collector's words", async () => {
+  const EVIL = "<img src=x onerror=alert(1)>";
+  const two = category("a", 2);
+  const texts = [
+    text([two], [{ ...GRR, mechanism: EVIL }]),
+    text([two], [{ ...GRR, [EVIL]: 1 }]),
+    text([two], [GRR], { strategy: EVIL }),
+    text([two], [GRR], { accept_loss: EVIL }),
+    text([{ ...two, outside: EVIL }], [GRR]),
+    text([{ ...two, name: EVIL, kind: EVIL }], [GRR]),
+    text([{ ...two, name: EVIL, labels: ["x"] }], [GRR]),
+    HONEST.replace('"wire":1', `"wire":"${EVIL}"`),
+    HONEST.replace('"campaign":"x"', `"campaign":"${EVIL}"`),
+  ];
+  const outside = [{ format: EVIL }, { [EVIL]: 1 }, { upload: EVIL }, { opens: EVIL }];
+  const documents = [...texts.map((one) => around(one)), ...outside.map((one) => around(HONEST, one))];
+  for (const bytes of documents)
+    await assert.rejects(quickly(bytes), (error: Error) => !error.message.includes("img"));
 });

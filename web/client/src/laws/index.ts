@@ -1,6 +1,6 @@
 /** Mechanisms by name. A law that is not here is refused. */
 
-import { type Json, bad, must, table } from "../form.js";
+import { type Json, must, table } from "../form.js";
 import type { Law } from "../types.js";
 import * as item from "./item.js";
 import { graded, number, orNone } from "./number.js";
@@ -64,21 +64,25 @@ const KINDS = new Map<unknown, Kind>([
 /** Built as published although they break their promise. */
 const BROKEN = ["dct", "graded-laplace", "hiera", "duchi-multi-published"];
 
+/** What a law inside another has not: laws inside it, or ranges. */
+const OUTER = /inner|parts|places/;
+
 /** Return the law of a published mechanism, with its exact loss; refuse one that cannot be used. */
-export function lawOf(document: Json): Law {
+export function lawOf(document: Json, inside = false): Law {
   const {
     mechanism: name,
     parameters,
     law,
   } = table(document, "mechanism parameters law", "a mechanism");
   const kind = KINDS.get(name);
-  if (!kind) throw bad(`no law is called ${JSON.stringify(name)} here: a newer program is needed`);
+  must(kind, "no law is called that here: a newer program is needed");
+  must(!inside || !OUTER.test(kind[1]), "no such law is inside another");
   return kind[2]({
     name: String(name),
     parameters: table(parameters, kind[0], `${name}: parameters`),
     law: table(law, kind[1], `${name}: law`),
     broken: BROKEN.includes(String(name)),
-    inner: lawOf,
+    inner: (one) => lawOf(one, true),
   });
 }
 

@@ -66,7 +66,7 @@ COMMANDS = {
     ),
     "learn": Entry(
         "learn",
-        "Train a linear, logistic or SVM model from noisy gradients; compare on held-out people.",
+        "Train a linear, logistic or SVM model from noisy answers; compare on held-out people.",
     ),
     "init": Entry(
         "init",

@@ -1,8 +1,8 @@
-"""Models from randomised gradients: every person answers once, nobody's data is ever seen.
+"""Models from randomised answers: every person answers once, nobody's data is ever seen.
 
 >>> import numpy
 >>> from murmuration import learn
->>> x = numpy.random.default_rng(1).uniform(-1, 1, (20_000, 2))
+>>> x = numpy.random.default_rng(1).uniform(-1, 1, (100_000, 2))
 >>> model = learn.LinearRegression(epsilon=4.0, random_state=1).fit(x, 0.5 * x[:, 0])
 >>> [abs(round(weight, 1)) for weight in model.coef_.tolist()]
 [0.5, 0.0]

@@ -69,7 +69,7 @@ CUT, CUT_CLASS = 0.4, 0.45
 """Slopes are cut off here: in standard deviations of the target, or of probabilities."""
 REACH, CONSTANT = 0.6, 0.2
 """The longest features, and the level as a feature, in mean lengths."""
-STEEPEST = 0.45
+STEEPEST = 1.0
 """The curvature in the steepest direction, of features of length 1, until reports show it."""
 SAFE, PULL = 2.5, 0.5
 """The steepest direction is so much steeper than the leg's own; noise is pulled back by so much."""
@@ -77,7 +77,7 @@ ONLY_LEVEL = 0.002
 """Only the level is asked where the mean of all has more variance than this, in [-1, 1]."""
 BEYOND = 2.5
 """Standard errors from which on a mean counts as different from 0."""
-SURE = 0.0, 1.5
+SURE = 0.75, 2.0
 """Standard errors of agreement: up to the first a model does not count, from the second in full."""
 
 
@@ -263,7 +263,7 @@ def _procedure(setting: Setting) -> Procedure:
         return (yield from _only_level(setting, crowd, scored))
     model, start = yield from _before(setting, crowd)
     without = replace(model, level=start.level.copy())
-    agreed = crowd.take(between(0.02, 400 * crowd.level_noise, 0.12))
+    agreed = crowd.take(between(0.02, 800 * crowd.level_noise, 0.15))
     sized = crowd.take(0.02)
     sloped = crowd.take(0.02)
     levelled = crowd.take(_for_level(setting, crowd)) if setting.intercept else 0
@@ -437,7 +437,7 @@ def _spread_out(start: Start, question: Spread, found: float) -> Start:
     The guess is small: a spread that is too small costs some training, one that is too large
     lets noise in.
     """
-    distance = drawn_towards(found, question.noise, 0.1, 0.1)
+    distance = drawn_towards(found, question.noise, 0.1, 0.15)
     distance = math.sqrt(max(distance**2 - 0.64 * start.doubt**2, 0.02**2))
     spread = 1.25 * between(0.02, distance, 1.0)
     return replace(start, spread=spread, unexplained=spread**2)

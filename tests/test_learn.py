@@ -385,13 +385,13 @@ def mean_error(d: int, epsilon: float, seeds, schedule=None) -> float:
 
 # The default asks for level, spread, means and a score besides, and keeps to the constant where it
 # is not sure: on these data that costs something. Measured over seeds 101 to 108 (116 for d = 10):
-# 0.0136, 0.0687, 0.0153, with standard deviations of a seed of 0.0019, 0.0076, 0.0022. The bounds
+# 0.0153, 0.0687, 0.0153, with standard deviations of a seed of 0.0050, 0.0076, 0.0022. The bounds
 # are these means and two standard errors of the mean of the seeds that are fitted here.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("d", "epsilon", "seeds", "most"),
     [
-        (10, 0.5, UNSEEN[:4], 0.0155),
+        (10, 0.5, UNSEEN[:4], 0.0203),
         (90, 1.0, UNSEEN[:2], 0.0795),
         (90, 4.0, UNSEEN[:2], 0.0184),
     ],

@@ -273,9 +273,7 @@ def test_a_page_of_another_site_takes_part(page: Page, site: Site, collector: Co
     ).to_be_visible()
 
 
-def test_a_document_is_no_cookie(
-    context: BrowserContext, site: Site, collector: Collector
-) -> None:
+def test_a_document_is_no_cookie(context: BrowserContext, site: Site, collector: Collector) -> None:
     """A tag that a browser sent back would tell the collector who comes again."""
     fetched = []
     for visit in range(2):

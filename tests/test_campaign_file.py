@@ -218,6 +218,17 @@ MISTAKES = {
     ),
     "odd host": (on_top("origins = ['https://-a.example']"), 5, "-a.example is no host"),
     "odd address": (on_top("origins = ['https://1.2.3']"), 5, "1.2.3 is no host"),
+    "long label": (
+        changed(
+            "high = 98",
+            "high = 98\n[[attributes]]\nname = 'x'\nkind = 'category'\nlabels = [\n'a',\n'"
+            + "b" * 501
+            + "']",
+        ),
+        15,
+        "labels: it has 501 characters, and devices read 500 at most",
+    ),
+    "long name of a level": (FILE + f"[levels]\n{'x' * 501} = 1\n", 18, "500 characters at most"),
     "same origins": (on_top("origins = ['https://a.b', 'https://a.b']"), 5, "all different"),
 }
 

@@ -18,7 +18,7 @@ import pytest
 from collectors import Collection, running
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign import origins
-from murmuration.campaign.answers import BLANKS, FOLDS
+from murmuration.campaign.answers import BLANKS, FOLDS, MOST_TEXT
 from murmuration.campaign.levels import MOST_LEVELS
 from murmuration.campaign.model import MOST_ATTRIBUTES
 from murmuration.campaign.question import MOST_LABELS, Question
@@ -114,6 +114,8 @@ def test_limits() -> None:
         MOST_LABELS,
         MOST_LEVELS,
         MOST_RANGES,
+        campaign_document.MOST_COMPARED,
+        MOST_TEXT,
         report.MOST_REPORTS,
         Limits().body_bytes,
         4096,
@@ -160,6 +162,7 @@ def test_contexts() -> None:
         "coin": noise.public().words(2).tobytes(),
         "permanent": kept.words(2).tobytes(),
         "permanent coin": kept.public().words(2).tobytes(),
+        "level": key.rng("origin", "digest", "level").words(2).tobytes(),  # a browser's alone
         "spread": words.spread(["Größe"])["Größe"].words(2).tobytes(),
         "paid": words.paid(7, b"an answer"),
     }

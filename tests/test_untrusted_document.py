@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from typing import Any
 
 import pytest
@@ -26,7 +27,10 @@ def cell(attributes: list[Any], law: Any, level: int | None = None) -> dict[str,
     return {"attributes": attributes, **at_level, **to_document(law)}
 
 
-SETTINGS = ("wire", "campaign", "epsilon", "strategy", "ends", "levels", "limit", "accept_loss")
+SETTINGS = (
+    *("wire", "campaign", "epsilon", "strategy", "ends", "levels", "chosen", "limit"),
+    *("accept_loss", "rounds"),
+)
 
 
 def document(changes: dict[str, Any], **outside: Any) -> bytes:
@@ -117,6 +121,80 @@ def test_a_level_with_next_to_no_budget_is_refused(factor: float) -> None:
     dull["law"]["weights"] = [[1 << 51, 1 << 51]] * 2
     with pytest.raises(FormatError, match=r"epsilon"):
         campaign_document.read(document({"levels": {"low": factor}, "cells": [dull]}))
+
+
+MARKS = "x" + "\u0301\u0316" * 60_000
+"""Takes seconds to be put into a normal form."""
+LONG = {
+    "a label": {"labels": ["none", "flu", MARKS]},
+    "a name": {"name": MARKS},
+    "a marker": {"missing": True, "outside": "no answer", "markers": [MARKS]},
+    "the rule": {"outside": MARKS},
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_long_texts_are_refused_before_they_are_normalised(case: str) -> None:
+    changes = {
+        "attributes": [{**ILL, **LONG[case]}],
+        "cells": [cell([0], mechanism("grr", epsilon=1.0, k=3))],
+    }
+    start = time.perf_counter()
+    with pytest.raises(FormatError, match="500 characters at most"):
+        campaign_document.read(document(changes))
+    assert time.perf_counter() - start < 1
+
+
+def test_a_text_of_500_code_points_is_read() -> None:
+    labels = ["none", "flu", "\U0001f600" * 500]
+    changes = {
+        "attributes": [{**ILL, "labels": labels}],
+        "cells": [cell([0], mechanism("grr", epsilon=1.0, k=3))],
+    }
+    assert campaign_document.read(document(changes)).questions[0].labels[2] == labels[2]
+
+
+def test_a_long_name_of_a_level_is_refused() -> None:
+    changes = {"levels": {MARKS: 1.0}, "cells": [cell([0], BIT, 0)]}
+    with pytest.raises(FormatError, match="500 characters at most"):
+        campaign_document.read(document(changes))
+
+
+def test_many_ranges_are_refused_before_they_are_compared() -> None:
+    symbols, ranges = 32_768, 64
+    wide = {
+        "attributes": [0],
+        "mechanism": "graded-bit",
+        "parameters": {
+            "epsilon": [1.0] * ranges,
+            "edges": [2 * i / ranges - 1 for i in range(ranges + 1)],
+            "semantics": "max",
+        },
+        "law": {
+            "weights": [[1] * symbols] * (ranges + 1),
+            "values": [0.0] * symbols,
+            "places": [i * (1 << 52) // ranges for i in range(ranges + 1)],
+            "jumps": [],
+        },
+    }
+    changes = {"attributes": [{**question("a"), "kind": "graded"}], "cells": [wide]}
+    with pytest.raises(FormatError, match="comparisons between ranges"):
+        campaign_document.read(document(changes))
+
+
+def test_levels_by_lot_are_for_one_round() -> None:
+    """A level that a lot gives stays with a device: over many rounds it would be a name."""
+    law = mechanism("memoised", epsilon=1.0, k=3, permanent=2.0)
+    changes = {
+        "attributes": [ILL],
+        "cells": [cell([0], law, 0)],
+        "levels": {"one": 1.0},
+        "chosen": "by lot",
+        "limit": 4.0,
+    }
+    assert campaign_document.read(document(changes)).levels is not None
+    with pytest.raises(FormatError, match="by lot"):
+        campaign_document.read(document({**changes, "rounds": 9}))
 
 
 BAD = {

@@ -33,6 +33,9 @@ CODE = re.compile(r"[+-]?0[0-9]")
 """How a label begins that is a code, as 01: with one of these no label matches by value."""
 WHOLE = float(1 << 53)
 """From here on, doubles do not tell whole numbers apart: labels match as texts only."""
+MOST_TEXT = 500
+"""Code points of a name, a unit, a label or a marker: NFC of longer ones could take the square of
+their length, on every device."""
 EXACT, IGNORE = "exact", "ignore"
 CASES = (EXACT, IGNORE)
 FOLDS = (

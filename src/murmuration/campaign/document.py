@@ -33,6 +33,9 @@ FORMAT = 1
 MOST_BYTES, MOST_CELLS, MOST_ITEMS = 8 << 20, 2048, 1 << 18
 """Of a document, of its laws, and of items over all laws: a device looks at no more, before it has
 read anything. What is as large as that takes some seconds to audit."""
+MOST_COMPARED, PER_PAIR = 1 << 24, 64
+"""Of comparisons between ranges, over all laws: each two ranges, symbol by symbol, and `PER_PAIR`
+more for what is done once."""
 
 
 class Document(
@@ -96,7 +99,8 @@ def publish(campaign: Campaign, version: int = 1) -> bytes:
     items = [len(q.labels) for q in campaign.questions]
     groups = zip(campaign.strategy.grouped(len(items)), campaign.frame.groups, strict=True)
     cells = [[items[place] for place in places] for places, group in groups for _ in group]
-    if size := _too_large(data, cells):
+    laws = msgspec.json.decode(campaign.text, type=_Collection).cells
+    if size := _too_large(data, cells) or _too_many_ranges(laws):
         raise ParameterError(
             f"this campaign's document would have {size}: ask for fewer attributes, labels or "
             "levels, or name mechanisms with smaller laws (duchi, dithered or optimal)"
@@ -111,6 +115,21 @@ def _too_large(data: bytes, cells: Sequence[Sequence[int]]) -> str:
         if many > most:
             return f"{many:,} {what}, and devices read {most:,} at most"
     return ""
+
+
+def _too_many_ranges(cells: Sequence[_Cell]) -> str:
+    """Say that laws with ranges compare more than a device does, if they do."""
+    compared = sum(map(_comparisons, cells))
+    if compared <= MOST_COMPARED:
+        return ""
+    return f"{compared:,} comparisons between ranges, and devices make {MOST_COMPARED:,} at most"
+
+
+def _comparisons(cell: _Cell) -> int:
+    ranges, symbols = cell.parameters.get("epsilon"), cell.law.get("values")
+    if not isinstance(ranges, list) or not isinstance(symbols, list):
+        return 0
+    return len(ranges) ** 2 * (len(symbols) + PER_PAIR)
 
 
 def read(data: bytes) -> Campaign:
@@ -129,7 +148,8 @@ def read(data: bytes) -> Campaign:
         )
     try:
         sizes = [len(table.get("labels", ())) for table in found.attributes]
-        if size := _too_large(b"", [[sizes[a] for a in cell.attributes] for cell in found.cells]):
+        items = [[sizes[a] for a in cell.attributes] for cell in found.cells]
+        if size := _too_large(b"", items) or _too_many_ranges(found.cells):
             raise FormatError(f"the campaign's document has {size}")
         campaign = _campaign(document, found)
     except MurmurationError as problem:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from murmuration.campaign.answers import MOST_TEXT
 from murmuration.errors import InputError, ParameterError
 from murmuration.exact.arrays import Ints, Rows
 from murmuration.exact.loss import Loss
@@ -70,6 +71,8 @@ class Levels:
         except TypeError:
             raise ParameterError("levels have names and factors, a list of each") from None
         words = all(isinstance(name, str) and name.strip() for name in names)
+        if words and max(map(len, names), default=0) > MOST_TEXT:
+            raise ParameterError(f"a level's name has {MOST_TEXT} characters at most")
         if not words or len(set(names)) != len(names) or not 1 <= len(names) <= MOST_LEVELS:
             raise ParameterError(f"levels are 1 to {MOST_LEVELS} different words; got {names!r}")
         if len(factors) != len(names) or not all(map(_is_factor, factors)):

@@ -122,6 +122,11 @@ class Campaign:
             )
         if self.rounds < 1 or (self.rounds > 1 and not self.repeated):
             raise ParameterError("only a repeated question is asked more than once")
+        if self.rounds > 1 and self.levels is not None and self.levels.by_lot:
+            raise ParameterError(
+                "levels by lot stay with a device, and would tell its reports of many rounds from "
+                "others': ask once, or let people choose"
+            )
         if self.strategy.gathers and self.levels is not None:
             raise ParameterError("levels need a law for each attribute: sample or split")
         if self.strategy.gathers and any(question.missing for question in self.questions):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.answers import CASES, EXACT, NOTHING, UNKNOWN, Reading
+from murmuration.campaign.answers import CASES, EXACT, MOST_TEXT, NOTHING, UNKNOWN, Reading
 from murmuration.errors import InputError, ParameterError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.randomness import Rng, uniform
@@ -81,6 +81,7 @@ class Question:
     markers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_lengths()
         if self.kind not in KINDS:
             raise ParameterError(f"kind is one of {', '.join(KINDS)}; got {self.kind!r}")
         if not isinstance(self.missing, bool):
@@ -99,6 +100,14 @@ class Question:
             self._check_range()
         checked_bins(self.bins)
         self._check_reading()
+
+    def _check_lengths(self) -> None:
+        """Before any text is brought into a normal form."""
+        texts = (self.name, self.unit, self.outside, *self.labels, *self.markers)
+        if any(isinstance(text, str) and len(text) > MOST_TEXT for text in texts):
+            raise ParameterError(
+                f"an attribute's name, unit, labels and markers have {MOST_TEXT} characters at most"
+            )
 
     def _check_reading(self) -> None:
         if self.case not in CASES or (self.case != EXACT and self.kind != "category"):

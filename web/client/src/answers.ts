@@ -123,15 +123,14 @@ export function encode(campaign: Campaign, raw: RawAnswers, mayBeSilent = false)
   const names = campaign.questions.map((question) => question.name);
   const unknown = Object.keys(raw).filter((name) => !names.includes(name));
   if (unknown.length) throw refused(`nobody asks for ${unknown.join(", ")}`);
-  return campaign.questions.map((question) => {
+  return campaign.questions.map((question, place) => {
     const given = read(
       question,
       Object.hasOwn(raw, question.name) ? raw[question.name] : undefined,
     );
     const silent = mayBeSilent && question.outside === "refuse";
-    return question.kind === "category"
-      ? item(question, given, silent)
-      : number(question, given, silent);
+    const asked = { ...question, name: `question ${place + 1}` }; // errors have no collector's words
+    return question.kind === "category" ? item(asked, given, silent) : number(asked, given, silent);
   });
 }
 

@@ -18,10 +18,10 @@ import { MOST_BYTES, readDocument } from "./document.js";
 import { MurmurationError } from "./errors.js";
 import { example, explain } from "./explain.js";
 import { type Charge, type Charged, Ledger } from "./ledger.js";
-import { draw } from "./report.js";
+import { cellsAt, draw } from "./report.js";
 import { deliver, get, outcome, type Patience, PATIENCE, reason } from "./sending.js";
 import { BrowserStore, type Entry, type Limits, type Store } from "./store.js";
-import type { Answer, Campaign, Explained, Level, RawAnswers, Report } from "./types.js";
+import type { Answer, Campaign, Explained, Law, Level, RawAnswers, Report } from "./types.js";
 import { drawn, Keyed } from "./words.js";
 
 export interface ClientOptions {
@@ -164,12 +164,21 @@ export class Client {
   async #delivered(entry: Entry): Promise<Entry> {
     const { token, patience = PATIENCE } = this.options;
     try {
-      const answer = await deliver(this.address, entry.report ?? "", token, patience);
-      return await this.ledger.acknowledge(entry.reportId, outcome(answer), this.campaign.repeated);
+      const answer = outcome(await deliver(this.address, entry.report ?? "", token, patience));
+      return await this.#noted(entry, answer);
     } catch (problem) {
       if (!(problem instanceof MurmurationError && problem.kind === "send")) throw problem;
       const kept = "The report is kept: resend sends it as it is.";
       throw new MurmurationError("send", `${problem.message}. ${kept}`, problem.reason);
+    }
+  }
+
+  /** Note the answer. It was sent, whatever becomes of that: nobody may be told that it was not. */
+  async #noted({ reportId }: Entry, answer: string): Promise<Entry> {
+    try {
+      return await this.ledger.acknowledge(reportId, answer, this.campaign.repeated);
+    } catch {
+      throw new MurmurationError("send", "it was sent, and the answer cannot be noted down");
     }
   }
 
@@ -271,9 +280,16 @@ export class Client {
       explained,
       example: made ? null : await example(campaign, encoded, occasion.level),
       made,
-      most: approximate(costliest(campaign, explained)),
+      most: this.most(occasion.level),
       reserved: approximate(sum(reserved.map(exact))),
     };
+  }
+
+  /** Return the most that a report costs at a level, whatever is answered. */
+  most(level?: Level): number {
+    const { campaign } = this;
+    const laws = cellsAt(campaign, level).map((place) => campaign.cells[place]!.law);
+    return approximate(costliest(campaign, laws));
   }
 
   /** Return the level that a lot gives this device: always the same one. Undefined without levels.
@@ -353,10 +369,10 @@ function most(campaign: Campaign): Cost {
 }
 
 /** The most that a report about these can cost: it names all of them, or the costliest. */
-function costliest(campaign: Campaign, explained: readonly Explained[]): Cost {
-  const charges = explained.map((one) => one.law.charge).sort((one, other) => other - one);
+function costliest(campaign: Campaign, laws: readonly Law[]): Cost {
+  const charges = laws.map((law) => law.charge).sort((one, other) => other - one);
   const named = campaign.strategy === "sample" ? charges.slice(0, campaign.sample) : charges;
-  return total(campaign, named, explained.some((one) => one.law.permanent));
+  return total(campaign, named, laws.some((law) => law.permanent));
 }
 
 /** Add up costs, in decimals.

@@ -34,6 +34,8 @@ const MOST_LEVELS = 256;
 /** Of comparisons between ranges, over all laws; each two ranges count 64 more. */
 const MOST_COMPARED = 1 << 24;
 
+/** Nothing is shown about fewer people, in any campaign. */
+const LEAST_COHORT = 100;
 const NEWER = "its format needs a newer program";
 const DOCUMENT =
   "format campaign version digest purpose people opens closes cohort keep_reports upload " +
@@ -42,11 +44,9 @@ const COLLECTION =
   'wire campaign epsilon strategy sample=1 ends=null levels=null chosen="freely" limit=null ' +
   "accept_loss=null rounds=1 attributes cells";
 const CELL = "attributes level=null mechanism parameters law";
-const DAY = String.raw`\d{4}-\d\d-\d\d`;
-const CLOCK = "([01]\\d|2[0-3]):[0-5]\\d";
-const MOMENT = new RegExp(`^${DAY}T${CLOCK}:[0-5]\\d(\\.\\d{1,6})?(Z|[+-]${CLOCK})$`);
-/** The first day of the year 1. */
-const FIRST = Date.parse("0001-01-01");
+/** RFC 3339, from the year 1 on. */
+const MOMENT =
+  /^(?!0000)\d{4}-\d\d-\d\dT([01]\d|2[0-3])(:[0-5]\d){2}(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
 
 /** Return the campaign of a document, or say what is wrong with it. */
 export async function readDocument(bytes: Uint8Array, options: ReadOptions): Promise<Campaign> {
@@ -110,21 +110,21 @@ function terms(found: Table) {
   return {
     ...{ digest: digest as string, purpose, keepReports, upload: upload as Campaign["upload"] },
     version: whole(found["version"], 1, WHOLE, "version"),
-    people: whole(found["people"], 1, WHOLE, "people"),
-    cohort: whole(found["cohort"], 1, WHOLE, "cohort"),
+    people: whole(found["people"], 1, 2 ** 40 - 1, "people"),
+    cohort: whole(found["cohort"], LEAST_COHORT, WHOLE, "cohort"),
     opens: moment(opens!),
     closes: moment(closes!),
     origins: texts(origins, "origins"),
   };
 }
 
-/** Read a time: RFC 3339, of a day that the calendar has. */
+/** Read a time, of a day that the calendar has: JavaScript makes the 2nd of March of a 30th of
+ * February. */
 function moment(value: Json): Date | null {
   if (value === null) return null;
-  must(typeof value === "string" && value.length <= 32 && MOMENT.test(value), "a time has a zone");
+  must(typeof value === "string" && value.length < 33 && MOMENT.test(value), "a time has a zone");
   const day = value.slice(0, 10);
-  const midnight = new Date(day); // of a day that there is not: another day, or none
-  must(midnight.getTime() >= FIRST && midnight.toISOString().startsWith(day), "there is no such day");
+  must(new Date(day).toJSON()?.startsWith(day), "there is no such day");
   return new Date(value);
 }
 
@@ -206,7 +206,7 @@ function cellsOf(found: Table, questions: readonly Question[], levels: number): 
   must(labels * offered.length <= MOST_LABELS, `there are more than ${MOST_LABELS} labels`);
   const cells = list(found["cells"], MOST_CELLS, "cells");
   const compared = cells.reduce<number>((sum, cell) => sum + comparisons(cell as Table), 0);
-  must(compared <= MOST_COMPARED, `${MOST_COMPARED} comparisons between ranges are the most`);
+  must(compared <= MOST_COMPARED, "too many comparisons between ranges");
   must(cells.length === places.length, `there are ${places.length} cells, by attribute and level`);
   return cells.map((one, i) => {
     const { attributes, level, ...document } = table(one, CELL, "a cell");

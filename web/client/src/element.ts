@@ -164,8 +164,8 @@ export class MurmurCampaign extends Base {
       const name = await client.lot();
       return { chosen: () => name, note: [make("p", {}, speaker.say("byLot", { name: name ?? "" }))] };
     }
-    const offers = levels.map(({ name, epsilon }, place): [string, string] => {
-      const times = speaker.times(epsilon);
+    const offers = levels.map(({ name }, place): [string, string] => {
+      const times = speaker.times(client.most(name));
       return [String(place), speaker.say("levelOffer", { name, times })];
     });
     const value = (key: string) => levels[Number(key)]?.name;
@@ -222,7 +222,8 @@ export class MurmurCampaign extends Base {
       this.#arrived(client, await client.report(answers, { level }), true);
     } catch (problem) {
       button.disabled = false;
-      this.#unsent(client, signal, problem, 0);
+      if (isUnsent(problem)) this.#unsent(client, signal, problem, 0);
+      else this.#fail(problem);
     }
     await this.#showSpent(client);
   }
@@ -246,16 +247,16 @@ export class MurmurCampaign extends Base {
     this.#tell("murmur-sent", receipt);
   }
 
-  /** Say that a report waits: it is sent again later. */
+  /** Say that a report waits, whatever went wrong: it is sent again later. It may have arrived, so
+   * that nothing was sent is not said, and no form is offered. */
   #unsent(client: Client, signal: AbortSignal, problem: unknown, attempt: number): void {
-    if (!isUnsent(problem)) return this.#fail(problem);
     const button = this.#retry(signal, attempt, () => void this.#again(client, signal, attempt + 1));
     const heading = title(this.#speaker.say("waiting"));
     this.#main.replaceChildren(heading, button);
     this.#say();
     if (attempt) return;
     heading.focus(); // read aloud; the button that had the focus is gone
-    this.#tell("murmur-error", problem);
+    this.#tell("murmur-error", known(problem));
   }
 
   /** Try again after a while, when there is a network again, or by the button that is returned. */
@@ -293,7 +294,9 @@ export class MurmurCampaign extends Base {
 
   async #showSpent(client: Client): Promise<void> {
     const speaker = this.#speaker;
-    const { campaign, collector, all, limits, totals } = await client.spending();
+    const spending = await client.spending().catch(() => null); // what was said above stays said
+    if (!spending) return this.#spent.replaceChildren();
+    const { campaign, collector, all, limits, totals } = spending;
     const rough = (cost: number) => speaker.rough(cost);
     const sums = {
       ...{ cost: rough(campaign), collector: rough(collector), most: rough(limits.collector) },
@@ -319,8 +322,7 @@ export class MurmurCampaign extends Base {
   }
 
   #fail(problem: unknown): void {
-    const ours = problem instanceof MurmurationError;
-    const found = ours ? problem : new MurmurationError("parameter", "something went wrong");
+    const found = known(problem);
     this.#say();
     this.#alert.textContent = this.#speaker.say(explanation(found));
     this.#tell("murmur-error", found);
@@ -353,6 +355,11 @@ interface LevelChoice {
 /** Whether it is worth another try. */
 function isUnsent(problem: unknown): problem is MurmurationError {
   return problem instanceof MurmurationError && problem.kind === "send";
+}
+
+function known(problem: unknown): MurmurationError {
+  const ours = problem instanceof MurmurationError;
+  return ours ? problem : new MurmurationError("parameter", "something went wrong");
 }
 
 /** Return what to say about an error. */

@@ -19,24 +19,29 @@ const FLOATS = new Set(
 
 /** Of a name, a unit, a label or a marker, in code points. */
 const MOST_TEXT = 500;
+const MOST_DEPTH = 16;
 
-/** Write JSON as it is published. */
-export function written(value: Json, key = ""): string {
+/** Write JSON as it is published. Nothing is nested deeper than weights of a law inside another. */
+export function written(value: Json, key = "", depth = 0): string {
+  must(depth < MOST_DEPTH, "it is nested without end");
   if (typeof value === "number") return FLOATS.has(key) ? float(value) : String(value);
   if (typeof value === "string") return text(value);
   if (value === null || typeof value === "boolean") return String(value);
-  if (!Array.isArray(value)) return object(Object.entries(value));
-  if (key === "levels") return object(value as [string, Json][], key);
+  if (!Array.isArray(value)) return object(Object.entries(value), depth);
+  if (key === "levels") return object(value as [string, Json][], depth, key);
   // Weights are many, and this is fast.
   if (typeof value[0] === "number" && !FLOATS.has(key)) return JSON.stringify(value);
   const [name] = value;
   const pair = key === "settings" && typeof name === "string";
-  return `[${value.map((one) => written(one, pair ? name : key)).join()}]`;
+  return `[${value.map((one) => written(one, pair ? name : key, depth + 1)).join()}]`;
 }
 
 /** Write pairs of keys and values. */
-function object(pairs: readonly [string, Json][], numbers?: string): string {
-  return `{${pairs.map(([key, one]) => `${text(key)}:${written(one, numbers ?? key)}`).join()}}`;
+function object(pairs: readonly [string, Json][], depth: number, numbers?: string): string {
+  const parts = pairs.map(
+    ([key, one]) => `${text(key)}:${written(one, numbers ?? key, depth + 1)}`,
+  );
+  return `{${parts.join()}}`;
 }
 
 function text(value: string): string {

@@ -85,13 +85,13 @@ export async function spread(
 }
 
 /** Refuse what `encode` does not make: a law is for its own domain only. */
-function checked({ name, labels, missing }: Question, answer: Answer | undefined): Answer {
+function checked({ labels, missing }: Question, answer: Answer | undefined): Answer {
   const items = labels.length + Number(missing);
   const fits = labels.length
     ? Number.isInteger(answer) && answer! >= 0 && answer! < items
     : Math.abs(answer!) <= 1 || (missing && Object.is(answer, NaN));
   if (fits) return answer!;
-  throw new MurmurationError("input", `${name}: this is no encoded answer. Nothing was sent.`);
+  throw new MurmurationError("input", "this is no encoded answer. Nothing was sent.");
 }
 
 /** Draw which cells answer, each at the level that was chosen for its attribute. */
@@ -119,11 +119,7 @@ export function cellsAt(
     const chosen = typeof level === "object" ? level[name] : level;
     const place = levels.findIndex((offer) => offer.name === chosen);
     if (place >= 0) return group * levels.length + place;
-    const names = levels.map((offer) => offer.name).join(", ") || "none";
-    throw new MurmurationError(
-      "input",
-      `${name} has no level that is offered: ${names}. Nothing was sent.`,
-    );
+    throw new MurmurationError("input", "a level is one that is offered. Nothing was sent.");
   });
 }
 

@@ -43,7 +43,7 @@ export const ENGLISH = {
   thanksRound: "Thank you. You have answered for today.",
   notCounted: "The collector did not count your report ({reason}).",
   waiting:
-    "Your report has not arrived yet. It is kept on this device and sent again as it is.",
+    "Your report may not have arrived yet. It is kept on this device and sent again as it is.",
   asSent: "The report, as it was sent",
   spent: "Privacy spent",
   spentHere: "On this campaign: {cost}. On this collector: {collector} of {most}. In all: {all} of {limit}.",

@@ -76,7 +76,7 @@ test("an answer that is missing or not asked for is refused, and never repeated"
   const campaign = asking({ ...AGE, missing: false }, PHONE);
   assert.throws(() => encode(campaign, { phone: "ios" }), {
     kind: "input",
-    message: /^age has no answer/,
+    message: /^question 1 has no answer/,
   });
   assert.throws(() => encode(campaign, { age: 3, name: "Ada" }), /nobody asks for name/);
   const young = asking({ ...PHONE, missing: false, markers: [] });
@@ -84,14 +84,14 @@ test("an answer that is missing or not asked for is refused, and never repeated"
     () => encode(young, { phone: " " }),
     (problem: Error) =>
       problem.message ===
-      "phone has no answer that counts, and silence can be seen. Nothing was sent.",
+      "question 1 has no answer that counts, and silence can be seen. Nothing was sent.",
   );
   for (const [asked, raw] of [
     [AGE, 120],
     [PHONE, "fax"],
   ] as const) {
     const strict = asking({ ...asked, missing: false, outside: "refuse" });
-    const message = `${asked.name} has an answer that does not fit. Nothing was sent.`;
+    const message = `question 1 has an answer that does not fit. Nothing was sent.`;
     assert.throws(() => encode(strict, { [asked.name]: raw }, true), { kind: "input", message });
   }
   assert.deepEqual(encode(asking(AGE, PHONE), {}), [NaN, 2]);

@@ -4,7 +4,9 @@ import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 
 import { Client, type ClientOptions } from "../src/client.js";
-import { MemoryStore } from "../src/store.js";
+import { MurmurationError } from "../src/errors.js";
+import { written } from "../src/form.js";
+import { type Book, MemoryStore } from "../src/store.js";
 import { around, changed, collection } from "./documents.js";
 import { vectors } from "./vectors.js";
 
@@ -139,5 +141,52 @@ test("a lot gives a device one level, and devices different ones", async () => {
     const levels = await Promise.all(clients.map((client) => client.lot()));
     assert.deepEqual(await Promise.all(clients.map((client) => client.lot())), levels);
     assert.equal(new Set(levels).size, clients[0]!.campaign.levels.length);
+  });
+});
+
+test("a ledger that fails after the report left says that it was sent", async () => {
+  await published(around(collection("sample")), "sample", async (url, sent) => {
+    class Full extends MemoryStore {
+      override change<T>(work: (book: Book) => T): Promise<T> {
+        if (sent.length) throw new MurmurationError("ledger", "the disk is full. Nothing was sent.");
+        return super.change(work);
+      }
+    }
+    const client = await opened(url, { store: new Full() });
+    for (let turn = 1; turn <= 2; turn++) {
+      await assert.rejects(client.report(SAMPLE.answers), (error: MurmurationError) => {
+        assert.match(error.message, /it was sent/);
+        assert.doesNotMatch(error.message, /Nothing was sent/);
+        return error.kind === "send";
+      });
+      assert.deepEqual([sent.length, new Set(sent).size], [turn, 1]); // the same bytes again
+    }
+  });
+});
+
+test("a level is offered for what it costs", async () => {
+  await published(around(collection("levels")), "levels", async (url) => {
+    const client = await opened(url);
+    const offered = client.campaign.levels.map(({ name }) => client.most(name));
+    assert.deepEqual(offered, [0.9999999999999998, 1.4999999999999998, 2.9999999999999996]);
+  });
+});
+
+test("a level whose law breaks its promise is offered for the loss", async () => {
+  const weights = [
+    [3, 1],
+    [1, 3],
+  ];
+  const law = { mechanism: "dct", parameters: { epsilon: 0.5, alpha: 1 }, law: { weights, values: [-1, 1] } };
+  const words = "a loss of 1.0986122886681098 where 0.5 is promised";
+  const text = written({
+    ...{ wire: 1, campaign: "x", epsilon: 0.5, strategy: "split", levels: [["all", 1]], accept_loss: words },
+    attributes: [{ name: "a", low: 0, high: 1, outside: "clamp" }],
+    cells: [{ attributes: [0], level: 0, ...law }],
+  });
+  await published(around(text), "x", async (url) => {
+    const client = await opened(url, { acceptLoss: words });
+    assert.equal(client.campaign.levels[0]!.epsilon, 0.5);
+    assert.equal(client.most("all"), 1.0986122886681098);
   });
 });

@@ -224,7 +224,10 @@ test("no law with laws inside it is inside another", async () => {
   const read = (depth: number) =>
     quickly(around(text([number("a")], [nested(depth, 1 << 17)], { strategy: "together" })));
   await assert.rejects(read(1), { ...REFUSED, message: /inside another/ });
-  await assert.rejects(read(300), { ...REFUSED, message: /inside another/ });
+  const deep = JSON.stringify(nested(300, 1 << 18));
+  const cells = `"cells":[{"attributes":[0],${deep.slice(1)}]`;
+  const long = text([number("a")], [], { strategy: "together" }).replace('"cells":[]', cells);
+  await assert.rejects(quickly(around(long), 500), { ...REFUSED, message: /without end/ });
   assert.equal((await read(0)).cells[0]!.law.name, "sampled");
 });
 
@@ -264,4 +267,23 @@ test("no error repeats a collector's words", async () => {
   const documents = [...texts.map((one) => around(one)), ...outside.map((one) => around(HONEST, one))];
   for (const bytes of documents)
     await assert.rejects(quickly(bytes), (error: Error) => !error.message.includes("img"));
+});
+
+// --- terms --------------------------------------------------------------------------------------
+
+test("nothing is asked for figures about fewer people than 100", async () => {
+  await assert.rejects(quickly(around(HONEST, { cohort: 99 })), REFUSED);
+  assert.equal((await quickly(around(HONEST, { cohort: 100 }))).cohort, 100);
+});
+
+test("levels by lot are for one round: a level would name a device in all of them", async () => {
+  const [truth, lie] = [WHOLE / 2 + 2 ** 48, WHOLE / 2 - 2 ** 48];
+  const cell = {
+    ...{ level: 0, mechanism: "memoised", parameters: { epsilon: 1, k: 2, permanent: 2 } },
+    law: { permanent: { truth, lie }, keep: truth, swap: lie },
+  };
+  const lot = { levels: [["one", 1]], chosen: "by lot", limit: 4 };
+  const asked = (more: Table) => around(text([category("a", 2)], [cell], { ...lot, ...more }));
+  assert.equal((await quickly(asked({}))).chosen, "by lot");
+  await assert.rejects(quickly(asked({ rounds: 9 })), { kind: "promise", message: /by lot/ });
 });

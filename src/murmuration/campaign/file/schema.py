@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from murmuration.campaign.answers import EXACT, Reading
+from murmuration.campaign.answers import EXACT, MOST_TEXT, Reading
 from murmuration.campaign.model import COHORT, LEAST_COHORT, MOST_ATTRIBUTES
 from murmuration.campaign.origins import checked_origin, checked_origins
 from murmuration.campaign.question import (
@@ -248,6 +248,9 @@ def _suspect(table: AttributeTable) -> str:
 
 def _attribute_mistakes(place: int, table: AttributeTable) -> Iterator[Mistake]:
     """Refuse keys that would do nothing: anyone who wrote them expects something."""
+    if long := list(_long_texts(place, table)):
+        yield from long
+        return
     graded, named_one = table.kind == "graded", table.mechanism != "auto"
     category = table.kind == "category"
     words = f'a {table.kind} has a range, not labels: labels need kind = "category"'
@@ -279,6 +282,18 @@ def _attribute_mistakes(place: int, table: AttributeTable) -> Iterator[Mistake]:
         if key in GIVEN:
             message = f"{table.name}: {key} is not given as a parameter, but by keys of the file"
             yield Mistake(message, "attributes", place, "parameters", key)
+
+
+def _long_texts(place: int, table: AttributeTable) -> Iterator[Mistake]:
+    """Refuse what no device reads, before anything is made of it."""
+    singles = [("name", table.name), ("unit", table.unit), ("outside", table.outside or "")]
+    listed = [("labels", table.labels), ("markers", table.markers)]
+    paths: list[tuple[str, tuple[str | int, ...]]] = [(text, (key,)) for key, text in singles]
+    paths += [(text, (key, i)) for key, texts in listed for i, text in enumerate(texts)]
+    for text, path in paths:
+        if len(text) > MOST_TEXT:
+            message = f"it has {len(text):,} characters, and devices read {MOST_TEXT} at most"
+            yield Mistake(f"{path[0]}: {message}", "attributes", place, *path)
 
 
 def _alike(table: AttributeTable) -> bool:

@@ -69,7 +69,7 @@ CUT, CUT_CLASS = 0.4, 0.45
 """Slopes are cut off here: in standard deviations of the target, or of probabilities."""
 REACH, CONSTANT = 0.6, 0.2
 """The longest features, and the level as a feature, in mean lengths."""
-STEEPEST = 1.0
+STEEPEST = 0.6
 """The curvature in the steepest direction, of features of length 1, until reports show it."""
 SAFE, PULL = 2.5, 0.5
 """The steepest direction is so much steeper than the leg's own; noise is pulled back by so much."""
@@ -176,6 +176,8 @@ class AdaptiveTraining:
             )
         for question, tally in zip(self._open, tallies, strict=True):
             question.mechanism.answered(tally)  # refused here, the round stays open
+            if tally.n != question.people:  # the rules go by the noise of that many
+                raise ParameterError(f"{question.people} people were asked; {tally.n} are counted")
         self.rounds_done += 1
         try:
             self._open = self._procedure.send(tallies)
@@ -259,7 +261,7 @@ def _procedure(setting: Setting) -> Procedure:
     """Ask before, in legs, and after."""
     crowd = Crowd(setting)
     scored = crowd.take(0.03)
-    if setting.number and setting.intercept and crowd.level_noise > ONLY_LEVEL:
+    if setting.intercept and crowd.level_noise > ONLY_LEVEL:
         return (yield from _only_level(setting, crowd, scored))
     model, start = yield from _before(setting, crowd)
     without = replace(model, level=start.level.copy())
@@ -296,11 +298,12 @@ def _constant_of(
 
 
 def _only_level(setting: Setting, crowd: Crowd, scored: int) -> Procedure:
-    """Ask everybody for the target, and nothing else: the model is the mean."""
-    question = Target(people=crowd.left, epsilon=setting.epsilon)
+    """Ask everybody for the target, and nothing else: the model is the mean, or the shares."""
+    question = _of_target(setting, crowd.left)
     (found,) = yield from _asked(question)
     start = _start(setting, question, found)
-    model = Model(np.zeros((1, setting.features)), start.level, np.zeros(setting.features), 1.0)
+    zeros = np.zeros((setting.scores, setting.features))
+    model = Model(zeros, start.level, zeros[0], 1.0)
     trained = Trained(model, model, [Stage(model, setting.people, 0.0, 0.0)], 0.0, 0.0, 0)
     yield from _scored(setting, trained, start, 0.0, scored)
     return trained
@@ -393,9 +396,12 @@ def _first_level(setting: Setting, crowd: Crowd) -> Question | None:
     if not setting.intercept:
         return None
     if setting.number:
-        people = crowd.take(between(0.015, 300 * crowd.level_noise, 0.15))
-        return Target(people=people, epsilon=setting.epsilon)
-    people = crowd.take(between(0.02, 250 * crowd.level_noise, 0.3))
+        return _of_target(setting, crowd.take(between(0.015, 300 * crowd.level_noise, 0.15)))
+    return _of_target(setting, crowd.take(between(0.02, 250 * crowd.level_noise, 0.3)))
+
+
+def _of_target(setting: Setting, people: int) -> Question:
+    """Return the question for the target itself: a number, -1 or 1, or one of several classes."""
     if setting.scores > 1:
         return Classes(people=people, epsilon=setting.epsilon, k=setting.scores)
     return Target(people=people, epsilon=setting.epsilon)

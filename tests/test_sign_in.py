@@ -358,6 +358,10 @@ def test_only_a_proxy_that_is_trusted_says_the_path(server: Collector, tmp_path:
     with running(tmp_path / "b.db", OPEN, forwarded=True) as found:
         answer = entered(found, found.code(), **told)
         assert "Path=/study/;" in answer.headers["set-cookie"]
+        assert "Secure" not in answer.headers["set-cookie"]
+        for named in ({"X-Forwarded-Proto": "https"}, {"X-Forwarded-Host": "a.example"}):
+            assert "Secure" in entered(found, found.code(), **named).headers["set-cookie"]
+            assert "Secure" not in entered(server, server.code(), **named).headers["set-cookie"]
         odd = entered(found, found.code(), **{"X-Forwarded-Prefix": "/a; Domain=evil.example"})
         assert "Path=/;" in odd.headers["set-cookie"]
         signed = {**cookie(answer), "Origin": "https://a.example", "X-Forwarded-Host": "a.example"}

@@ -52,15 +52,11 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def draft(self) -> Draft:
         """Return it as a campaign file has it; labels that are not named yet have numbers."""
         if self.items is None:
-            low, high = (-1.0, 1.0) if self.low is None or self.high is None else self.range
-            return Draft(self.name, low, high, self.unit, missing=int(self.missing))
+            low, high = self.low, self.high
+            ends = (-1.0, 1.0) if low is None or high is None else (float(low), float(high))
+            return Draft(self.name, *ends, self.unit, missing=int(self.missing))
         labels = self.labels or [f"label {place + 1}" for place in range(self.items)]
         return Draft(self.name, labels=tuple(labels), missing=int(self.missing))
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The ends of a number's range."""
-        return float(self.low or 0.0), float(self.high or 0.0)
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -41,11 +41,17 @@ class Front:
         return f"{found}/" if PREFIX.fullmatch(found) else "/"
 
     def secure(self, request: Request) -> bool:
-        """Whether the cookie must travel by TLS only: beyond this machine, always."""
-        return self.tls or not is_loopback(_host(request.headers.get("host", "")))
+        """Whether the cookie must travel by TLS only: beyond this machine, always.
+
+        A proxy may hide that it is beyond: by a name of its own for this server, and TLS.
+        """
+        if self.tls or (self.forwarded and request.headers.get("x-forwarded-proto") == "https"):
+            return True
+        names = self.hosts(request)
+        return not names or not all(is_loopback(_host(name)) for name in names)
 
     def hosts(self, request: Request) -> set[str]:
-        """Return what the server may be called in an Origin."""
+        """Return what the server is called, by the browser and by a proxy that is trusted."""
         names = {request.headers.get("host", "")}
         if self.forwarded:
             names.add(request.headers.get("x-forwarded-host", ""))

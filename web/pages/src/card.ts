@@ -312,8 +312,8 @@ export class AttributeCard {
     const able = hidden
       ? []
       : this.#sorted().filter((one) => this.history.of(name, one.item).length);
-    this.#time.hidden = !able.length;
-    if (!able.length) return;
+    this.#time.hidden = hidden;
+    if (!able.length) return this.#noTime();
     this.#offer(able);
     const item = figures.find((one) => one.item === this.#item.value) ?? able[0]!;
     const looks = this.history.of(name, item.item);
@@ -340,6 +340,12 @@ export class AttributeCard {
     });
     const title = make("h3", {}, able.length > 1 ? this.#itemLabel : say("overTime"));
     this.#time.replaceChildren(title, drawn);
+  }
+
+  /** Say why there is no band; of a hidden attribute, nothing. */
+  #noTime(): void {
+    const why = make("p", { class: "hint" }, this.#card.running_note);
+    this.#time.replaceChildren(make("h3", {}, say("overTime")), why);
   }
 
   /** Offer the items that have a trail; what was chosen stays chosen. */

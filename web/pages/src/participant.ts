@@ -125,16 +125,16 @@ function told(campaign: Campaign, said: Said): Told[] {
 function chosen(found: readonly Told[]): (Node | string)[] {
   const place = Math.max(
     0,
-    found.findIndex((one) => one.question.name === last),
+    found.findIndex((one) => one.name === last),
   );
   const shown = make("div", {}, ...found[place]!.parts);
-  if (found.length === 1) return [make("h3", { dir: "auto" }, found[0]!.question.name), shown];
-  const options = found.map(({ question }, at) =>
-    make("option", { value: String(at), selected: at === place }, question.name),
+  if (found.length === 1) return [make("h3", { dir: "auto" }, found[0]!.name), shown];
+  const options = found.map(({ name }, at) =>
+    make("option", { value: String(at), selected: at === place }, name),
   );
   const select = make("select", {}, ...options);
   select.addEventListener("change", () => {
-    last = found[Number(select.value)]!.question.name;
+    last = found[Number(select.value)]!.name;
     shown.replaceChildren(...found[Number(select.value)]!.parts);
   });
   return [make("label", { class: "which" }, say("pictureWhich"), " ", select), shown];

@@ -30,7 +30,8 @@ const BINS = 24;
 
 /** What the picture shows about one question: nothing, while it has no answer. */
 export interface Told {
-  readonly question: Question;
+  /** The question's name, or that it is about all. */
+  readonly name: string;
   readonly parts: readonly Content[];
 }
 
@@ -45,7 +46,8 @@ export function tell(campaign: Campaign, said: Said): Told[] {
   const known = explained.filter(({ attributes }) => attributes.every((place) => answered[place]));
   return known.map((one) => {
     const question = questions[one.attributes[0]!]!;
-    return { question, parts: about(question, said.answers[question.name], one) };
+    const name = one.attributes.length > 1 ? say("allQuestions") : question.name;
+    return { name, parts: about(question, said.answers[question.name], one) };
   });
 }
 
@@ -61,11 +63,14 @@ export function said(campaign: Campaign, report: string | null): HTMLElement[] {
   const entries = report === null ? [] : (JSON.parse(report) as { entries: number[][] }).entries;
   return entries.map(([cell, ...octets]) => {
     const { attributes, law } = campaign.cells[cell!]!;
-    const question = campaign.questions[attributes[0]!]!;
-    const found = attributes.length === 1 ? law.chances([0]) : null;
+    if (attributes.length > 1) return make("p", { class: "strong" }, say("sentAll"));
+    const { name } = campaign.questions[attributes[0]!]!;
+    const found = law.chances([0]);
     const symbol = octets.reduceRight((sum, octet) => sum * 256 + octet, 0);
-    const what = found?.kind === "symbols" ? named(question, found, symbol) : say("sentSet");
-    const name = attributes.length === 1 ? question.name : say("sentAll");
+    const what =
+      found.kind === "symbols"
+        ? named(campaign.questions[attributes[0]!]!, found, symbol)
+        : say("sentSet");
     return make("p", { class: "strong", dir: "auto" }, say("sentSays", { name, what }));
   });
 }

@@ -24,7 +24,8 @@ export const PARTICIPANT = {
     "Your report has been sent. Whether it says what you answered is known to nobody but you.",
   sentSays: "Your report says: {name}, {what}.",
   sentSet: "a random set of answers",
-  sentAll: "all questions",
+  sentAll: "Your report is one random draw about all questions at once.",
+  allQuestions: "All questions",
   pictureWhich: "Question",
   likeYou: "Of 100 people who answer like you, about {count} would send {what}.",
   likeYouYours: "Of 100 people who answer like you, about {count} would send this answer, {what}.",
@@ -151,7 +152,7 @@ export const SIGN_IN = {
   refused:
     "This link cannot be used: it was used before, is too old, or is of a collector that was started again.",
   again:
-    "“murmur serve” and “murmur demo” print a link at their start. “murmur token link STORE” prints another.",
+    "On a terminal, “murmur serve” and “murmur demo” print a link when they start. “murmur token link STORE” prints another.",
   code: "Code",
   go: "Sign in",
   out: "You are signed out.",
@@ -211,7 +212,7 @@ export const DASHBOARD = {
   intervalOnce: "{level} interval, one look: {low} to {high}",
   intervalAlways: "at all looks: {low} to {high}",
   answered: "Answered",
-  answeredShare: "{share} have an answer ({low} to {high}); about {missing} do not",
+  answeredShare: "{share} have an answer (raw; {low} to {high}); about {missing} do not",
   share: "Share",
   largest: "The {count} largest; {rest} more are {share} together (post-processed)",
   search: "Find a label",

@@ -49,12 +49,13 @@ interface Pair {
 
 /** The first pair with the largest loss, in some unit; exact logarithms are for those near it. */
 function worst<P extends Pair>(pairs: readonly P[], unit: (pair: P) => number): P {
-  const rough = pairs.map((pair) => logNear(pair.ratio) / unit(pair));
-  const near = rough.reduce((one, other) => Math.max(one, other)) * (1 - 1e-12);
-  const size = (pair: P) => logAbove(pair.ratio) / unit(pair);
+  const sizes = (some: readonly P[], log: (ratio: Ratio) => number) =>
+    some.map((pair) => log(pair.ratio) / unit(pair));
+  const rough = sizes(pairs, logNear);
+  const near = Math.max(...rough) * (1 - 1e-12);
   const close = pairs.filter((_, i) => rough[i]! >= near);
-  const sizes = close.map(size);
-  return close[sizes.indexOf(sizes.reduce((one, other) => Math.max(one, other)))]!;
+  const found = sizes(close, logAbove);
+  return close[found.indexOf(Math.max(...found))]!; // of 65 times 65 at most
 }
 
 function cost(epsilon: number, place: string, promised: number): string {

@@ -101,7 +101,7 @@ export class BrowserStore implements Store {
     if (!globalThis.indexedDB || !globalThis.navigator?.locks) {
       throw new MurmurationError(
         "ledger",
-        "there is no storage here (IndexedDB and Web Locks): name a store. Nothing was sent.",
+        "there is no storage here (IndexedDB and Web Locks): name a store; MemoryStore forgets. Nothing was sent.",
       );
     }
   }

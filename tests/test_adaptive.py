@@ -17,9 +17,11 @@ from murmuration import seeded_rng
 from murmuration.errors import EmptyError, InputError, MismatchError, ParameterError
 from murmuration.learn import Category, LinearRegression, LinearSVC, LogisticRegression, Number
 from murmuration.learn import questions as asked
-from murmuration.learn.adaptive import OTHERS, AdaptiveTraining, Setting
+from murmuration.learn.adaptive import AdaptiveTraining
+from murmuration.learn.legs import OTHERS
 from murmuration.learn.losses import objective
 from murmuration.learn.questions import Model, NumberQuestion, Question, VectorQuestion
+from murmuration.learn.state import Setting
 
 D = 3
 KINDS = (LinearRegression, LogisticRegression, LinearSVC)

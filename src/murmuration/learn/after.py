@@ -1,0 +1,206 @@
+"""After training: is it more than noise, level and scale again, and how good it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from murmuration.learn.legs import CUT, CUT_CLASS
+from murmuration.learn.questions import (
+    Agreement,
+    Gain,
+    Leftover,
+    Leftovers,
+    Model,
+    NumberQuestion,
+    Offset,
+    Question,
+    Right,
+    Size,
+)
+from murmuration.learn.state import (
+    Setting,
+    Start,
+    Trained,
+    ask,
+    between,
+    drawn_towards,
+    single,
+    weight_of,
+)
+from murmuration.mechanisms.tally import Tally
+from murmuration.planning.auto import mechanism as planned
+
+SURE = 0.75, 2.0
+"""Standard errors of agreement: up to the first a model does not count, from the second in full."""
+
+
+def confirm(
+    setting: Setting, model: Model, without: Model, start: Start, agreed: int, sized: int
+) -> Generator[tuple[Question, ...], Sequence[Tally], tuple[Model, float, Agreement | None]]:
+    """Draw the model towards the constant as far as agreement is within noise."""
+    long = float(np.linalg.norm(model.weights))
+    if long == 0:
+        return without, 0.0, None
+    question = yield from _agreement(setting, model, without, start, agreed, sized, long)
+    kept = 0.0
+    if question.people:
+        (tally,) = yield (question,)
+        seen = question.estimate(tally, about="population")
+        none, full = SURE
+        kept = between(0.0, (seen.value / seen.stderr - none) / (full - none), 1.0)
+    drawn = replace(
+        model,
+        weights=kept * model.weights,
+        level=without.level + kept * (model.level - without.level),
+    )
+    return drawn, kept, question
+
+
+def _agreement(
+    setting: Setting,
+    model: Model,
+    without: Model,
+    start: Start,
+    agreed: int,
+    sized: int,
+    long: float,
+) -> Generator[tuple[Question, ...], Sequence[Tally], Agreement]:
+    """Ask how large predictions and leftovers are on average; return the question that needs it."""
+    epsilon, k, asked = setting.epsilon, setting.scores, agreed * 3 // 10
+    size = Size(people=sized // 2, epsilon=epsilon, model=model, half=long / 2)
+    offset = Offset(
+        people=sized - sized // 2, epsilon=epsilon, model=model, clip=long, dimensions=k
+    )
+    most = CUT * start.spread if setting.square else CUT_CLASS
+    lean = Leftovers(
+        people=asked if setting.intercept else 0,
+        epsilon=epsilon,
+        model=without,
+        objective=setting.objective,
+        clip=most,
+        dimensions=k,
+    )
+    mean, middle, off = yield from ask(size, offset, lean)
+    near = drawn_towards(single(mean, 0.25 * long), size.noise, 0.25 * long, 0.1 * long)
+    near = between(0.02 * long, near, long)
+    return Agreement(
+        people=agreed - lean.people,
+        epsilon=epsilon,
+        model=model,
+        without=without,
+        objective=setting.objective,
+        middle=weight_of(offset.noise, 0.15 * long) * (middle if middle.size else np.zeros(k)),
+        lean=weight_of(lean.noise, 0.3 * most) * (off if off.size else np.zeros(k)),
+        most=most,
+        size=near,
+        half=most * near,
+    )
+
+
+def rescale(
+    setting: Setting,
+    model: Model,
+    start: Start,
+    asked: Agreement | None,
+    kept: float,
+    people: int,
+) -> Generator[tuple[Question, ...], Sequence[Tally], tuple[Model, float]]:
+    """Ask whether predictions are too large or too small, and correct them by one factor.
+
+    Cutting off slopes makes them so. Where predictions are right what is left over has nothing to
+    do with them; else the product tells the way, and their size and the loss's curvature how far.
+    """
+    if asked is None or kept == 0 or people == 0:
+        return model, 1.0
+    size = kept * asked.size
+    most = 2.5 * start.spread if setting.square else 1.0
+    question = replace(
+        asked,
+        people=people,
+        model=model,
+        without=model,
+        lean=np.zeros(setting.scores),
+        middle=kept * asked.middle,
+        most=most,
+        size=2.5 * size,
+        half=2.5 * most * size,
+    )
+    (found,) = yield from ask(question)
+    curve = 1.0 if setting.square else 0.7 * start.curve
+    change = 1 / (curve * math.pi / 2 * size**2)  # of normal predictions with that mean size
+    expected = 0.07 if setting.square else 0.2
+    slope = 1 + weight_of(change * question.noise, expected) * change * single(found, 0.0)
+    slope = between(0.5, slope, 2.0)
+    return replace(model, weights=slope * model.weights), slope
+
+
+def level_again(
+    setting: Setting, model: Model, start: Start, gained: float, people: int
+) -> Generator[tuple[Question, ...], Sequence[Tally], Model]:
+    """Ask what the model leaves over, and move its level by that, as far as it is beyond noise."""
+    if people == 0 or not setting.intercept:
+        return model
+    epsilon, objective = setting.epsilon, setting.objective
+    if setting.scores > 1:
+        several = Leftovers(
+            people=people,
+            epsilon=epsilon,
+            model=model,
+            objective=objective,
+            clip=1.0,
+            dimensions=setting.scores,
+        )
+        (found,) = yield from ask(several)
+        shares = np.exp(start.level)
+        curve = np.maximum(shares * (1 - shares), 0.01)  # each class's own
+        expected = math.hypot(start.doubt, 0.1 + 1.5 * gained)
+        weight = expected**2 / (expected**2 + np.square(several.noise / curve))
+        return replace(model, level=model.level + weight * (found - found.mean()) / curve)
+    if setting.number:
+        width = _as_far(epsilon, people, 0.045)
+        half = min(max(1.75, width) * start.spread + start.doubt, 2.0)
+        curve, expected = 1.0, (0.05 + 0.3 * gained) * start.spread
+    else:
+        hinge = objective.name == "hinge"
+        half = 2.0 if hinge else 1.0
+        curve = 0.8 if hinge else 0.75 * start.curve
+        expected = 0.1 + 1.5 * gained
+    question = Leftover(people=people, epsilon=epsilon, model=model, objective=objective, half=half)
+    (found,) = yield from ask(question)
+    weight = weight_of(question.noise / curve, math.hypot(start.doubt, expected))
+    return replace(model, level=model.level + weight * found / curve)
+
+
+def _as_far(epsilon: float, people: int, noise: float) -> float:
+    """Return where to cut off, so that the mean of so many people has this much noise."""
+    return noise * math.sqrt(people / planned("auto", epsilon=epsilon).worst_variance())
+
+
+def score(
+    setting: Setting, trained: Trained, start: Start, size: float, people: int
+) -> Generator[tuple[Question, ...], Sequence[Tally], None]:
+    """Ask people who had no part in the model how good it is."""
+    if people == 0:
+        return
+    epsilon, model = setting.epsilon, trained.model
+    question: NumberQuestion
+    if setting.number:
+        far = _as_far(epsilon, people, 0.02) * start.spread**2
+        half = min(max(6 * start.spread * size, 0.05 * start.spread**2, far), 4.0)
+        question = Gain(
+            people=people,
+            epsilon=epsilon,
+            model=model,
+            without=trained.without,
+            objective=setting.objective,
+            half=half,
+        )
+    else:
+        question = Right(people=people, epsilon=epsilon, model=model)
+    (tally,) = yield (question,)
+    trained.question = question
+    trained.score = question.estimate(tally, about="population")

@@ -17,6 +17,7 @@ from murmuration.campaign.model import Campaign
 from murmuration.collector.commit import OUTCOMES
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store.sqlite import SqliteStore
+from murmuration.collector.tallies import pooled
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
@@ -95,9 +96,12 @@ def _reports(store: Store, campaign: Campaign) -> list[tuple[bytes, bytes]]:
 
 def _tallies(store: Store, campaign: Campaign, kept: Sequence[bytes]) -> tuple[Tally, ...]:
     """The stored tallies, after comparing them with those of the stored reports."""
-    tallies = store.tallies(campaign.digest, campaign.frame.cells)
+    by_period = store.tallies(campaign.digest, campaign.frame.cells)
+    tallies = pooled(campaign, by_period)
     if campaign.terms.keep_reports:
-        assert tallies == campaign.tally(as_rows(campaign, kept))
+        rows = as_rows(campaign, kept)
+        assert by_period == campaign.counted(rows)
+        assert tallies == campaign.tally(rows)
     else:
         assert set(kept) <= {b""}
         assert campaign.people(tallies) == len(kept)

@@ -82,7 +82,7 @@ MEASURED = {
     f"test_{name}"
     for name in (
         *("campaign_cli", "cli", "data_in", "device", "entry", "figures", "library", "merging"),
-        *("readonly", "store", "tables"),
+        *("period_figures", "periods", "periods_http", "readonly", "store", "tables"),
     )
 }
 """Files whose slow tests reach lines that no quick test does: of those, coverage is measured."""

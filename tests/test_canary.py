@@ -118,6 +118,7 @@ def _reports(server: Collector, heard: Heard) -> None:
         {**fine, "entries": [[NUMBER, NUMBER]]},
         {**fine, "entries": [[0, 200]]},
         {**fine, "entries": [[0, WORD]]},
+        {**fine, "period": NUMBER},
         *(WORD, NUMBER, [WORD], None),
     ]
     _send(server, heard, "POST", REPORTS, json.dumps(bad), Content_Type=JSON)
@@ -185,7 +186,7 @@ def _tallies(server: Collector, heard: Heard) -> None:
     send = partial(_send, server, heard, "POST", TALLY, Authorization=merger)
     other = campaign_of(OPEN.replace('"open"', f'"{WORD}"').replace("ios", WORD))
     send(
-        CollectorTallies(other, {HEX[:16]: Part(other.frame.empty())}).to_bytes(),
+        CollectorTallies(other, {HEX[:16]: Part({})}).to_bytes(),
         Content_Type=OCTETS,
     )
     few, none = (_counted(n) for n in (9, 3))
@@ -199,7 +200,9 @@ def _tallies(server: Collector, heard: Heard) -> None:
 
 def _counted(n: int) -> bytes:
     mechanism = CAMPAIGN.frame.cells[0]
-    part = Part((Tally(mechanism, np.array([n, 0, 0]), n),), sketched([new_ids(n + 1)], bytes(32)))
+    part = Part(
+        {0: (Tally(mechanism, np.array([n, 0, 0]), n),)}, sketched([new_ids(n + 1)], bytes(32))
+    )
     key = name_of(bytes(32))
     return CollectorTallies(CAMPAIGN, {HEX[:16]: part, SOURCE: part}, HEX[:16], key).to_bytes()
 

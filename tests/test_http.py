@@ -656,7 +656,8 @@ def test_estimates_are_the_librarys(
     asked = [question.name for question in campaign.questions]
     assert [one["name"] for one in answer.pop("attributes")] == asked
     head = {"campaign": "exact", "version": 1, "digest": campaign.digest, "people": 3000}
-    assert answer == {**head, "level": level, "about": about}
+    once = {"reports": 3000, "period": "", "periods": [], "changes": [], "changed": None}
+    assert answer == {**head, "level": level, "about": about, **once}
     table = pyarrow.parquet.read_table(io.BytesIO(server.get(f"{path}&format=parquet").body))
     assert table.to_pylist() == expected
     text = server.get(f"{path}&format=csv").body.decode()
@@ -827,7 +828,7 @@ def test_a_tally_of_too_many_people_is_refused(server: Collector, merge) -> None
     mechanism = campaign.frame.cells[0]
     counts = np.array([MAX_PEOPLE, 0, 0])
     sketch = Sketch(2, np.ones(1, dtype=np.uint64))
-    part = Part((Tally(mechanism, counts, MAX_PEOPLE),), sketch)
+    part = Part({0: (Tally(mechanism, counts, MAX_PEOPLE),)}, sketch)
     forged = CollectorTallies(campaign, {ANYBODY: part}, ANYBODY, name_of(KEY))
     before = server.get(TALLY).body
     answer = merge(server, forged.to_bytes())

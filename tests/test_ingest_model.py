@@ -119,7 +119,7 @@ class Ingest(RuleBasedStateMachine):
     @rule(source=st.sampled_from(sorted(SOURCES)), people=st.integers(0, 50), again=st.booleans())
     def merge(self, source: str, people: int, again: bool) -> None:
         campaign, known = self.campaign, self.model.merged.get((self.campaign.digest, source))
-        tallies = campaign.tally(POOL[campaign.digest][1][:people])
+        tallies = campaign.counted(POOL[campaign.digest][1][:people])
         mine = self.store.collector_name()
         parts = {
             source: Part(tallies, sketched([SOURCES[source][:people]], KEY)),

@@ -62,6 +62,7 @@ labels = ["android", "ios", "other"]
 mechanism = "grr"
 """
 COLUMNS = ["attribute", "item", "value", "stderr", "low", "high", "n", "epsilon", "unit", "note"]
+COLUMNS += ["period"]
 
 
 @pytest.fixture(autouse=True)

@@ -174,7 +174,7 @@ def test_without_a_shared_key_nothing_is_merged(site) -> None:
 
 def forged(campaign: Campaign, name: str, tallies, sketch: Sketch) -> bytes:
     """What somebody may send who knows the key, and lies."""
-    parts = {name: Part(tuple(tallies), sketch)}
+    parts = {name: Part({0: tuple(tallies)}, sketch)}
     return CollectorTallies(campaign, parts, name, name_of(KEY)).to_bytes()
 
 
@@ -219,7 +219,7 @@ def test_a_merge_token_learns_nothing_of_the_sums_here(site) -> None:
     for sources in ((STRANGER,), (STRANGER, a.name)):
         for guess in (0, 1, n - 1, n, n + 1, 57, 58, 1000):
             for sketch in (Sketch(1), invented(guess), sketched([IDS[:guess]], KEY)):
-                part = Part((Tally(law, np.array([guess, 0, 0]), guess),), sketch)
+                part = Part({0: (Tally(law, np.array([guess, 0, 0]), guess),)}, sketch)
                 parts = CollectorTallies(CAMPAIGN, {a.name: part}, STRANGER, name_of(KEY))
                 answers.add(a.hears(parts.to_bytes(), *sources).body)
     assert answers == {b'{"merged":0,"collectors":0,"left_out":1}'}

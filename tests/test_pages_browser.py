@@ -26,9 +26,11 @@ from browser import Watch, chromium, under
 from collectors import BINARY, Collector
 from murmuration import seeded_rng
 from murmuration.campaign.file import load
+from murmuration.campaign.model import utc_now
 from murmuration.campaign.question import Question
 from murmuration.collector.sessions import new_code
 from murmuration.collector.store import open_store
+from murmuration.wire import report
 from murmuration.wire.ids import new_ids
 
 pytestmark = pytest.mark.slow
@@ -439,6 +441,47 @@ def test_what_the_cohort_hides_is_shown_as_soon_as_it_may_be(page: Page, tmp_pat
         assert page.locator(".figure").count() == 0
         arrive(own, "commute", 6_000)
         expect(card(page, "age").locator(".figure")).to_be_visible()
+
+
+MOOD = """
+name = "mood"
+purpose = "How people are, week by week."
+epsilon = 2.0
+cohort = 100
+[repeat]
+permanent = 4.0
+rounds = 52
+every = "week"
+grace = 9
+[[attributes]]
+name = "mood"
+kind = "category"
+labels = ["good", "so-so", "bad"]
+"""
+
+
+def test_a_trend_is_drawn_by_period(page: Page, tmp_path: Path) -> None:
+    """Some weeks ago, so that no week can begin meanwhile; good is 4 in 5, then 1 in 5."""
+    campaign, rng = campaign_of(MOOD), seeded_rng(1)
+    last = (campaign.period_at(utc_now()) or 0) - 2
+    watch = Strict(page)
+    with collectors.running(tmp_path / "store.db", MOOD) as own:
+        page.goto(link(own))
+        expect(card(page, "mood")).to_contain_text("Hidden until 100 people have answered")
+        for back, good in ((2, 0.8), (1, 0.8), (0, 0.2)):
+            moods = ["good" if place % 10 < 10 * good else "bad" for place in range(500)]
+            columns = campaign.encode({"mood": moods}, rng)
+            rows = campaign.privatize(columns, rng, period=last - back)
+            body = report.to_binary(campaign, new_ids(500, rng), rows)
+            assert own.send("mood", body, report.BINARY).json["stored"] == 500
+        chart = card(page, "mood").get_by_role("img", name=re.compile("figures with intervals"))
+        expect(chart).to_be_visible()
+        expect(chart.locator("circle")).to_have_count(9)
+        names = [campaign.name_of(last - back) for back in (2, 1, 0)]
+        expect(tile(page, "Has anything changed?")).to_have_text("Yes")
+        expect(page.get_by_text(f"reported in {names[-1]}")).to_be_visible()
+        expect(card(page, "mood")).to_contain_text(f"points since {names[-2]}")
+        watch.require_clean(own)
 
 
 def test_a_lost_collector_is_said_and_found_again(page: Page, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def murmur(
 def test_analysts_do_not_wait_for_who_writes(url: str, murmur: Murmur, tmp_path: Path) -> None:
     with closing(open_store(url)) as store:
         served = serve(store, CAMPAIGN)
-        expected = estimates(served, CAMPAIGN.tally(ROWS[:PEOPLE]))
+        expected = estimates(served, CAMPAIGN.counted(ROWS[:PEOPLE]))
         books = status(store, served)
     assert books.outcomes == {"stored": PEOPLE}
     with locked(url), pytest.raises(StoreError):
@@ -175,7 +175,7 @@ def test_nothing_is_written_through_a_reader(url: str) -> None:
             lambda: new_token(reader, "admin"),
             lambda: reader.expire_tokens("ann"),
             lambda: reader.add_reports(1, IDS[-1:], ROWS[-1:]),
-            lambda: reader.add_tallies(1, CAMPAIGN.tally(ROWS)),
+            lambda: reader.add_tallies(1, CAMPAIGN.counted(ROWS)),
             lambda: reader.add_counts(CAMPAIGN.name, {"received": 1}),
             lambda: reader.execute("DELETE FROM runs"),
             lambda: reader.set_schema_version(1),

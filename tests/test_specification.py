@@ -9,6 +9,7 @@ import dataclasses
 import json
 import re
 import subprocess
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from murmuration.campaign import origins
 from murmuration.campaign.answers import BLANKS, FOLDS, MOST_TEXT
 from murmuration.campaign.levels import MOST_LEVELS
 from murmuration.campaign.model import MOST_ATTRIBUTES
+from murmuration.campaign.periods import name_of, period_of
 from murmuration.campaign.question import MOST_LABELS, Question
 from murmuration.device import Client
 from murmuration.device.sending import BUSY, FINAL, TOKEN
@@ -92,11 +94,18 @@ def test_the_keys_of_a_collection_and_their_defaults() -> None:
 
 def test_the_order_of_the_keys_of_a_collection() -> None:
     """In a published text, keys stand as they do in the table."""
-    order = [key for where, keys, *_ in table("collection")[:13] for key in codes(keys)]
+    order = [key for where, keys, *_ in table("collection")[:14] for key in codes(keys)]
     for path in (VECTORS / "reports").glob("*.json"):
         document = json.loads(json.loads(path.read_text())["document"])
         places = [order.index(key) for key in json.loads(document["collection"])]
         assert places == sorted(places), path.name
+
+
+def test_periods() -> None:
+    """Each example is the name of the 18th of November 2026."""
+    for every, _, name in table("periods"):
+        number = period_of(codes(every)[0], date(2026, 11, 18))
+        assert name_of(codes(every)[0], number) == codes(name)[0]
 
 
 def test_limits() -> None:

@@ -50,7 +50,7 @@ RAW = ["  12.5 ", "1e3", "-7", 0, 3.75, "nonsense", "?", "", None, "01"]
 
 def drawn(campaign: Campaign, answers: dict[str, Any], levels: Any, rng: Rng) -> Rows:
     """What is sent, all words from one list."""
-    return campaign.privatize(encoded(campaign, answers, rng), rng, levels)
+    return campaign.privatize(encoded(campaign, answers, rng), rng, levels, 0)
 
 
 def encoded(campaign: Campaign, answers: dict[str, Any], rng: Any) -> list[Any]:
@@ -65,9 +65,17 @@ def keyed(
     columns = encoded(campaign, answers, words.spread([q.name for q in campaign.questions]))
     laws = campaign.frame.cells
     asked = campaign.asked(columns, words.which(turn), levels)
-    return campaign.frame.laid_out(
+    rows = campaign.frame.laid_out(
         [(one, answered(one, laws[one.cell], words, turn)) for one in asked]
     )
+    return campaign.dated(rows, None if campaign.every is None else campaign.period_named(turn))
+
+
+def turn_of(campaign: Campaign, person: int) -> str:
+    """The occasion of a person's report: over the end of a year, where there are periods."""
+    if campaign.every is None:
+        return f"2026-W{person:02}" if campaign.repeated else ""
+    return campaign.name_of(campaign.period_named("2026-12-20") + person)
 
 
 # --- what the files say --------------------------------------------------------------------------
@@ -106,7 +114,7 @@ def person_of(campaign: Campaign, person: int) -> dict[str, Any]:
     levels = None if level is None else [list(level.values())]
     who = person // 2 if campaign.repeated else person  # asked again, the same one
     secret = hashlib.sha256(f"{campaign.name} {who}".encode()).digest()
-    turn = f"2026-W{person:02}" if campaign.repeated else ""
+    turn = turn_of(campaign, person)
     words = DeviceWords(Key(secret), ORIGIN, campaign.digest)
     start = 300 * person
     rows = keyed(campaign, answers, levels, words, turn)

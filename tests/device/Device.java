@@ -157,11 +157,11 @@ public class Device {
     // --- section 1: the document -----------------------------------------------------------------
 
     static final String COLLECTION = "wire campaign epsilon strategy sample ends levels chosen"
-        + " limit accept_loss rounds attributes cells";
+        + " limit accept_loss rounds every attributes cells";
     static final String ATTRIBUTE = "name kind low high unit labels outside bins missing case markers";
     static final String CELL = "attributes level mechanism parameters law";
     static final String OUTER = "format campaign version digest purpose people opens closes cohort"
-        + " keep_reports upload origins collection";
+        + " keep_reports upload origins grace collection";
 
     final String digest;
     final Map<String, Object> collection;
@@ -182,7 +182,7 @@ public class Device {
         require(whole(outer, "format") == 1 && whole(collection, "wire") == 1, "a newer format");
         require(collection.get("campaign").equals(outer.get("campaign")), "two names");
         Object[][] usual = {{"sample", 1L}, {"ends", null}, {"levels", null}, {"chosen", "freely"},
-            {"limit", null}, {"accept_loss", null}, {"rounds", 1L}};
+            {"limit", null}, {"accept_loss", null}, {"rounds", 1L}, {"every", null}};
         for (Object[] one : usual) {
             boolean there = collection.containsKey((String) one[0]);
             require(!there || !Objects.equals(collection.get(one[0]), one[1]), "a default is not left out");
@@ -227,6 +227,8 @@ public class Device {
         }
         boolean again = cells.stream().allMatch(cell -> cell.get("mechanism").equals("memoised"));
         require(again || !collection.containsKey("rounds"), "nothing is permanent");
+        Object every = collection.get("every");
+        require(every == null || again && List.of("day", "week", "month").contains(every), "no such period");
     }
 
     static void checkDomain(Map<String, Object> attribute, Map<String, Object> cell) {
@@ -1004,8 +1006,9 @@ public class Device {
     }
 
     /** A report as a row of columns. */
-    byte[] row(List<List<Integer>> entries) {
+    byte[] row(List<List<Integer>> entries, String round) {
         List<byte[]> parts = new ArrayList<>();
+        if (collection.containsKey("every")) parts.add(little(period(round), 4));
         for (int place = 0; place < entries.size(); place++) {
             List<Integer> entry = entries.get(place);
             int group = entry.get(0) / perGroup();
@@ -1031,12 +1034,33 @@ public class Device {
         return hex(key(secret, origin, digest, "id", round)).substring(0, 32);
     }
 
-    String report(String id, List<List<Integer>> entries) {
+    /** The number of a period, by its name. */
+    long period(String name) {
+        return switch ((String) collection.get("every")) {
+            case "day" -> java.time.LocalDate.parse(name).toEpochDay();
+            case "month" -> java.time.YearMonth.parse(name).getLong(java.time.temporal.ChronoField.PROLEPTIC_MONTH)
+                - 1970 * 12;
+            default -> {
+                var monday = java.time.LocalDate.parse(name + "-1", java.time.format.DateTimeFormatter.ISO_WEEK_DATE);
+                yield Math.floorDiv(monday.toEpochDay() + 3, 7);
+            }
+        };
+    }
+
+    /** The name of the period that a day lies in; no name where there are none. */
+    String today(java.time.LocalDate day) {
+        String every = text(collection, "every", "");
+        if (every.equals("week")) return day.format(java.time.format.DateTimeFormatter.ISO_WEEK_DATE).substring(0, 8);
+        return every.equals("") ? "" : day.toString().substring(0, every.equals("day") ? 10 : 7);
+    }
+
+    String report(String id, List<List<Integer>> entries, String round) {
         Map<String, Object> found = new LinkedHashMap<>();
         found.put("wire", 1L);
         found.put("digest", digest);
         found.put("id", id);
         found.put("entries", entries);
+        if (collection.containsKey("every")) found.put("period", period(round));
         return Json.write(found);
     }
 
@@ -1058,8 +1082,9 @@ public class Device {
         int port = place.getPort() >= 0 ? place.getPort() : place.getScheme().equals("https") ? 443 : 80;
         String origin = place.getScheme() + "://" + place.getHost().toLowerCase(Locale.ROOT) + ":" + port;
         byte[] own = HexFormat.of().parseHex(secret);
-        var entries = device.entries(map(Json.parse(answers)), null, "", device.keyed(own, origin));
-        String body = device.report(device.id(own, origin, ""), entries);
+        String round = device.today(java.time.LocalDate.now(java.time.ZoneOffset.UTC));
+        var entries = device.entries(map(Json.parse(answers)), null, round, device.keyed(own, origin));
+        String body = device.report(device.id(own, origin, round), entries, round);
         HttpRequest.Builder post = HttpRequest.newBuilder(URI.create(address + "/reports"))
             .header("content-type", "application/json").POST(HttpRequest.BodyPublishers.ofString(body));
         if (token != null) post.header("authorization", "Bearer " + token);
@@ -1111,10 +1136,10 @@ public class Device {
             byte[] secret = HexFormat.of().parseHex((String) person.get("secret"));
             String round = (String) person.get("round"), id = device.id(secret, origin, round);
             var entries = device.entries(answers, level, round, device.keyed(secret, origin));
-            require(device.report(id, entries).equals(person.get("report")), name + ": " + entries);
-            require(hex(device.row(entries)).equals(person.get("row")), name + ": another row");
+            require(device.report(id, entries, round).equals(person.get("report")), name + ": " + entries);
+            require(hex(device.row(entries, round)).equals(person.get("row")), name + ": another row");
             ids.add(HexFormat.of().parseHex(id));
-            rows.add(device.row(entries));
+            rows.add(device.row(entries, round));
         }
         byte[] digest = HexFormat.of().parseHex(device.digest);
         byte[] head = joined(List.of("MURMRPTS".getBytes(), little(1, 2), digest, little(ids.size(), 4)));

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from murmuration.errors import ParameterError
+from murmuration.results.change import Change, Changed
 from murmuration.results.estimate import About
 from murmuration.results.figure import Figure
 
@@ -20,6 +21,14 @@ MOST_LEVEL = 0.999999
 """Beyond that an interval is soon the whole line."""
 ABOUT = tuple(about.value for about in About)
 FORMATS = {"json": JSON, "csv": CSV, "parquet": PARQUET}
+
+
+class Period(msgspec.Struct, frozen=True):
+    """One period: its name, how many people reported in it, and whether anything is shown of it."""
+
+    name: str
+    people: int
+    shown: bool
 
 
 class Attribute(msgspec.Struct, frozen=True):
@@ -41,6 +50,23 @@ class Attribute(msgspec.Struct, frozen=True):
     """What of it is not shown, and why."""
 
 
+class Trend(msgspec.Struct, frozen=True):
+    """Every figure of every period that is shown, and whether anything has changed.
+
+    Of an attribute with more than 30 labels there are the 20 that were last the largest.
+    """
+
+    campaign: str
+    version: int
+    digest: str
+    every: str
+    level: float
+    about: str
+    periods: list[Period]
+    estimates: list[Figure]
+    changed: Changed | None = None
+
+
 class Estimates(msgspec.Struct, frozen=True):
     """The crowd's answer."""
 
@@ -53,6 +79,17 @@ class Estimates(msgspec.Struct, frozen=True):
     estimates: list[Figure]
     attributes: list[Attribute] = []
     """Every one that was asked: of those that are hidden there are no figures."""
+    reports: int = 0
+    """How many reports are in the figures; more than `people`, which is then the least that there
+    are, where a person sends several."""
+    period: str = ""
+    """The period that the figures are about, where a question comes back; "all": all of them."""
+    periods: list[Period] = []
+    """Every period that has reports."""
+    changes: list[Change] = []
+    """What has changed since the period before, or since the one that was asked for."""
+    changed: Changed | None = None
+    """Whether anything has changed over all periods."""
 
     def by_attribute(self) -> list[tuple[Attribute, list[Figure]]]:
         """Return every attribute with its figures: none if it is hidden."""

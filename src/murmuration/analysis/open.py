@@ -11,13 +11,16 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
-from murmuration.analysis.figures import Estimates
+from murmuration.analysis.estimates import trend as trend_of
+from murmuration.analysis.figures import Estimates, Trend
+from murmuration.campaign.model import ByPeriod
 from murmuration.collector.publish import Served, named_or_only, served
 from murmuration.collector.status import Status
 from murmuration.collector.status import status as status_of
 from murmuration.collector.store import Store, open_store
-from murmuration.collector.tallies import total
+from murmuration.collector.tallies import by_period
 from murmuration.errors import CohortError, FormatError, MurmurationError, ParameterError
 from murmuration.wire.address import Address, is_loopback
 
@@ -30,14 +33,25 @@ PLACE = "/v1/campaigns"
 class Source(ABC):
     """One campaign that can be read."""
 
-    @abstractmethod
     def estimates(
-        self, about: str, level: float, combine: str = "", together: int | None = None
+        self,
+        about: str,
+        level: float,
+        combine: str = "",
+        together: int | None = None,
+        period: str = "",
+        since: str = "",
     ) -> Estimates:
-        """Return about whom, and all figures.
+        """Return about whom, and all figures: see `Query`."""
+        return self.asked(Query(about, level, combine, together, period, since))
 
-        Of categories with more labels than `together`, intervals are right all at once.
-        """
+    @abstractmethod
+    def asked(self, query: Query) -> Estimates:
+        """Return about whom, and all figures."""
+
+    @abstractmethod
+    def trend(self, query: Query) -> Trend:
+        """Return the figures of every period."""
 
     @abstractmethod
     def status(self) -> Status:
@@ -82,10 +96,18 @@ class StoreSource(Source):
         self.store, self.version = store, version
         self.name = named_or_only(store, campaign)
 
-    def estimates(
-        self, about: str, level: float, combine: str = "", together: int | None = None
-    ) -> Estimates:
-        """Read the tallies.
+    def asked(self, query: Query) -> Estimates:
+        """Read the tallies."""
+        asked, tallies, cohort = self._counted()
+        return estimates_of(asked, tallies, query, cohort)
+
+    def trend(self, query: Query) -> Trend:
+        """Read the tallies, period by period."""
+        asked, tallies, cohort = self._counted()
+        return trend_of(asked, tallies, query, cohort)
+
+    def _counted(self) -> tuple[Served, ByPeriod, int]:
+        """Return the campaign, its tallies and its cohort.
 
         A cohort that was raised since holds for earlier versions too: they may have the same
         reports.
@@ -93,9 +115,8 @@ class StoreSource(Source):
         with self.store.snapshot():
             latest = served(self.store, self.name)
             asked = latest if self.version is None else self._served()
-            tallies = total(self.store, asked.campaign)
-        cohort = max(one.campaign.terms.cohort for one in (latest, asked))
-        return estimates_of(asked, tallies, about, level, combine, together, cohort)
+            tallies = by_period(self.store, asked.campaign)
+        return asked, tallies, max(one.campaign.terms.cohort for one in (latest, asked))
 
     def status(self) -> Status:
         """Read the counts."""
@@ -137,17 +158,17 @@ class CollectorSource(Source):
             raise ParameterError(f"say which campaign: {self.base} has {', '.join(names)}")
         return names[0]
 
-    def estimates(
-        self, about: str, level: float, combine: str = "", together: int | None = None
-    ) -> Estimates:
+    def asked(self, query: Query) -> Estimates:
         """Ask for the estimates."""
-        named = {"combine": combine} if combine else {}
-        if together is not None:
-            named["together"] = str(together)
-        asked = {"about": about, "level": repr(level), "format": "json", **named}
-        place = f"{PLACE}/{quote(self.name, safe='')}/estimates"
-        found = self._get(f"{place}?{urlencode(asked)}")
-        return self._as(found, Estimates)
+        return self._as(self._queried("estimates", query), Estimates)
+
+    def trend(self, query: Query) -> Trend:
+        """Ask for the trend."""
+        return self._as(self._queried("trend", query), Trend)
+
+    def _queried(self, what: str, query: Query) -> dict[str, Any]:
+        asked = {**query.named(), "format": "json"}
+        return self._get(f"{PLACE}/{quote(self.name, safe='')}/{what}?{urlencode(asked)}")
 
     def status(self) -> Status:
         """Ask for the status."""

@@ -12,16 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
+from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.figures import Estimates, notes_on
 from murmuration.analysis.open import Source, open_source
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.model import ByPeriod, Campaign
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
 from murmuration.collector.tallies import MAGIC, CollectorTallies
 from murmuration.errors import ParameterError
 from murmuration.mechanisms import tally as one_tally
 from murmuration.mechanisms.tally import Tally
+from murmuration.results.change import Changes
 from murmuration.results.figure import Figures
 
 TOKEN = "MURMUR_TOKEN"  # noqa: S105 - the name of the variable that may have one
@@ -43,16 +46,51 @@ class Opened:
         level: float = 0.95,
         combine: str = "",
         together: int | None = None,
+        period: str = "",
     ) -> Figures:
         """Return all figures with intervals of this level: in order, and as a table.
 
         Nothing about fewer people than the campaign's cohort: `notes` says what is hidden. Of
-        categories with more labels than `together`, intervals are right all at once.
+        categories with more labels than `together`, intervals are right all at once. Where a
+        question comes back, `period` is one by its name, "last" (unless told otherwise) or "all".
         """
+        query = Query(about, level, combine, together, period)
         if (data := _tallies_of(self.where)) is not None:
-            return _from_file(data, self.campaign, about, level, combine, together)
+            return _from_file(data, self.campaign, query)
         with self._source() as source:
-            return _as_table(source.estimates(about, level, combine, together))
+            return _as_table(source.asked(query))
+
+    def changes(
+        self,
+        period: str = "",
+        since: str = "",
+        about: str = "participants",
+        level: float = 0.95,
+        combine: str = "",
+    ) -> Changes:
+        """Return what has changed in a period since another, each figure with its interval.
+
+        In the last period since the one before, unless told otherwise. Its `changed` is the test
+        of whether anything has changed over all periods.
+        """
+        query = Query(about, level, combine, None, period, since)
+        if (data := _tallies_of(self.where)) is not None:
+            found = estimates_of(*_counted(data, self.campaign), query)
+        else:
+            with self._source() as source:
+                found = source.asked(query)
+        return Changes(found.changes, found.changed)
+
+    def trend(self, about: str = "participants", level: float = 0.95, combine: str = "") -> Figures:
+        """Return the figures of every period that is shown, figure by figure; `plot` draws it."""
+        query = Query(about, level, combine)
+        if (data := _tallies_of(self.where)) is not None:
+            found = trend_of(*_counted(data, self.campaign), query)
+        else:
+            with self._source() as source:
+                found = source.trend(query)
+        hidden = [f"{one.name}: too few answers" for one in found.periods if not one.shown]
+        return Figures(found.estimates, hidden)
 
     def status(self) -> Status:
         """Return what has arrived and what became of it."""
@@ -111,23 +149,20 @@ def _as_table(found: Estimates) -> Figures:
     return Figures(found.estimates, notes_on(found.attributes))
 
 
-def _from_file(
-    data: bytes,
-    campaign: str | Campaign,
-    about: str,
-    level: float,
-    combine: str,
-    together: int | None,
-) -> Figures:
+def _from_file(data: bytes, campaign: str | Campaign, query: Query) -> Figures:
     """Read one mechanism's tally, or those of a whole campaign."""
     if data.startswith(one_tally.MAGIC):
         tally = Tally.from_bytes(data)
-        return tally.mechanism.estimate(tally, about).figures(level)
+        return tally.mechanism.estimate(tally, query.about).figures(query.level)
+    return _as_table(estimates_of(*_counted(data, campaign), query))
+
+
+def _counted(data: bytes, campaign: str | Campaign) -> tuple[Served, ByPeriod]:
+    """Read the tallies of a whole campaign."""
     if not isinstance(campaign, Campaign):
         raise ParameterError(
             "a collector's tallies do not say what was asked: give the campaign, as in "
             'murmuration.open(file, campaign=murmuration.load("campaign.toml"))'
         )
-    whole = CollectorTallies.from_bytes(data, campaign).total()
-    asked = Served(campaign, version=0, document=b"", key=0, older=frozenset())
-    return _as_table(estimates_of(asked, whole, about, level, combine, together))
+    whole = CollectorTallies.from_bytes(data, campaign).by_period()
+    return Served(campaign, version=0, document=b"", key=0, older=frozenset()), whole

@@ -39,6 +39,7 @@ def figures(
     level: float = 0.95,
     cohort: int | None = None,
     combine: str = "",
+    one_each: bool = False,
 ) -> Figures:
     """ANALYST. Return all figures, each attribute's in its own units.
 
@@ -46,9 +47,9 @@ def figures(
     `combine` says how levels become one estimate: "total", the plain sum, is right whatever made
     people choose theirs; "generalised" is sharper, and right if nobody's level depends on the
     answer. Without a name it is the plain sum, unless the campaign says that levels are drawn by
-    lot.
+    lot. `one_each`: nobody has sent two of these reports, as in one period (`analysis.periods`).
     """
-    found = reading(campaign, tallies, about, level, cohort, combine)
+    found = reading(campaign, tallies, about, level, cohort, combine, one_each=one_each)
     return Figures(found.figures, notes_on(found.attributes))
 
 
@@ -68,16 +69,19 @@ def reading(
     cohort: int | None = None,
     combine: str = "",
     together: int | None = None,
+    *,
+    one_each: bool = False,
 ) -> Reading:
     """ANALYST. Return all figures, and what is hidden.
 
     Of a category with more labels than `together`, all intervals at once are right with probability
     `level` (Bonferroni: each at 1 - (1-level)/k); without it, each by itself.
     """
-    least = (campaign.terms.cohort if cohort is None else cohort) * campaign.rounds
+    each = 1 if one_each else campaign.rounds
+    least = (campaign.terms.cohort if cohort is None else cohort) * each
     found: list[Figure] = []
     attributes = []
-    for place, (part, own) in enumerate(_parts(campaign, tallies, about, combine)):
+    for place, (part, own) in enumerate(_parts(campaign, tallies, about, combine, each)):
         question, n = campaign.questions[place], 0 if part is None else part.n
         # A fitted distribution is read from one level, whose people must be enough.
         enough = [tally for tally in own if tally.n >= least]
@@ -103,13 +107,15 @@ def parts(
     tallies: Sequence[Tally],
     about: str = "participants",
     combine: str = "",
+    one_each: bool = False,
 ) -> list[Part | None]:
     """ANALYST. Return each attribute's estimate in its mechanism's domain; None for nobody."""
-    return [part for part, _ in _parts(campaign, tallies, about, combine)]
+    each = 1 if one_each else campaign.rounds
+    return [part for part, _ in _parts(campaign, tallies, about, combine, each)]
 
 
 def _parts(
-    campaign: Campaign, tallies: Sequence[Tally], about: str, combine: str
+    campaign: Campaign, tallies: Sequence[Tally], about: str, combine: str, each: int
 ) -> list[tuple[Part | None, list[Tally]]]:
     """Return each attribute's estimate and the tallies that it was read from."""
     About.parse(about)
@@ -120,7 +126,8 @@ def _parts(
     everybody = campaign.frame.reports(tallies)
     asked = zip(campaign.questions, groups, strict=True)
     return [
-        (_part(campaign, one.missing, own, everybody, about, combine), own) for one, own in asked
+        (_part(campaign, one.missing, own, everybody, about, combine, each), own)
+        for one, own in asked
     ]
 
 
@@ -139,6 +146,7 @@ def _part(
     everybody: int,
     about: str,
     combine: str,
+    each: int,
 ) -> Part | None:
     """Estimate one attribute from its tallies, one per level."""
     part: Part
@@ -157,10 +165,10 @@ def _part(
             part = found
     except EmptyError:
         return None
-    return _widened(campaign, part, own)
+    return _widened(part, own, each)
 
 
-def _widened(campaign: Campaign, part: Part, own: Sequence[Tally]) -> Part:
+def _widened(part: Part, own: Sequence[Tally], rounds: int) -> Part:
     """Allow for reports of one person that share a permanent answer: up to `rounds` of them.
 
     With T_i <= R reports of person i, sum T_i^2 <= R n, so that
@@ -169,9 +177,10 @@ def _widened(campaign: Campaign, part: Part, own: Sequence[Tally]) -> Part:
 
     and about the population, where a person's own answer is a draw too, R times everything.
     """
-    rounds, laws = campaign.rounds, [tally.mechanism for tally in own]
+    laws = [tally.mechanism for tally in own]
     if rounds == 1:
-        return part
+        lasting = [law.charge for law in laws if law.asked_again]
+        return replace(part, epsilon=max(lasting)) if lasting else part
     share = max(law.kept_share() for law in laws)
     factor = rounds if part.about is About.POPULATION else 1 + (rounds - 1) * share
     note = f"up to {rounds} reports per person: error and epsilon allow for all of them"

@@ -34,7 +34,9 @@ def chosen(found: Estimates, where: Sequence[str]) -> Estimates:
                 f"{', '.join(one.name for one in found.attributes)}, and labels are written as "
                 "ATTRIBUTE=LABEL"
             )
-    return replace(found, attributes=attributes, estimates=figures)
+    kept = {(one.attribute, one.item) for one in figures}
+    changes = [one for one in found.changes if (one.attribute, one.item) in kept]
+    return replace(found, attributes=attributes, estimates=figures, changes=changes)
 
 
 def _asks(name: str, attribute: str) -> bool:

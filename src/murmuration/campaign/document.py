@@ -22,6 +22,7 @@ import msgspec
 
 from murmuration.campaign.levels import FREELY, Levels
 from murmuration.campaign.model import WIRE, Campaign, Terms
+from murmuration.campaign.periods import GRACE
 from murmuration.campaign.question import Question
 from murmuration.errors import FormatError, MurmurationError, ParameterError
 from murmuration.mechanisms.base import Mechanism, checked_epsilon
@@ -55,6 +56,7 @@ class Document(
     keep_reports: bool
     upload: str
     origins: tuple[str, ...] = ()
+    grace: int = GRACE
     collection: str
 
 
@@ -82,6 +84,7 @@ class _Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: float | None = None
     accept_loss: str | None = None
     rounds: int = 1
+    every: str | None = None
 
 
 def publish(campaign: Campaign, version: int = 1) -> bytes:
@@ -197,6 +200,7 @@ def _campaign(document: Document, found: _Collection) -> Campaign:
         limit=found.limit,
         accept_loss=found.accept_loss,
         rounds=found.rounds,
+        every=found.every,
     ).admitted()
 
 

@@ -23,24 +23,36 @@ from numpy.typing import ArrayLike, NDArray
 from murmuration.audit import admission
 from murmuration.campaign.levels import FREELY, Levels
 from murmuration.campaign.origins import checked_origins
+from murmuration.campaign.periods import (
+    EVERY,
+    GRACE,
+    PERIOD_BYTES,
+    last_possible,
+    name_of,
+    number_of,
+    open_at,
+    period_of,
+)
 from murmuration.campaign.question import Question
-from murmuration.errors import InputError, ParameterError, PromiseError
-from murmuration.exact.arrays import Bits, Rows
+from murmuration.errors import InputError, ParameterError, PromiseError, ReportError
+from murmuration.exact.arrays import Bits, Ints, Rows
 from murmuration.exact.exponential import within
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, require_rng
-from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.base import Mechanism, checked_rows
 from murmuration.mechanisms.domain import Box, Domain, described, table_columns
 from murmuration.mechanisms.frame import Asked, Frame
 from murmuration.mechanisms.registry import to_document
 from murmuration.mechanisms.strategy import Strategy
 from murmuration.mechanisms.tally import Tally
 
+ByPeriod = Mapping[int, tuple[Tally, ...]]
+"""Tallies, one per cell, of each period that has any; all of period 0 where there are none."""
 WIRE = 1
 """The version of the report format, on every report."""
 USUAL = {
     **{"sample": 1, "ends": None, "levels": None, "chosen": FREELY},
-    **{"limit": None, "accept_loss": None, "rounds": 1},
+    **{"limit": None, "accept_loss": None, "rounds": 1, "every": None},
 }
 """What settings are that are left out."""
 MOST_ATTRIBUTES = 1000
@@ -58,6 +70,7 @@ class Terms:
     keep_reports: whether the collector keeps reports after counting them
     upload: "open", or "token": devices need one
     origins: web origins, beside the collector's own, whose pages may take part in a browser
+    grace: for how many periods after its end reports of one are taken, if there are periods
     """
 
     purpose: str
@@ -68,15 +81,16 @@ class Terms:
     keep_reports: bool = True
     upload: str = "open"
     origins: tuple[str, ...] = ()
+    grace: int = GRACE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "origins", checked_origins(self.origins))
         zones = all(m is None or m.tzinfo is not None for m in (self.opens, self.closes))
-        sane = self.cohort >= LEAST_COHORT and 1 <= self.people < 1 << 40
+        sane = self.cohort >= LEAST_COHORT and 1 <= self.people < 1 << 40 and self.grace >= 0
         if not zones or not sane or self.upload not in ("open", "token"):
             raise ParameterError(
                 f"a campaign's times have a zone, its cohort is {LEAST_COHORT} or more, people 1 "
-                'or more, and uploads are "open" or by "token"'
+                'or more, grace 0 or more, and uploads are "open" or by "token"'
             )
 
     def accepts(self, now: datetime) -> bool:
@@ -98,6 +112,7 @@ class Campaign:
     limit: the most that this campaign may ever cost one device; None: one report
     accept_loss: the sentence by which the operator accepts a broken promise
     rounds: the most reports that one device sends: more than one only of permanent answers
+    every: "day", "week" or "month": a report is about one, and a device sends one for each
     """
 
     name: str
@@ -109,6 +124,7 @@ class Campaign:
     limit: float | None = None
     accept_loss: str | None = None
     rounds: int = 1
+    every: str | None = None
 
     def __post_init__(self) -> None:
         d = len(self.questions)
@@ -122,6 +138,10 @@ class Campaign:
             )
         if self.rounds < 1 or (self.rounds > 1 and not self.repeated):
             raise ParameterError("only a repeated question is asked more than once")
+        if self.every is not None and (self.every not in EVERY or not self.repeated):
+            raise ParameterError(
+                f"every is {', '.join(EVERY[:-1])} or {EVERY[-1]}, and of a repeated question"
+            )
         if self.rounds > 1 and self.levels is not None and self.levels.by_lot:
             raise ParameterError(
                 "levels by lot stay with a device, and would tell its reports of many rounds from "
@@ -181,6 +201,7 @@ class Campaign:
             "limit": self.limit,
             "accept_loss": self.accept_loss,
             "rounds": self.rounds,
+            "every": self.every,
         }
         return {
             "wire": WIRE,
@@ -313,10 +334,23 @@ class Campaign:
         columns: Sequence[NDArray[np.generic]],
         rng: Rng,
         levels: ArrayLike | None = None,
+        period: int | None = None,
     ) -> Rows:
-        """DEVICE. Turn encoded columns into reports, one row of bytes per person."""
+        """DEVICE. Turn encoded columns into reports, one row of bytes per person.
+
+        `period` is the number of the one that they are about, where there are periods; now, unless
+        told otherwise.
+        """
         picked = self.picked(levels, len(columns[0]))
-        return self.frame.privatize(self._grouped(columns), require_rng(rng), picked)
+        rows = self.frame.privatize(self._grouped(columns), require_rng(rng), picked)
+        return self.dated(rows, self.period_at(utc_now()) if period is None else period)
+
+    def dated(self, rows: Rows, period: int | None) -> Rows:
+        """DEVICE. Put a period before entries that are laid out; nothing where there is none."""
+        if self.every is None or period is None:
+            return rows
+        head = np.frombuffer(period.to_bytes(PERIOD_BYTES, "little"), dtype=np.uint8)
+        return np.concatenate([np.broadcast_to(head, (len(rows), PERIOD_BYTES)), rows], axis=1)
 
     def asked(
         self,
@@ -347,15 +381,84 @@ class Campaign:
     @property
     def row_bytes(self) -> int:
         """The bytes of a report: the same for everybody."""
-        return self.frame.row_bytes
+        return self.head_bytes + self.frame.row_bytes
+
+    @property
+    def head_bytes(self) -> int:
+        """The bytes before a report's entries: those of its period, where there are periods."""
+        return 0 if self.every is None else PERIOD_BYTES
 
     def valid(self, rows: Rows) -> Bits:
-        """COLLECTOR. Tell for each row whether a device can have sent it."""
-        return self.frame.valid(rows, self.name)
+        """COLLECTOR. Tell for each row whether a device can have sent it, at some time."""
+        entries = checked_rows(rows, self.row_bytes, self.name)[:, self.head_bytes :]
+        fine = self.frame.valid(entries, self.name)
+        return fine if self.every is None else fine & self._named(rows)
+
+    def _named(self, rows: Rows) -> Bits:
+        """Tell which periods have a name."""
+        return np.asarray(self.periods_of(rows) <= last_possible(self.every or ""))
 
     def tally(self, rows: Rows) -> tuple[Tally, ...]:
-        """COLLECTOR. Count reports: one tally per cell. Refuses what no device can have sent."""
-        return self.frame.tally(rows, self.name)
+        """COLLECTOR. Count reports, of all periods together: one tally per cell.
+
+        Refuses what no device can have sent.
+        """
+        rows = checked_rows(rows, self.row_bytes, self.name)
+        if self.every is not None and not self._named(rows).all():
+            raise ReportError("a report is about a period that nothing can name")
+        return self.frame.tally(rows[:, self.head_bytes :], self.name)
+
+    def counted(self, rows: Rows) -> ByPeriod:
+        """COLLECTOR. Count reports that are known to be valid, by period.
+
+        A campaign without periods has one, of the number 0.
+        """
+        entries = rows[:, self.head_bytes :]
+        if self.every is None:
+            return {0: self.frame.tally_valid(entries)} if len(rows) else {}
+        periods = self.periods_of(rows)
+        return {
+            period: self.frame.tally_valid(entries[periods == period])
+            for period in np.unique(periods).tolist()
+        }
+
+    def entries(self, rows: Rows) -> list[tuple[Ints, Rows]]:
+        """COLLECTOR. Cut rows into entries: the cells' numbers and the cells' own bytes."""
+        return self.frame.entries(rows[:, self.head_bytes :])
+
+    def periods_of(self, rows: Rows) -> Ints:
+        """Return the period of each report; 0 where there are none."""
+        if self.every is None:
+            return np.zeros(len(rows), dtype=np.int64)
+        head = np.ascontiguousarray(rows[:, :PERIOD_BYTES])
+        return head.view("<u4").astype(np.int64).reshape(-1)
+
+    # --- periods ---------------------------------------------------------------------------------
+
+    def period_at(self, moment: datetime) -> int | None:
+        """Return the period that a moment lies in; None where there are none."""
+        return None if self.every is None else period_of(self.every, moment)
+
+    def period_named(self, text: str) -> int:
+        """Return the number of a period by its name, or by a date in it."""
+        return number_of(self._every(), text)
+
+    def name_of(self, period: int) -> str:
+        """Return the name of a period."""
+        return name_of(self._every(), period)
+
+    def open_periods(self, now: datetime) -> range:
+        """Return the periods of which reports are taken at that time; 0 where there are none."""
+        if self.every is None:
+            return range(1)
+        return open_at(self.every, now, self.terms.opens, self.terms.grace)
+
+    def _every(self) -> str:
+        if self.every is None:
+            raise ParameterError(f"{self.name} has no periods: [repeat] every says them")
+        return self.every
+
+    # --- analyst ---------------------------------------------------------------------------------
 
     def people(self, tallies: Sequence[Tally]) -> int:
         """Return how many people sent them; where a person sends several, at least how many."""

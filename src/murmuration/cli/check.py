@@ -116,6 +116,9 @@ def as_data(reviewed: Review) -> dict[str, Any]:
         "sample": campaign.strategy.settings().get("sample"),
         "levels": list(campaign.levels.names) if campaign.levels is not None else None,
         "repeated": campaign.repeated,
+        "every": campaign.every,
+        "rounds": campaign.rounds,
+        "grace": terms.grace if campaign.every else None,
         "report_bytes": campaign.row_bytes,
         "id_bytes": ID_BYTES,
         "entries": len(campaign.frame.widths),
@@ -256,6 +259,7 @@ def _errors(asked: Asked, expected: list[float]) -> str:
 def _sent(campaign: Campaign) -> str:
     what = campaign.strategy.in_words(len(campaign.questions))
     level = "; the level that the person picked is visible" if campaign.levels else ""
+    level += f"; the {campaign.every} that it is about is visible" if campaign.every else ""
     return (
         f"{campaign.row_bytes:,} bytes, the same number whatever the answer is: {what}{level}. "
         f"And an id of {ID_BYTES} bytes without a time, so that it is counted once. "
@@ -345,9 +349,10 @@ def _cohort(reviewed: Review) -> str:
     terms = reviewed.campaign.terms
     few = [one.question.name for one in reviewed.asked if one.share * terms.people < terms.cohort]
     too_few = f" [bold yellow](too few for {escape(', '.join(few))})[/]" if few else ""
+    each = f" in each {reviewed.campaign.every}" if reviewed.campaign.every else ""
     return (
-        f"an attribute's figures from {terms.cohort:,} answers to it on, and none before "
-        f"that; {terms.people:,} people are expected{too_few}"
+        f"an attribute's figures from {terms.cohort:,} answers to it on{each}, and none before "
+        f"that; {terms.people:,} people are expected{each}{too_few}"
     )
 
 
@@ -363,7 +368,15 @@ def _kept(campaign: Campaign) -> str:
     over = terms.closes is not None and terms.closes <= datetime.now(UTC)
     past = " [bold yellow](that is over)[/]" if over else ""
     pages = f"; pages of {', '.join(terms.origins)} may take part" if terms.origins else ""
-    return f"{what}; {who}; {', '.join(times) or 'open until it is taken down'}{past}{pages}"
+    late = f"; {_late(campaign)}" if campaign.every else ""
+    return f"{what}; {who}; {', '.join(times) or 'open until it is taken down'}{past}{late}{pages}"
+
+
+def _late(campaign: Campaign) -> str:
+    """Say for how long reports of a period are taken."""
+    grace = campaign.terms.grace
+    more = f"{grace} {campaign.every}{'s' * (grace != 1)} more" if grace else "no longer"
+    return f"reports of a {campaign.every} are taken until it ends, and {more}"
 
 
 def _print_reasons(reviewed: Review) -> None:

@@ -19,9 +19,10 @@ from rich.table import Table
 
 from murmuration.analysis import figures, select
 from murmuration.analysis.combine import checked_name
+from murmuration.analysis.estimates import Query
 from murmuration.analysis.figures import Attribute, Estimates
 from murmuration.analysis.open import open_source
-from murmuration.cli.estimate_plot import draw
+from murmuration.cli.estimate_plot import draw, draw_trend
 from murmuration.cli.extras import require
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Plot, Source, TokenOption
 from murmuration.cli.output import (
@@ -36,6 +37,7 @@ from murmuration.cli.output import (
     save_plot,
 )
 from murmuration.errors import ParameterError
+from murmuration.results.change import Change, Changed
 from murmuration.results.figure import Figure
 
 ENDINGS = {
@@ -77,6 +79,16 @@ def estimate(
             f"{select.TOP} of more than {select.LONG}).",
         ),
     ] = None,
+    period: Annotated[
+        str,
+        typer.Option(
+            help="Where a question comes back: a period by its name, last (unless told otherwise), "
+            "or all of them together."
+        ),
+    ] = "",
+    since: Annotated[
+        str, typer.Option(help="Say what has changed since that period; else since the one before.")
+    ] = "",
     version: Annotated[
         int | None, typer.Option(min=1, help="An earlier version of the campaign, from a store.")
     ] = None,
@@ -101,7 +113,9 @@ def estimate(
     """Print means and shares with their intervals; what too few have answered is listed.
 
     Of long lists the largest shares are shown, with intervals that are right all at once. JSON,
-    CSV and Parquet have all labels, each with its own interval, unless --top is given.
+    CSV and Parquet have all labels, each with its own interval, unless --top is given. Where a
+    question comes back, figures are about one period, and what has changed since the one before is
+    printed, too; --plot then draws the trend.
     """
     if not 0 < level < 1:
         raise ParameterError(f"--level is between 0 and 1, such as 0.95; got {level:g}")
@@ -119,7 +133,8 @@ def estimate(
         """Return the figures for people, or long lists too."""
         together = top if top is not None or long else select.LONG
         with errors.status("reading"):
-            found = select.chosen(opened.estimates(about, level, combine, together), where or ())
+            found = opened.asked(Query(about, level, combine, together, period, since))
+        found = select.chosen(found, where or ())
         return found if top is None and long else select.largest(found, top)
 
     with closing(opened):
@@ -130,7 +145,11 @@ def estimate(
         else:
             show(read(False), console)
         for path, form in wanted:
-            _write(path, form, read)
+            if form == "plot" and read(False).period:
+                trend = opened.trend(Query(about, level, combine, select.LONG))
+                save_plot(draw_trend(trend, read(False)), path)
+            else:
+                _write(path, form, read)
 
 
 def _form(path: Path) -> str:
@@ -168,9 +187,10 @@ def _write(path: Path, form: str, read: Callable[[bool], Estimates]) -> None:
 
 def show(results: Estimates, screen: Console) -> None:
     """Print all figures, and what is hidden."""
-    several = any(figure.n > results.people for figure in results.estimates)
-    people = f"{'at least ' * several}{results.people:,} people"
-    title = f"{results.campaign}: {people}, {100 * results.level:.6g}% intervals"
+    when = {"": "", "all": f", {len(results.periods)} periods"}.get(
+        results.period, f" in {results.period}"
+    )
+    title = f"{results.campaign}: {people_in(results)}{when}, {100 * results.level:.6g}% intervals"
     table = Table(title=title)
     table.add_column("attribute", overflow="fold")
     table.add_column("", overflow="fold")
@@ -190,6 +210,61 @@ def show(results: Estimates, screen: Console) -> None:
     for attribute, note in dict.fromkeys(notes):
         screen.print(f"{escape(attribute)}: {escape(note)}", style="dim", highlight=False)
     screen.print(f"digest {results.digest[:16]}, about {results.about}", style="dim")
+    if results.period:
+        _show_changes(results, screen)
+
+
+def people_in(results: Estimates) -> str:
+    """Say how many people there are: where a person sends several reports, between what.
+
+    A collector cannot tell whose reports they are.
+    """
+    if results.reports <= results.people:
+        return f"{results.people:,} people"
+    return f"{results.people:,} to {results.reports:,} people, {results.reports:,} reports"
+
+
+def _show_changes(results: Estimates, screen: Console) -> None:
+    """Print what has changed since the period before, and whether anything has over all."""
+    if results.changes:
+        first = results.changes[0]
+        table = Table(title=f"change from {first.before} to {first.after}")
+        table.add_column("attribute", overflow="fold")
+        table.add_column("", overflow="fold")
+        table.add_column("change", justify="right")
+        table.add_column("interval", justify="right")
+        table.add_column("", no_wrap=True)
+        shown = {(one.attribute, one.item) for one in results.estimates}
+        for one in results.changes:
+            if (one.attribute, one.item) in shown:
+                table.add_row(escape(one.attribute), escape(one.item), *_change(one))
+        screen.print(table)
+        for attribute, note in dict.fromkeys((one.attribute, one.note) for one in results.changes):
+            screen.print(f"{escape(attribute)}: {escape(note)}", style="dim", highlight=False)
+    if results.changed is not None:
+        screen.print(escape(verdict(results.changed)), highlight=False)
+
+
+def _change(one: Change) -> tuple[str, str, str]:
+    scale, sign = _scale(one.unit), " pp" if one.unit == "share" else ""
+    digits = min(max(0, 1 - math.floor(math.log10(one.stderr * scale))), MOST_DIGITS)
+    low, high = (f"{scale * end:+,.{digits}f}" for end in (one.low, one.high))
+    mark = "" if one.certain else NO_DIFFERENCE
+    return f"{scale * one.value:+,.{digits}f}{sign}", f"{low} to {high}{sign}", mark
+
+
+def verdict(found: Changed) -> str:
+    """Say whether anything has changed.
+
+    >>> verdict(Changed(False, 1.0, 0.05, 3, "pet", "dog", "2026-W46", "2026-W47"))
+    'Has anything changed? Not that one could tell (p = 1, level 0.05, 3 comparisons at once).'
+    """
+    tried = f"level {found.level:g}, {found.comparisons:,} comparisons at once"
+    if not found.changed:
+        return f"Has anything changed? Not that one could tell (p = {found.p_value:.2g}, {tried})."
+    what = f"{found.attribute}, {found.item}: {found.before} against {found.after}"
+    chance = "below 1e-12" if found.p_value < 1e-12 else f"{found.p_value:.2g}"
+    return f"Has anything changed? Yes (p = {chance}, {tried}), most clearly {what}."
 
 
 def _add(table: Table, one: Attribute, rows: Sequence[Figure]) -> None:

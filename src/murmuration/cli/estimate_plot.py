@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from murmuration.analysis import select
-from murmuration.analysis.figures import Attribute, Estimates
+from murmuration.analysis.figures import Attribute, Estimates, Trend
 from murmuration.cli.output import pyplot
 from murmuration.results.figure import Figure
+from murmuration.results.plot import trends
 
 MOST_PANELS, MOST_COLUMNS = 12, 3
 BLUE, GREY, DARK = "#4878a8", "#b8b8b8", "#222222"
@@ -42,6 +43,25 @@ def draw(results: Estimates) -> Any:
     name = _plain(results.campaign)
     figure.suptitle(f"{name}, {results.people:,} people, {percent}{more}")
     return figure
+
+
+def draw_trend(found: Trend, shown: Estimates) -> Any:
+    """Return a figure: each attribute's figures, period by period, with their intervals."""
+    plt = pyplot()
+    kept = {(one.attribute, one.item) for one in shown.estimates}
+    figures = [one for one in found.estimates if (one.attribute, one.item) in kept]
+    names = list(dict.fromkeys(one.attribute for one in figures))[:MOST_PANELS]
+    height = 3.2 * max(1, len(names))
+    picture, axes = plt.subplots(
+        max(1, len(names)), figsize=(8.0, height + 0.6), squeeze=False, layout="constrained"
+    )
+    for panel, name in zip(axes.flat, names, strict=False):
+        trends(panel, [one for one in figures if one.attribute == name])
+    if not names:
+        axes[0, 0].set_axis_off()
+    percent = f"{100 * found.level:.6g}% intervals"
+    picture.suptitle(f"{_plain(found.campaign)}, by {found.every}, {percent}")
+    return picture
 
 
 def _height(rows: Sequence[Figure]) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,6 +56,10 @@ ADVICE = {
     ),
 }
 """What to do about a problem that the collector named."""
+GRACE = (
+    "A period stays open for as many periods after its end as grace says, in [repeat] of the "
+    "campaign file: 1, unless told otherwise. To play a longer time at once, serve it with more."
+)
 
 
 def send(
@@ -72,6 +78,17 @@ def send(
     connections: Annotated[int, typer.Option(min=1, max=64, help="Connections at once.")] = 4,
     level_column: Annotated[
         str, typer.Option(help="The column with the level that each person picked.")
+    ] = "",
+    period: Annotated[
+        str,
+        typer.Option(help="The period of all reports, by its name or a date in it; else now."),
+    ] = "",
+    period_column: Annotated[
+        str, typer.Option(help="The column with the period (or a date) of each row.")
+    ] = "",
+    device_column: Annotated[
+        str,
+        typer.Option(help="The column that says which rows are one device's, over all periods."),
     ] = "",
     reports_as: Annotated[
         str, typer.Option("--format", help="How reports travel: binary or json.")
@@ -105,6 +122,10 @@ def send(
     Each row is a device with a key of its own. With --secret another run of the same file makes the
     same reports with the same ids, and what has arrived is not counted again; without it each run
     plays new devices. Whoever has secret and reports knows the answers: keep it like the file.
+
+    Where the campaign has periods, all rows are about the present one, unless --period or
+    --period-column says otherwise. A row is a device of its own, unless --device-column says which
+    rows are the same one's: those rest on the same permanent answers.
     """
     table = open_table(data, Form.said(delimiter, encoding, header, columns, decimal))
     campaign, address = load(_address(source, plain_http), plain_http)
@@ -112,38 +133,44 @@ def send(
     if not url:
         raise ParameterError("a campaign from a file needs --to, the collector's address")
     _require_open(campaign)
-    wanted = _wanted(campaign, level_column)
+    played = Played(campaign, period, period_column, device_column)
+    wanted = [*_wanted(campaign, level_column), *played.columns]
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
     fits = measure(campaign, table, level_column, limit)
     if not as_json:
         show(fits, allow_misfits)
     _require_fitting(campaign, fits, allow_misfits, as_json)
     run, origin = _key(secret), Address.parse(url, plain_http).origin
-    turn = utc_now().date().isoformat() if campaign.repeated else ""
     sent, read, skipped, why, none = Sent(), 0, 0, Counter[str](), Counter[str]()
     with progress_bar() as bar:
         task = bar.add_task("sending", total=int(fits[0].counts.sum()))
         for chunk in table.chunks(wanted, limit):
             answers, levels, who = _answered(campaign, chunk, level_column, why, none)
-            devices, count = read + who, len(next(iter(chunk.values())))
-            read, skipped = read + count, skipped + count - len(who)
-            if not len(who):
-                continue
-            words = CrowdWords(keys_of(run, devices), origin, campaign.digest)
-            encoded = campaign.encode(answers, words.spread(answers))
-            ids, rows = made(campaign, words, encoded, levels, turn)
-            sent += send_all(
-                url,
-                campaign,
-                ids,
-                rows,
-                batch=batch,
-                connections=connections,
-                token=os.environ.get("MURMUR_TOKEN") or None,
-                progress=lambda count: bar.advance(task, count),
-                form=reports_as,
-                allow_plain_http=plain_http,
-            )
+            count = len(next(iter(chunk.values())))
+            turns = played.turns(chunk, who, why)
+            skipped += count - sum(len(some) for _, some in turns)
+            devices = played.devices(chunk, read)
+            read += count
+            for turn, some in turns:
+                words = CrowdWords(keys_of(run, devices[who[some]]), origin, campaign.digest)
+                own = {name: [column[at] for at in some] for name, column in answers.items()}
+                encoded = campaign.encode(own, words.spread(own))
+                mine = None if levels is None else levels[some]
+                ids, rows = made(campaign, words, encoded, mine, turn)
+                sent += send_all(
+                    url,
+                    campaign,
+                    ids,
+                    rows,
+                    batch=batch,
+                    connections=connections,
+                    token=os.environ.get("MURMUR_TOKEN") or None,
+                    progress=lambda count: bar.advance(task, count),
+                    form=reports_as,
+                    allow_plain_http=plain_http,
+                )
+                if sent.unsent:
+                    break
             if sent.unsent:
                 break
     _show(campaign, sent, skipped, why, none, as_json, secret, fits)
@@ -246,6 +273,72 @@ def _answered(
     return kept, levels, who
 
 
+# --- periods -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Played:
+    """What of a file says in which period a row reports, and which device it is."""
+
+    campaign: Campaign
+    period: str = ""
+    period_column: str = ""
+    device_column: str = ""
+
+    def __post_init__(self) -> None:
+        if self.period and self.period_column:
+            raise ParameterError("--period is for all rows, --period-column for each: say one")
+        if self.campaign.every is None and (self.period or self.period_column):
+            raise ParameterError(f"{self.campaign.name} has no periods: leave --period out")
+        if self.device_column and self.campaign.every is None:
+            raise ParameterError("--device-column is for campaigns with periods")
+        if self.period:
+            self.campaign.period_named(self.period)  # says what is wrong with it
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are needed for it."""
+        return [name for name in (self.period_column, self.device_column) if name]
+
+    def turns(self, chunk: Columns, who: Ints, why: Counter[str]) -> list[tuple[str, Ints]]:
+        """Return the rounds that some rows report in, and which of these rows do in each.
+
+        Rows whose period cannot be read are left out, and counted in `why`.
+        """
+        if not len(who):
+            return []
+        if not self.period_column:
+            return [(self._turn(), np.arange(len(who)))]
+        texts = [str(chunk[self.period_column][row]).strip() for row in who.tolist()]
+        named = {text: self._named(text) for text in set(texts)}
+        found: dict[str, list[int]] = {}
+        for place, text in enumerate(texts):
+            found.setdefault(named[text], []).append(place)
+        why[self.period_column] += len(found.pop("", ()))
+        return [(turn, np.array(places)) for turn, places in sorted(found.items())]
+
+    def _turn(self) -> str:
+        if self.campaign.every is not None:
+            return self._named(self.period or utc_now().isoformat())
+        return utc_now().date().isoformat() if self.campaign.repeated else ""
+
+    def _named(self, text: str) -> str:
+        """Return the name of the period that a text says; "" if it says none."""
+        try:
+            return self.campaign.name_of(self.campaign.period_named(text))
+        except ParameterError:
+            return ""
+
+    def devices(self, chunk: Columns, first: int) -> Ints:
+        """Return the number of each row's device: that of the row, or what its column says."""
+        if not self.device_column:
+            return first + np.arange(len(next(iter(chunk.values()))))
+        texts = chunk[self.device_column]
+        known = {text: hashlib.sha256(str(text).encode()).digest()[:8] for text in set(texts)}
+        numbers = np.frombuffer(b"".join(known[text] for text in texts), dtype=">u8")
+        return (numbers >> np.uint64(1)).astype(np.int64)
+
+
 # --- the secret ----------------------------------------------------------------------------------
 
 
@@ -325,6 +418,8 @@ def _show(
     texts = [sent.problem] if sent.problem else []
     texts += [text for word, text in ADVICE.items() if word in sent.problem]
     texts += [f"refused, {reason}: {REASONS.get(reason, '')}" for reason in sent.refused]
+    if "wrong-period" in sent.refused:
+        texts.append(GRACE)
     if sent.unsent:
         again = (
             "Another run would send all as new devices."

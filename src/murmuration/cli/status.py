@@ -43,6 +43,8 @@ def status(
         elif not watch:
             console.print(shown(now))
             console.print(answers(now))
+            if now.periods:
+                console.print(periods(now))
         else:
             try:
                 with Live(both(now), console=console, auto_refresh=False) as live:
@@ -55,12 +57,25 @@ def status(
 
 def both(now: Status) -> Group:
     """Return the tables of a status, as wide as the terminal is now."""
-    return Group(*(fitted(table, console.width) for table in (shown(now), answers(now))))
+    tables = [shown(now), answers(now), *([periods(now)] if now.periods else ())]
+    return Group(*(fitted(table, console.width) for table in tables))
+
+
+def periods(now: Status) -> Table:
+    """Return how many people have reported in each period, the last ones first."""
+    table = Table(title="people by period")
+    table.add_column("period")
+    table.add_column("people", justify="right")
+    table.add_column("reports are")
+    for one in reversed(now.periods):
+        table.add_row(one.name, f"{one.people:,}", "taken" if one.open else "taken no more")
+    return table
 
 
 def answers(now: Status) -> Table:
     """Return how many answers each attribute has, by level too, and how many are missing."""
-    table = Table(title="answers to each attribute")
+    last = f" in {now.periods[-1].name}" if now.periods else ""
+    table = Table(title=f"answers to each attribute{last}")
     table.add_column("attribute", overflow="fold")
     levels = list(dict.fromkeys(name for one in now.attributes for name in one.levels))
     for heading in (*map(escape, levels), "answers"):
@@ -89,8 +104,8 @@ def shown(now: Status) -> Table:
             table.add_row(f"refused, {reason}: {REASONS.get(reason, '')}", f"{n:,}")
     books = "they add up" if now.balanced else "[bold red]THEY DO NOT ADD UP[/]"
     table.add_row("received = stored + duplicates + refused", books, end_section=True)
-    least = "at least " if now.reports > now.people else ""
-    table.add_row("people", f"{least}{now.people:,} of {now.people_expected:,}")
+    most = f" to {now.reports:,}" if now.reports > now.people else ""
+    table.add_row("people", f"{now.people:,}{most} of {now.people_expected:,}")
     earlier = outcomes.get("stored", 0) - now.reports
     if earlier > 0 and not now.merged_collectors:
         table.add_row("stored for earlier questions, not in the estimates", f"{earlier:,}")

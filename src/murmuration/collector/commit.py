@@ -37,6 +37,8 @@ class Batch:
     """1 for a body that could not be read: it counts as one report, refused."""
     in_time: bool = True
     """Whether it arrived while the campaign was open."""
+    periods: range | None = None
+    """The periods that were open when it arrived; None: whatever they are."""
     problems: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
     """After `commit`: what is wrong with each report, in the order of the upload; 0 is stored."""
 
@@ -72,9 +74,23 @@ def _checked(batches: Sequence[Batch]) -> Upload:
     served = batches[0].served
     upload = joined(served.campaign, [batch.incoming for batch in batches], served.older)
     late = np.array([not batch.in_time for batch in batches])
-    if not late.any():
-        return upload
-    return upload.refusing(np.repeat(late, [len(batch) for batch in batches]), "outside-window")
+    if late.any():
+        each = np.repeat(late, [len(batch) for batch in batches])
+        upload = upload.refusing(each, "outside-window")
+    return upload if served.campaign.every is None else _of_open_periods(batches, upload)
+
+
+def _of_open_periods(batches: Sequence[Batch], upload: Upload) -> Upload:
+    """Refuse reports of periods that were over, or had not begun, when they arrived."""
+    campaign, everything = batches[0].served.campaign, range(1 << 32)
+    windows = [everything if one.periods is None else one.periods for one in batches]
+    sizes = [len(batch) for batch in batches]
+    first = np.repeat([window.start for window in windows], sizes)
+    end = np.repeat([window.stop for window in windows], sizes)
+    fine, periods = upload.problems == FINE, campaign.periods_of(upload.rows)
+    wrong = np.zeros(len(upload), dtype=bool)
+    wrong[fine] = (periods < first[fine]) | (periods >= end[fine])
+    return upload.refusing(wrong, "wrong-period") if wrong.any() else upload
 
 
 def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> Codes:
@@ -89,7 +105,7 @@ def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> 
     chosen = order[first]
     kept = rows if served.campaign.terms.keep_reports else rows[:, :0]
     new = chosen[store.add_reports(served.key, picked(ids, chosen), picked(kept, chosen))]
-    store.add_tallies(served.key, served.campaign.frame.tally_valid(picked(rows, new)))
+    store.add_tallies(served.key, served.campaign.counted(picked(rows, new)))
     if len(new):
         store.note_hour(served.key)
     again = np.ones(len(ids), dtype=bool)

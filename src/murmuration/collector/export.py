@@ -1,6 +1,7 @@
 """Raw reports as Parquet, to be counted elsewhere: one row per report, two columns per entry.
 
     id                fixed_size_binary(16)
+    period            its name, where the campaign has periods: string
     entry_0_cell      the number of the cell (the law) that this entry is by: uint16
     entry_0_report    that cell's own report, without padding: binary
     entry_1_cell ...
@@ -20,12 +21,14 @@ import numpy as np
 
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.model import Campaign
+from murmuration.campaign.periods import PERIOD_BYTES
 from murmuration.collector.aside import aside
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Ints, Reports, Rows
 from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.packing import integer_rows
 from murmuration.results.table import Columns, Table
 from murmuration.wire.ids import ID_BYTES, Ids
 
@@ -86,6 +89,8 @@ def _kept(store: Store, served: Served) -> Iterator[tuple[Ids, Rows, int]]:
 
 def _schema(pa: Any, served: Served) -> Any:
     fields = [pa.field("id", pa.binary(ID_BYTES), nullable=False)]
+    if served.campaign.every is not None:
+        fields.append(pa.field("period", pa.string(), nullable=False))
     for entry in range(len(served.campaign.frame.widths)):
         fields.append(pa.field(f"entry_{entry}_cell", pa.uint16(), nullable=False))
         fields.append(pa.field(f"entry_{entry}_report", pa.binary(), nullable=False))
@@ -102,7 +107,9 @@ def _batch(pa: Any, schema: Any, campaign: Campaign, ids: Ids, rows: Rows) -> An
     flat = pa.py_buffer(np.ascontiguousarray(ids).tobytes())
     columns = [pa.Array.from_buffers(pa.binary(ID_BYTES), len(ids), [None, flat])]
     sizes = _sizes(campaign)
-    for number, octets in campaign.frame.entries(rows):
+    if campaign.every is not None:
+        columns.append(pa.array(_names(campaign, rows)))
+    for number, octets in campaign.entries(rows):
         lengths = sizes[number]
         ends = np.zeros(len(ids) + 1, dtype="<i4")
         ends[1:] = np.cumsum(lengths)
@@ -111,6 +118,12 @@ def _batch(pa: Any, schema: Any, campaign: Campaign, ids: Ids, rows: Rows) -> An
         columns.append(pa.array(number.astype(np.uint16)))
         columns.append(pa.Array.from_buffers(pa.binary(), len(ids), buffers))
     return pa.record_batch(columns, schema=schema)
+
+
+def _names(campaign: Campaign, rows: Rows) -> list[str]:
+    periods, place = np.unique(campaign.periods_of(rows), return_inverse=True)
+    names = [campaign.name_of(period) for period in periods.tolist()]
+    return [names[which] for which in place.tolist()]
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -165,7 +178,7 @@ def read(path: Path | str, campaign: Campaign | None = None) -> Iterator[CellRep
     """
     campaign = campaign or campaign_of(Path(path))
     for ids, sent in rows(path, campaign):
-        for numbers, octets in campaign.frame.entries(sent):
+        for numbers, octets in campaign.entries(sent):
             for cell in np.unique(numbers).tolist():
                 yield _of_cell(campaign, cell, ids[numbers == cell], octets[numbers == cell])
 
@@ -191,6 +204,8 @@ def rows(path: Path | str, campaign: Campaign | None = None) -> Iterator[tuple[I
         ids = np.frombuffer(b"".join(batch.column("id").to_pylist()), dtype=np.uint8)
         parts = []
         try:
+            if campaign.every is not None:
+                parts.append(_heads(campaign, batch.column("period").to_pylist()))
             for entry, width in enumerate(campaign.frame.widths):
                 numbers = np.asarray(batch.column(f"entry_{entry}_cell"), dtype=np.int64)
                 texts = batch.column(f"entry_{entry}_report").to_pylist()
@@ -198,6 +213,12 @@ def rows(path: Path | str, campaign: Campaign | None = None) -> Iterator[tuple[I
         except (KeyError, IndexError, ValueError, TypeError):
             raise FormatError(f"{path} does not hold reports of {campaign.name}") from None
         yield ids.reshape(-1, ID_BYTES), np.concatenate(parts, axis=1)
+
+
+def _heads(campaign: Campaign, names: list[str]) -> Rows:
+    """Return periods as bytes, as they stand before the entries."""
+    numbers = {name: campaign.period_named(name) for name in set(names)}
+    return integer_rows(np.array([numbers[name] for name in names], dtype=np.int64), PERIOD_BYTES)
 
 
 def _entry(campaign: Campaign, width: int, numbers: Ints, texts: list[bytes]) -> Rows:

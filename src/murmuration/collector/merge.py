@@ -31,7 +31,7 @@ from secrets import token_bytes
 import numpy as np
 
 from murmuration.campaign import document as campaign_document
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.model import ByPeriod, Campaign
 from murmuration.collector.publish import Served, served
 from murmuration.collector.sketch import EMPTY, Sketch, Sketching, name_of
 from murmuration.collector.store import Merged, Store
@@ -52,6 +52,7 @@ Advance = Callable[[int], None]
 MOST_MERGED = MAX_PEOPLE >> 1
 """More people than that are not taken over: there must be room for this collector's own."""
 SECRET_BYTES = 32
+NOBODY = Part({}, EMPTY)
 NO_KEY = (
     "tallies without reports are merged by collectors that share a key, by which they see whether "
     "both count the same reports: `murmur merge STORE --key FILE`, with the same file for each"
@@ -138,11 +139,7 @@ def merge_tallies(
 
 def require_possible(campaign: Campaign, part: Part) -> None:
     """Refuse what no collector can have counted: entries without reports, a sketch of others."""
-    frame = campaign.frame
-    n = frame.reports(part.tallies)
-    groups = [sum(tally.n for tally in group) for group in frame.by_group(part.tallies)]
-    if sum(groups) != n * len(frame.slots) or max(groups) > n:
-        raise MismatchError("no reports have so many entries of each kind")
+    n = sum(_possible_reports(campaign, own) for own in part.tallies.values())
     if n and not part.sketch.below:
         raise MismatchError(
             "a tally comes with a sketch of its ids, and this one has none: let its collector send "
@@ -150,6 +147,16 @@ def require_possible(campaign: Campaign, part: Part) -> None:
         )
     if not part.sketch.fits(n):
         raise MismatchError(f"a sketch of {part.sketch.people:,} reports is not that of {n:,}")
+
+
+def _possible_reports(campaign: Campaign, tallies: Tallies) -> int:
+    """Return how many reports one period's tallies count; refuse entries without reports."""
+    frame = campaign.frame
+    n = frame.reports(tallies)
+    groups = [sum(tally.n for tally in group) for group in frame.by_group(tallies)]
+    if sum(groups) != n * len(frame.slots) or max(groups) > n:
+        raise MismatchError("no reports have so many entries of each kind")
+    return n
 
 
 def _require_sampled(ours: Known, part: Part) -> None:
@@ -227,22 +234,13 @@ def _require_contained(ours: Known, one: Part, other: Part) -> None:
         grown = minus(large.tallies, small.tallies)
     except FormatError:
         grown = None
-    if (
-        grown is None
-        or len(missing.values)
-        or (ours.n(small) == ours.n(large) and _is_anything(grown))
-    ):
+    if grown is None or len(missing.values) or (ours.n(small) == ours.n(large) and grown):
         both = small.sketch.shared(large.sketch).people
         raise MismatchError(
             "two stores go by the name of one collector and have parted: of the "
             f"{ours.n(other):,} reports that came, about {both:,} are known here, and there are "
             "others. Merge the stores, by their reports"
         )
-
-
-def _is_anything(tallies: Tallies) -> bool:
-    """Whether tallies count anything."""
-    return any(tally.n or tally.counts.any() for tally in tallies)
 
 
 def _require_apart(ours: Known, one: Part, other: Part) -> None:
@@ -311,7 +309,7 @@ class Joined:
 class Fresh:
     """The reports of another store that were not here, and a sketch of all that it has."""
 
-    tallies: Tallies
+    tallies: ByPeriod
     sketch: Sketch
     all: Sketch
 
@@ -406,16 +404,17 @@ def _add_reports(
     """Add the reports that are not here yet, but to no tally; return what they count."""
     campaign = theirs.campaign
     ours, number = into.open_collection(campaign.digest), other.key_of(campaign.digest) or 0
-    left, counted = theirs.physical(), campaign.frame.empty()
+    counted: ByPeriod = {}
+    left = theirs.physical()
     new, everything = Sketching(secret), Sketching(secret)
     scrubbed_new = scrubbed_known = 0
     for ids, rows, kept in other.kept_reports(number, campaign.row_bytes):
         if not campaign.valid(rows).all():
             raise FormatError(f"{campaign.name}: the other store has reports that nobody can send")
-        left = _minus(left, campaign.frame.tally_valid(rows))
+        left = _minus(left, campaign.counted(rows))
         stored = rows if campaign.terms.keep_reports else rows[:, :0]
         fresh = into.add_reports(ours, ids[kept], stored)
-        counted = plus(counted, campaign.frame.tally_valid(rows[fresh]))
+        counted = plus(counted, campaign.counted(rows[fresh]))
         scrubbed = np.delete(ids, kept, axis=0)
         unread = into.add_reports(ours, scrubbed, np.zeros((len(scrubbed), 0), dtype=np.uint8))
         for added in (ids[kept][fresh], scrubbed[unread]):
@@ -427,7 +426,7 @@ def _add_reports(
         joined.known += int((~fresh).sum()) + int((~unread).sum())
         if advance is not None:
             advance(len(ids))
-    if campaign.frame.reports(left) != scrubbed_new + scrubbed_known:
+    if theirs.n(Part(left)) != scrubbed_new + scrubbed_known:
         raise FormatError(f"{campaign.name}: the other store's reports and tallies do not agree")
     if scrubbed_new and scrubbed_known:
         raise MismatchError(
@@ -438,7 +437,7 @@ def _add_reports(
     return Fresh(plus(counted, left) if scrubbed_new else counted, new.sketch, everything.sketch)
 
 
-def _minus(tallies: Tallies, counted: Tallies) -> Tallies:
+def _minus(tallies: ByPeriod, counted: ByPeriod) -> ByPeriod:
     """Take tallies out of larger ones; refuse what does not fit."""
     try:
         return minus(tallies, counted)
@@ -479,7 +478,7 @@ def _only(theirs: Known, sketch: Sketch) -> Sketch:
     return sketch
 
 
-def _taken(whole: Tallies, part: Tallies) -> Tallies | None:
+def _taken(whole: ByPeriod, part: ByPeriod) -> ByPeriod | None:
     """Take a part out of tallies; None if it is not in them."""
     try:
         return minus(whole, part)
@@ -489,11 +488,10 @@ def _taken(whole: Tallies, part: Tallies) -> Tallies | None:
 
 def _here(after: Known, name: str) -> Part:
     """Return what is here of a collector, report by report."""
-    nobody = Part(after.campaign.frame.empty(), EMPTY)
-    return after.own if name == after.mine else after.held.get(name, nobody)
+    return after.own if name == after.mine else after.held.get(name, NOBODY)
 
 
-def _more_of(after: Known, name: str, part: Part) -> Tallies | None:
+def _more_of(after: Known, name: str, part: Part) -> ByPeriod | None:
     """Return by how much a part is more than what is here; None if it is not, or does not fit."""
     here = _here(after, name)
     if after.n(part) <= after.n(here) or len(here.sketch.without(part.sketch).values):
@@ -501,7 +499,7 @@ def _more_of(after: Known, name: str, part: Part) -> Tallies | None:
     return _taken(part.tallies, here.tallies)
 
 
-def _grown(after: Known, name: str, part: Part, more: Tallies) -> Known:
+def _grown(after: Known, name: str, part: Part, more: ByPeriod) -> Known:
     """Return what is known when the reports of a later part are here."""
     here = _here(after, name)
     if name == after.mine:
@@ -521,7 +519,7 @@ def _with_own(after: Known, name: str, part: Part, new: Part) -> Known:
     union = Part(plus(here.tallies, new.tallies), here.sketch.joined(new.sketch))
     if name == after.mine:  # a copy of this store
         return replace(after, own=union)
-    counted = after.counted.get(name, Part(after.campaign.frame.empty(), EMPTY))
+    counted = after.counted.get(name, NOBODY)
     if after.n(counted) <= after.n(here):
         held = max(part, here, union, key=after.n)
         counted = Part(plus(counted.tallies, new.tallies), counted.sketch.joined(new.sketch))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
-from murmuration.campaign.model import Campaign, utc_now
+from murmuration.campaign.model import ByPeriod, Campaign, utc_now
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
-from murmuration.collector.tallies import known
+from murmuration.collector.tallies import known, pooled
 from murmuration.mechanisms.tally import Tally
 
 HOUR = "%Y-%m-%dT%H:00Z"
@@ -32,6 +33,14 @@ class Arrived(msgspec.Struct, frozen=True):
         901
         """
         return max(0, self.needed - self.answers)
+
+
+class PeriodArrived(msgspec.Struct, frozen=True):
+    """How many people have reported in a period, and whether reports of it are still taken."""
+
+    name: str
+    people: int
+    open: bool
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -57,6 +66,8 @@ class Status(msgspec.Struct, frozen=True):
     """The hour (UTC) in which a report was last stored here; no finer time is kept."""
     reports: int = 0
     """How many reports are in the estimates: more than people where a device sends several."""
+    periods: list[PeriodArrived] = []
+    """Where a question comes back: each period that has reports. `attributes` is about the last."""
 
 
 def status(store: Store, served: Served) -> Status:
@@ -65,25 +76,45 @@ def status(store: Store, served: Served) -> Status:
     with store.snapshot():
         counts, books = store.counts(campaign.name), known(store, campaign)
         hour = store.last_hour(campaign.digest)
-    tallies = books.total()
+    by_period = books.by_period()
+    tallies, now = pooled(campaign, by_period), utc_now()
+    last = by_period[max(by_period)] if campaign.every and by_period else tallies
     received = counts.pop("received", 0)
     return Status(
         campaign=campaign.name,
         version=served.version,
         digest=campaign.digest,
-        open=campaign.terms.accepts(utc_now()),
+        open=campaign.terms.accepts(now),
         cohort=campaign.terms.cohort,
         people_expected=campaign.terms.people,
         received=received,
         outcomes=counts,
         balanced=received == sum(counts.values()),
         merged_collectors=sum(not books.is_whole(name) for name in books.counted),
-        people=campaign.people(tallies),
+        people=least_people(campaign, by_period),
         collector=books.mine,
-        attributes=_arrived(campaign, tallies),
+        attributes=_arrived(campaign, last),
         last_report=hour.strftime(HOUR) if hour else "",
         reports=campaign.frame.reports(tallies),
+        periods=_periods(campaign, by_period, now),
     )
+
+
+def least_people(campaign: Campaign, by_period: ByPeriod) -> int:
+    """Return how many people there are at least: as many as in the largest period."""
+    sizes = [campaign.frame.reports(own) for own in by_period.values()]
+    least: int = -(-sum(sizes) // campaign.rounds)
+    return max([least, *sizes]) if campaign.every else least
+
+
+def _periods(campaign: Campaign, by_period: ByPeriod, now: datetime) -> list[PeriodArrived]:
+    if campaign.every is None:
+        return []
+    taken = campaign.open_periods(now) if campaign.terms.accepts(now) else range(0)
+    return [
+        PeriodArrived(campaign.name_of(period), campaign.frame.reports(own), period in taken)
+        for period, own in by_period.items()
+    ]
 
 
 def _arrived(campaign: Campaign, tallies: Sequence[Tally]) -> list[Arrived]:
@@ -92,7 +123,7 @@ def _arrived(campaign: Campaign, tallies: Sequence[Tally]) -> list[Arrived]:
     if campaign.strategy.gathers:
         groups = groups * len(campaign.questions)
     names = campaign.levels.names if campaign.levels else ()
-    needed = campaign.terms.cohort * campaign.rounds
+    needed = campaign.terms.cohort * (1 if campaign.every else campaign.rounds)
     return [
         Arrived(
             *(question.name, sum(tally.n for tally in own), needed),

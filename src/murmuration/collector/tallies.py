@@ -1,13 +1,14 @@
 """Tallies by the collector that counted them: of a store, and as bytes for another collector.
 
-A *part* is one collector's tallies and the sketch of the ids that they count. A later part of a
-collector counts all that an earlier one counted, so the larger replaces the smaller.
+A *part* is one collector's tallies, by period, and the sketch of the ids that they count. A later
+part of a collector counts all that an earlier one counted, in each period, so the larger replaces
+the smaller. A campaign without periods has one, of the number 0.
 
 Bytes: magic, version, length and checksum of a JSON head (campaign, digest, who wrote it, which key
-the sketches are under, and for each collector the lengths of its tallies, and limit, length and
-checksum of its sketch), that head, then tallies and sketches, each tally with its own head and
-checksum. Without the first checksum a damaged collector's name would be another collector, and
-count twice.
+the sketches are under, and for each collector the lengths of its tallies, by period if there are
+periods, and limit, length and checksum of its sketch), that head, then tallies and sketches, each
+tally with its own head and checksum. Without the first checksum a damaged collector's name would be
+another collector, and count twice.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.model import ByPeriod, Campaign
+from murmuration.campaign.periods import last_possible
 from murmuration.collector.sketch import EMPTY, NOTHING, Sketch, name_of, sketched
 from murmuration.collector.store import Merged, Store
 from murmuration.errors import FormatError, MismatchError, MurmurationError
 from murmuration.mechanisms.tally import Tally
 
 MAGIC = b"MURMTLYS"
-VERSION = 2
-"""1 had no sketches; stores may have such parts."""
+VERSION, BY_PERIOD = 2, 3
+"""1 had no sketches; stores may have such parts. 3 is that of a campaign with periods."""
 HEAD = struct.Struct("<8sHII")
 MOST_HEAD = 1 << 24
 NAME = re.compile(r"[0-9a-f]{16}")
@@ -43,10 +45,14 @@ Tallies = tuple[Tally, ...]
 
 @dataclass(frozen=True)
 class Part:
-    """What one collector has counted."""
+    """What one collector has counted: tallies by period, only of periods that have any."""
 
-    tallies: Tallies
+    tallies: ByPeriod
     sketch: Sketch = NOTHING
+
+    def __post_init__(self) -> None:
+        some = {p: own for p, own in sorted(self.tallies.items()) if is_anything(own)}
+        object.__setattr__(self, "tallies", some)
 
 
 @dataclass(frozen=True)
@@ -61,14 +67,20 @@ class CollectorTallies:
     """The name of the key that sketches are under; "" if there is none."""
 
     def total(self) -> Tallies:
-        """Add up all collectors' tallies, cell by cell."""
-        columns = zip(*(part.tallies for part in self.parts.values()), strict=True)
-        return tuple(Tally.merge(column) for column in columns)
+        """Add up all collectors' tallies of all periods, cell by cell."""
+        return pooled(self.campaign, self.by_period())
+
+    def by_period(self) -> ByPeriod:
+        """Add up all collectors' tallies, period by period."""
+        found: ByPeriod = {}
+        for part in self.parts.values():
+            found = plus(found, part.tallies)
+        return dict(sorted(found.items()))
 
     def to_bytes(self) -> bytes:
         """Serialise; the same tallies are the same bytes."""
         parts = dict(sorted(self.parts.items()))
-        packed = {name: [t.to_bytes() for t in part.tallies] for name, part in parts.items()}
+        packed = {name: self._packed(part) for name, part in parts.items()}
         sketches = {name: part.sketch for name, part in parts.items()}
         samples = {name: s.values.astype("<u8").tobytes() for name, s in sketches.items()}
         head = {
@@ -76,15 +88,30 @@ class CollectorTallies:
             "digest": self.campaign.digest,
             "collector": self.collector,
             "key": self.key,
-            "sources": {name: [len(data) for data in found] for name, found in packed.items()},
+            "sources": {name: self._lengths(found) for name, found in packed.items()},
             "sketches": {
                 name: [f"{sketches[name].below:x}", len(data) // 8, zlib.crc32(data)]
                 for name, data in samples.items()
             },
         }
         text = json.dumps(head, sort_keys=True).encode()
-        body = b"".join(b"".join(packed[name]) + samples[name] for name in parts)
-        return HEAD.pack(MAGIC, VERSION, len(text), zlib.crc32(text)) + text + body
+        body = b"".join(
+            b"".join(b"".join(own) for own in packed[name].values()) + samples[name]
+            for name in parts
+        )
+        version = VERSION if self.campaign.every is None else BY_PERIOD
+        return HEAD.pack(MAGIC, version, len(text), zlib.crc32(text)) + text + body
+
+    def _packed(self, part: Part) -> dict[int, list[bytes]]:
+        """Return tallies as bytes; without periods there is always one for each cell."""
+        found = part.tallies
+        if self.campaign.every is None:
+            found = found or {0: self.campaign.frame.empty()}
+        return {period: [tally.to_bytes() for tally in own] for period, own in found.items()}
+
+    def _lengths(self, packed: Mapping[int, list[bytes]]) -> list[int] | dict[str, list[int]]:
+        sizes = {str(period): [len(data) for data in own] for period, own in packed.items()}
+        return sizes["0"] if self.campaign.every is None else sizes
 
     @classmethod
     def from_bytes(cls, data: bytes, campaign: Campaign) -> CollectorTallies:
@@ -93,7 +120,7 @@ class CollectorTallies:
         if head.get("digest") != campaign.digest:
             raise MismatchError("these are tallies of another campaign, or of another version")
         try:
-            lengths = {str(c): [int(n) for n in sizes] for c, sizes in head["sources"].items()}
+            lengths = {str(c): _sizes(campaign, said) for c, said in head["sources"].items()}
             limits = {
                 str(c): (int(b, 16), int(n), int(crc))
                 for c, (b, n, crc) in head["sketches"].items()
@@ -106,7 +133,9 @@ class CollectorTallies:
             raise FormatError("the head of these tallies cannot be read")
         parts = {}
         for name, sizes in lengths.items():
-            tallies, at = _tallies(data, at, sizes, campaign)
+            tallies = {}
+            for period, own in sizes.items():
+                tallies[period], at = _tallies(data, at, own, campaign)
             sketch, at = _sketch(data, at, *limits[name])
             parts[name] = Part(tallies, sketch)
         if at != len(data):
@@ -114,11 +143,22 @@ class CollectorTallies:
         return cls(campaign, parts, collector, key)
 
 
+def _sizes(campaign: Campaign, said: Any) -> dict[int, list[int]]:
+    """Return the lengths of tallies by period, as a head says them."""
+    if campaign.every is None:
+        return {0: [int(n) for n in said]}
+    found = {int(period): [int(n) for n in sizes] for period, sizes in said.items()}
+    last = last_possible(campaign.every)
+    if [str(period) for period in found] != list(said) or not all(0 <= p <= last for p in found):
+        raise ValueError("periods are numbers, each written in one way")
+    return found
+
+
 def _head(data: bytes) -> tuple[dict[str, Any], int]:
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise FormatError("these bytes are no tallies")
     _, version, length, checksum = HEAD.unpack_from(data)
-    if version not in (1, VERSION) or length > min(MOST_HEAD, len(data)):
+    if version not in (1, VERSION, BY_PERIOD) or length > min(MOST_HEAD, len(data)):
         raise FormatError(f"tallies of version {version} cannot be read")
     text = data[HEAD.size : HEAD.size + length]
     if zlib.crc32(text) != checksum:
@@ -162,13 +202,42 @@ def _sketch(data: bytes, at: int, below: int, size: int, checksum: int) -> tuple
     return Sketch(below, np.frombuffer(data[at:end], dtype="<u8").astype(np.uint64)), end
 
 
-def plus(some: Sequence[Tally], more: Sequence[Tally]) -> Tallies:
-    """Add tallies, cell by cell."""
+def pooled(campaign: Campaign, tallies: ByPeriod) -> Tallies:
+    """Add up all periods, cell by cell."""
+    columns = zip(campaign.frame.empty(), *tallies.values(), strict=True)
+    return tuple(Tally.merge(column) for column in columns)
+
+
+def plus(some: ByPeriod, more: ByPeriod) -> ByPeriod:
+    """Add tallies, period by period and cell by cell."""
+    found = dict(some)
+    for period, own in more.items():
+        here = found.get(period)
+        found[period] = own if here is None else _added(here, own)
+    return found
+
+
+def minus(whole: ByPeriod, part: ByPeriod) -> ByPeriod:
+    """Take tallies out of larger ones; refuse what is not in them, in each period."""
+    found = dict(whole)
+    for period, own in part.items():
+        if period in found:
+            found[period] = _less(found[period], own)
+        elif is_anything(own):
+            raise FormatError("these tallies are no part of those")
+    return {period: own for period, own in found.items() if is_anything(own)}
+
+
+def is_anything(tallies: Sequence[Tally]) -> bool:
+    """Whether tallies count anything."""
+    return any(tally.n or tally.counts.any() for tally in tallies)
+
+
+def _added(some: Sequence[Tally], more: Sequence[Tally]) -> Tallies:
     return tuple(one + other for one, other in zip(some, more, strict=True))
 
 
-def minus(whole: Sequence[Tally], part: Sequence[Tally]) -> Tallies:
-    """Take tallies out of larger ones; refuse what is not in them."""
+def _less(whole: Sequence[Tally], part: Sequence[Tally]) -> Tallies:
     try:
         return tuple(
             Tally(one.mechanism, one.counts - other.counts, one.n - other.n)
@@ -203,8 +272,12 @@ class Known:
     absorbed: Mapping[str, str]
 
     def total(self) -> Tallies:
-        """Return the tallies of everybody."""
+        """Return the tallies of everybody, over all periods."""
         return self.named().total()
+
+    def by_period(self) -> ByPeriod:
+        """Return the tallies of everybody, period by period."""
+        return self.named().by_period()
 
     def named(self) -> CollectorTallies:
         """Return all that counts, by the collector that counted it."""
@@ -213,7 +286,9 @@ class Known:
 
     def n(self, part: Part | None) -> int:
         """Return how many reports a part counts."""
-        return 0 if part is None else self.campaign.frame.reports(part.tallies)
+        if part is None:
+            return 0
+        return sum(self.campaign.frame.reports(own) for own in part.tallies.values())
 
     def is_reduced(self, collector: str) -> bool:
         """Whether some of a collector's reports count under another name here."""
@@ -223,7 +298,7 @@ class Known:
         """Whether all that is counted of a collector is here, report by report."""
         return self.n(self.counted.get(collector)) <= self.n(self.held.get(collector))
 
-    def physical(self) -> Tallies:
+    def physical(self) -> ByPeriod:
         """Return the tallies of the reports that are in the store."""
         found = self.own.tallies
         for part in self.elsewhere():
@@ -269,8 +344,13 @@ def _absorbed(told: Sequence[Merged], campaign: Campaign) -> dict[str, str]:
 
 
 def total(store: Store, campaign: Campaign) -> Tallies:
-    """Return the tallies of everybody, one per cell."""
+    """Return the tallies of everybody, one per cell, over all periods."""
     return known(store, campaign).total()
+
+
+def by_period(store: Store, campaign: Campaign) -> ByPeriod:
+    """Return the tallies of everybody, period by period."""
+    return known(store, campaign).by_period()
 
 
 def exported(store: Store, campaign: Campaign) -> CollectorTallies:

@@ -168,7 +168,9 @@ class Client:
     `source` is the campaign's address, its published document, or its campaign.toml; from a file,
     `send_to` is the address. A campaign that is asked once is answered once, whatever is called
     later. A repeated one (`Campaign.repeated`) is answered once per round, and no more often than
-    the campaign says, by the permanent answer for the value with fresh noise on it.
+    the campaign says, by the permanent answer for the value with fresh noise on it. Where the
+    campaign has periods (`Campaign.every`), the round is the period: that of the device's clock,
+    or the one that `round` names ("2026-W47", or any date in it).
 
     What is spent has limits, on each report (`per_report`), each collector (`per_collector`) and
     over all (`lifetime`): 4, 8 and 16 in a new ledger (`device.ledger.LIMITS`), unless told
@@ -259,7 +261,7 @@ class Client:
         levels, turn = self._levels(level), self._round(round)
         known = self.ledger.find(self._require_address().origin, self.campaign.digest, turn)
         if known is None:
-            self._require_open()
+            self._require_open(turn)
             self._require_small()
             return self._sent(self._answered(columns, levels, turn))
         receipt = self._receipt(known) if known.outcome else self._sent(known)
@@ -362,7 +364,8 @@ class Client:
             if law.asked_again and (kept := self._recalled(asked, law)) is None:
                 memos.append(_memo(words, asked.cell, law, asked.values))
             answers.append((asked, answered(asked, law, words, turn, kept)))
-        return frame.laid_out(answers), [*memos, *self._reserved(words)]
+        rows = self.campaign.dated(frame.laid_out(answers), self._period(turn))
+        return rows, [*memos, *self._reserved(words)]
 
     def _reserved(self, words: DeviceWords) -> list[Memo]:
         """Return the permanent "no answer" of every cell: paid for with the first report.
@@ -433,19 +436,34 @@ class Client:
         return [[chosen[name] for name in names]]
 
     def _round(self, turn: str) -> str:
-        """Return the occasion: today, unless told otherwise; none where one is asked once."""
+        """Return the occasion: today, unless told otherwise; none where one is asked once.
+
+        Where there are periods it is the period's name: one for all ways to say which.
+        """
+        if self.campaign.every is not None:
+            named = self.campaign.period_named(turn or utc_now().isoformat())
+            return self.campaign.name_of(named)
         if self.campaign.repeated:
             return turn or utc_now().date().isoformat()
         if turn:
             raise ParameterError(f"{self.campaign.name} is asked once: it has no rounds")
         return ""
 
-    def _require_open(self) -> None:
+    def _period(self, turn: str) -> int | None:
+        """Return the number of the period that a round is; None where there are none."""
+        return None if self.campaign.every is None else self.campaign.period_named(turn)
+
+    def _require_open(self, turn: str) -> None:
         """Refuse, before anything is charged, what the collector would refuse."""
-        terms = self.campaign.terms
-        if not terms.accepts(utc_now()):
+        terms, now, period = self.campaign.terms, utc_now(), self._period(turn)
+        if not terms.accepts(now):
             raise ParameterError(
                 f"{self.campaign.name} has not opened yet, or has closed. Nothing was sent."
+            )
+        if period is not None and period not in self.campaign.open_periods(now):
+            raise ParameterError(
+                f"{self.campaign.name} takes no reports of {turn} now: it is over, or has not "
+                "begun. Nothing was sent."
             )
         if terms.upload == "token" and self._token is None:
             raise ParameterError(f"{self.campaign.name} needs a device's token. Nothing was sent.")
@@ -488,7 +506,7 @@ class Client:
         origin = "" if self.address is None else self.address.origin
         made = self.ledger.find(origin, self.campaign.digest, turn)
         if made is None:
-            body = _example(self.campaign, columns, levels)
+            body = _example(self.campaign, columns, levels, self._period(turn))
             last = f"EXAMPLE, drawn now and thrown away; the real report is another draw: {body}"
         elif made.report is None:
             last = f"It was answered on {made.made_at} ({made.outcome}); nothing more is sent."
@@ -529,8 +547,11 @@ def _memo(words: DeviceWords, cell: int, law: Mechanism, values: NDArray[np.gene
 
 
 def _example(
-    campaign: Campaign, columns: list[NDArray[np.generic]], levels: list[list[str]] | None
+    campaign: Campaign,
+    columns: list[NDArray[np.generic]],
+    levels: list[list[str]] | None,
+    period: int | None,
 ) -> str:
-    rows = campaign.privatize(columns, system_rng(), levels)
+    rows = campaign.privatize(columns, system_rng(), levels, period)
     nameless = np.zeros((1, ID_BYTES), dtype=np.uint8)
     return report.to_json(campaign, nameless, rows).decode()

@@ -106,14 +106,15 @@ def made(
 ) -> tuple[Ids, Rows]:
     """Return the ids and the rows of all devices' reports: each is what that device alone makes.
 
-    `columns` are encoded with `words.spread`.
+    `columns` are encoded with `words.spread`. Where the campaign has periods, `turn` names one.
     """
     asked = campaign.asked(columns, words.which(turn), levels)
     parts = [
         (one, answered(one, campaign.frame.cells[one.cell], words.only(one.who), turn))
         for one in asked
     ]
-    return words.ids(turn), campaign.frame.laid_out(parts)
+    period = None if campaign.every is None else campaign.period_named(turn)
+    return words.ids(turn), campaign.dated(campaign.frame.laid_out(parts), period)
 
 
 def send_all(

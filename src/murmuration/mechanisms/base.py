@@ -346,6 +346,11 @@ class Mechanism(ABC):
         """
         return None
 
+    never_opposed: ClassVar[bool] = False
+    """Whether no two reports of a person vary against each other: of all that an estimate reads
+    from reports about any two values, the covariance is 0 or more. Then a change between two
+    periods varies by no more than if all reports were independent."""
+
     def kept_share(self) -> float:
         """PLANNER. The part of a report's variance that comes again in the same person's next."""
         return 0.0

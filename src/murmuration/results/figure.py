@@ -27,6 +27,8 @@ class Figure:
     epsilon: float
     unit: str = ""
     note: str = ""
+    period: str = ""
+    """The name of the period that it is about, where a question comes back; "all" for several."""
 
 
 class Figures(Sequence[Figure], Table):

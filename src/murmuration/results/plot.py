@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MOST_BARS = 40
 """Bars of one attribute: the largest shares."""
 MOST_AXES = 40
+MOST_LINES = 8
+"""Of one attribute's trend: the largest in the last period."""
 AT_ONCE, BY_ITSELF = "intervals right all at once", "each interval right by itself"
 """What is noted where bars were picked by looking at all of them."""
 BAR, INTERVAL = "#6b93c0", "#1d2a3a"
@@ -68,7 +70,14 @@ def _new_axes(heights: list[float]) -> list[Any]:
 
 def _height(panel: Sequence[Figure]) -> float:
     """Inches: more for more bars."""
+    if _is_trend(panel):
+        return 3.2
     return 2.4 if _is_histogram(panel) else 1.1 + 0.24 * min(len(panel), MOST_BARS)
+
+
+def _is_trend(panel: Sequence[Figure]) -> bool:
+    """Whether there are several periods of one figure."""
+    return len({figure.period for figure in panel}) > 1
 
 
 def _is_histogram(panel: Sequence[Figure]) -> bool:
@@ -76,6 +85,9 @@ def _is_histogram(panel: Sequence[Figure]) -> bool:
 
 
 def _drawn(ax: Any, panel: Sequence[Figure]) -> None:
+    if _is_trend(panel):
+        trends(ax, panel)
+        return
     title = panel[0].attribute
     if _is_histogram(panel):
         _steps(ax, panel)
@@ -89,6 +101,33 @@ def _drawn(ax: Any, panel: Sequence[Figure]) -> None:
         _points(ax, panel)
     if title:
         ax.set_title(_text(title), loc="left", fontsize="medium")
+
+
+def trends(ax: Any, panel: Sequence[Figure]) -> None:
+    """Draw an attribute's figures over periods: a line each, with the interval as a band."""
+    periods = sorted({figure.period for figure in panel})
+    lines: dict[str, list[Figure]] = {}
+    for figure in panel:
+        lines.setdefault(figure.item, []).append(figure)
+    largest = sorted(lines.items(), key=lambda line: -line[1][-1].value)[:MOST_LINES]
+    for item, points in largest:
+        places = [periods.index(one.period) for one in points]
+        (line,) = ax.plot(
+            places, [one.value for one in points], marker="o", ms=3, label=_text(item)
+        )
+        lows = [one.value if one.low is None else one.low for one in points]
+        highs = [one.value if one.high is None else one.high for one in points]
+        if len(points) > 1:
+            ax.fill_between(places, lows, highs, color=line.get_color(), alpha=0.2, linewidth=0)
+        else:
+            ax.vlines(places, lows, highs, color=line.get_color())
+    step = max(1, -(-len(periods) // 8))
+    ax.set_xticks(range(0, len(periods), step), periods[::step])
+    ax.set_ylabel(_text(panel[0].unit))
+    ax.legend(fontsize="small")
+    left = len(lines) - len(largest)
+    more = f": the {MOST_LINES} largest of {len(lines):,}" if left else ""
+    ax.set_title(_text(f"{panel[0].attribute}{more}"), loc="left", fontsize="medium")
 
 
 def _steps(ax: Any, panel: Sequence[Figure]) -> None:

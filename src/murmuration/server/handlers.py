@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,18 +15,20 @@ from starlette.responses import Response
 
 from murmuration.analysis import figures
 from murmuration.analysis.combine import NAMES
+from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
-from murmuration.campaign.model import Campaign, utc_now
+from murmuration.analysis.estimates import trend as trend_of
+from murmuration.analysis.periods import ALL, LAST
+from murmuration.campaign.model import ByPeriod, Campaign, utc_now
 from murmuration.collector.commit import Batch
 from murmuration.collector.merge import merge_tallies
 from murmuration.collector.publish import Served
 from murmuration.collector.sessions import signed_in, signed_out
 from murmuration.collector.status import status as status_of
 from murmuration.collector.store import Store, Token
-from murmuration.collector.tallies import CollectorTallies, exported, own_sketch, total
+from murmuration.collector.tallies import CollectorTallies, by_period, exported, own_sketch
 from murmuration.collector.tokens import ANALYST, hashed
 from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
-from murmuration.mechanisms.tally import Tally
 from murmuration.server import body, cors, signing
 from murmuration.server.accept import preferred
 from murmuration.server.answers import (
@@ -133,7 +135,9 @@ async def upload(call: Call) -> Response:
             await collector.ingest.submit(Batch(served, Incoming([]), unreadable=1), sender)
             detail = problem.detail if isinstance(problem, Problem) else str(problem)
             raise Problem("unreadable-body", detail) from None
-        batch = Batch(served, incoming, in_time=served.campaign.terms.accepts(utc_now()))
+        now, campaign = utc_now(), served.campaign
+        in_time, periods = campaign.terms.accepts(now), campaign.open_periods(now)
+        batch = Batch(served, incoming, in_time=in_time, periods=periods)
         reserve(len(batch), answer)
         await collector.ingest.submit(batch, sender)
     return receipt(batch.problems, answer)
@@ -158,12 +162,19 @@ async def _incoming(call: Call, held: Part, kind: str) -> Incoming:
 
 async def estimates(call: Call) -> Response:
     """Read the crowd's answer as it is now."""
-    form, level, about = _form(call.request), _level(call.request), _about(call.request)
-    combine, together = _combine(call.request), _together(call.request)
-    tallies = await call.collector.read(total, call.served.campaign)
-    asked = (about, level, combine, together, form)
-    data = await call.collector.compute(_estimates, call.served, tallies, *asked)
+    form, query = _form(call.request), _query(call.request, call.served.campaign)
+    tallies = await call.collector.read(by_period, call.served.campaign)
+    data = await call.collector.compute(_estimates, call.served, tallies, query, form)
     return Response(data, media_type=figures.FORMATS[form])
+
+
+async def trend(call: Call) -> Response:
+    """Read every period's figures, and whether anything has changed."""
+    if call.served.campaign.every is None:
+        raise Problem("bad-parameter", "this campaign has no periods")
+    query = _query(call.request, call.served.campaign)
+    tallies = await call.collector.read(by_period, call.served.campaign)
+    return _json(await call.collector.compute(trend_of, call.served, tallies, query))
 
 
 async def status(call: Call) -> Response:
@@ -437,18 +448,26 @@ def _tallies(data: bytes, served: Served) -> CollectorTallies:
         raise Problem("unreadable-body", "it is damaged, or no tally at all") from None
 
 
-def _estimates(
-    served: Served,
-    tallies: Sequence[Tally],
-    about: str,
-    level: float,
-    combine: str,
-    together: int | None,
-    form: str,
-) -> bytes:
+def _query(request: Request, campaign: Campaign) -> Query:
+    """Return what is asked for; periods by names that can be read."""
+    found = request.query_params
+    period, since = found.get("period", ""), found.get("since", "")
+    if campaign.every is None and (period or since):
+        raise Problem("bad-parameter", "this campaign has no periods")
+    for name in {period, since} - {"", LAST, *((ALL,) if not since else ())}:
+        try:
+            campaign.period_named(name)
+        except ParameterError:
+            raise Problem("bad-parameter", "period is a period's name, last or all") from None
+    if since and since == period:
+        raise Problem("bad-parameter", "a change is one between two periods")
+    how = (_about(request), _level(request), _combine(request), _together(request))
+    return Query(*how, period, since)
+
+
+def _estimates(served: Served, tallies: ByPeriod, query: Query, form: str) -> bytes:
     try:
-        found = estimates_of(served, tallies, about, level, combine, together)
-        return figures.rendered(found, form)
+        return figures.rendered(estimates_of(served, tallies, query), form)
     except CohortError as problem:
         raise Problem("cohort-too-small", str(problem)) from None
     except ParameterError:

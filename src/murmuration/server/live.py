@@ -40,7 +40,9 @@ from __future__ import annotations
 
 import msgspec
 
+from murmuration.analysis.figures import Period
 from murmuration.analysis.running import Running
+from murmuration.results.change import Change, Changed
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -103,6 +105,23 @@ class Liars(msgspec.Struct, frozen=True):
     shift: float
 
 
+class TrendPoint(msgspec.Struct, frozen=True):
+    """One figure in one period."""
+
+    period: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+class TrendLine(msgspec.Struct, frozen=True):
+    """One figure over all periods that show it, the oldest first."""
+
+    item: str
+    points: list[TrendPoint]
+
+
 class Card(msgspec.Struct, frozen=True):
     """One attribute, shown or hidden."""
 
@@ -142,6 +161,8 @@ class Card(msgspec.Struct, frozen=True):
     """Whom `running` is about; or why there is none."""
     forecast: Forecast
     liars: Liars | None
+    trend: list[TrendLine] = []
+    """Where a question comes back: its figures by period; of many labels the largest."""
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -181,6 +202,13 @@ class Live(msgspec.Struct, frozen=True):
     attributes: list[Card]
     demo: bool = False
     """Whether truths are known, because the people are simulated."""
+    period: str = ""
+    """Where a question comes back: the period that people and figures are about, the last shown."""
+    periods: list[Period] = []
+    changes: list[Change] = []
+    """What has changed in that period since the one before."""
+    changed: Changed | None = None
+    """Whether anything has changed over all periods."""
 
 
 class Trail(msgspec.Struct, frozen=True):

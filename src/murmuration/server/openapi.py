@@ -36,6 +36,7 @@ PROBLEMS_OF: dict[tuple[str, str], tuple[str, ...]] = {
     ("POST", "/reports"): (*BODIES, "unsupported-type"),
     ("POST", "/tally"): (*BODIES, "unsupported-type", "mismatched-tally"),
     ("GET", "/estimates"): ("cohort-too-small", "bad-parameter", "not-acceptable"),
+    ("GET", "/trend"): ("bad-parameter",),
     ("GET", "/ready"): ("store-unavailable",),
     ("GET", "/problems/{problem}"): ("not-found",),
     ("GET", "/client/{file}"): ("not-found",),
@@ -63,6 +64,10 @@ FIELDS: dict[str, dict[str, Any]] = {
         "pattern": "^[0-9a-fA-F]{32}$",
         "description": "16 bytes that tell nothing: not the time, not the device. "
         "A report that is sent again has the same id and is counted once.",
+    },
+    "period": {
+        "minimum": 0,
+        "description": "The number of the period, where the campaign has periods; else left out.",
     },
     "entries": {
         "items": {"type": "array", "items": {"type": "integer", "minimum": 0}},
@@ -139,6 +144,9 @@ def _operation(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     ]
     if route.path.endswith("/estimates"):
         parameters += _estimate_parameters()
+    if route.path.endswith("/trend"):
+        kept = ("level", "about", "combine", "together")
+        parameters += [one for one in _estimate_parameters() if one["name"] in kept]
     if route.path == "/sign-in":
         parameters.append({"name": "code", "in": "query", "schema": {"type": "string"}})
     if parameters:
@@ -160,6 +168,7 @@ def _estimate_parameters() -> list[dict[str, Any]]:
     together = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
     schemas = {
         **{"level": level, "about": about, "combine": combine, "together": together},
+        **{"period": {"type": "string"}, "since": {"type": "string"}},
         "format": form,
     }
     return [{"name": name, "in": "query", "schema": schema} for name, schema in schemas.items()]

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from murmuration.analysis.figures import Estimates
+from murmuration.analysis.figures import Estimates, Trend
 from murmuration.campaign.document import Document
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
@@ -127,6 +127,14 @@ ROUTES = (
         ANALYST,
         Estimates,
         "Estimates with intervals",
+    ),
+    Route(
+        "GET",
+        f"{_ONE}/trend",
+        handlers.trend,
+        ANALYST,
+        Trend,
+        "Figures by period, and whether anything has changed",
     ),
     Route("GET", f"{_ONE}/status", handlers.status, ANALYST, Status, "What has arrived"),
     Route(

@@ -17,10 +17,11 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from murmuration.campaign.model import ByPeriod
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status, status
 from murmuration.collector.store import Store, StoreError
-from murmuration.collector.tallies import Tallies, total
+from murmuration.collector.tallies import by_period
 from murmuration.server.page_files import PRIVATE
 from murmuration.server.shares import Part
 from murmuration.server.watch import Watch
@@ -36,7 +37,7 @@ BEAT_SECONDS = 15.0
 IDLE_SECONDS = 60.0
 STILL = b": still here\n\n"
 
-Books = tuple[Status, Tallies]
+Books = tuple[Status, ByPeriod]
 Look = Callable[[Callable[[Store, Served], Books], Served], Awaitable[Books]]
 Compute = Callable[..., Awaitable[bytes]]
 
@@ -187,13 +188,16 @@ async def _first_of(*calls: Awaitable[None]) -> None:
 def _books(store: Store, served: Served) -> Books:
     """Read what has arrived, as of one moment."""
     with store.snapshot():
-        return status(store, served), total(store, served.campaign)
+        return status(store, served), by_period(store, served.campaign)
 
 
 def _same(some: Books, others: Books) -> bool:
     """Whether nothing has been counted, refused or merged in between."""
-    same = [one.n for one in some[1]] == [one.n for one in others[1]]
-    return same and some[0] == others[0]
+    return _sizes(some[1]) == _sizes(others[1]) and some[0] == others[0]
+
+
+def _sizes(counted: ByPeriod) -> dict[int, list[int]]:
+    return {period: [tally.n for tally in own] for period, own in counted.items()}
 
 
 def _event(name: str, data: bytes) -> bytes:

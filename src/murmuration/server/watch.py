@@ -12,14 +12,18 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from murmuration.analysis import read, select
+from murmuration.analysis.periods import LAST, Periods
 from murmuration.analysis.postprocess import project_simplex
 from murmuration.analysis.running import Running, RunningFigures
+from murmuration.campaign.model import ByPeriod
 from murmuration.campaign.question import ANSWERED, Question
 from murmuration.campaign.review import expected_stderr, shares_of
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
+from murmuration.collector.tallies import pooled
 from murmuration.errors import ParameterError
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.tally import Tally
@@ -37,6 +41,8 @@ from murmuration.server.live import (
     Shown,
     Trail,
     Trails,
+    TrendLine,
+    TrendPoint,
 )
 
 LEVEL, LIARS = 0.95, 0.01
@@ -58,6 +64,9 @@ class Watch:
     def __init__(self, served: Served, truths: Truths | None = None) -> None:
         campaign = served.campaign
         self._served, self._campaign, self._truths = served, campaign, truths or {}
+        self._each = 1 if campaign.every else campaign.rounds
+        """How many reports of one person there may be in what is shown."""
+        self._periods: Periods | None = None
         self._running = RunningFigures(campaign)
         self._shares = shares_of(campaign)
         self._loss = campaign.loss().epsilon
@@ -70,17 +79,23 @@ class Watch:
         self._pace: deque[tuple[float, int]] = deque()
         self._trails: dict[tuple[str, str], list[Running]] = {}
 
-    def state(self, status: Status, tallies: Sequence[Tally]) -> Live:
-        """Return the campaign as it is now, and remember this look."""
+    def state(self, status: Status, counted: ByPeriod) -> Live:
+        """Return the campaign as it is now, and remember this look.
+
+        Where a question comes back, it is about the last period that is shown.
+        """
         campaign = self._campaign
+        period = self._look(counted)
+        tallies = pooled(campaign, counted if period is None else {0: counted[period]})
+        people = status.people if period is None else campaign.frame.reports(tallies)
+        reports = status.reports if period is None else people
         groups = campaign.frame.by_group(tallies)
         if campaign.strategy.gathers:
             groups = groups * len(campaign.questions)
         self._due = self._next_fit(groups)
-        rows = zip(read.parts(campaign, tallies), groups, strict=True)
-        cards = [
-            self._card(place, part, own, status.reports) for place, (part, own) in enumerate(rows)
-        ]
+        once = campaign.every is not None
+        rows = zip(read.parts(campaign, tallies, one_each=once), groups, strict=True)
+        cards = [self._card(place, part, own, reports) for place, (part, own) in enumerate(rows)]
         self._note(cards)
         return Live(
             campaign=campaign.name,
@@ -92,8 +107,8 @@ class Watch:
             level=LEVEL,
             epsilon=campaign.epsilon,
             loss=self._loss,
-            people=status.people,
-            reports=status.reports,
+            people=people,
+            reports=reports,
             people_expected=status.people_expected,
             cohort=status.cohort,
             received=status.received,
@@ -104,7 +119,27 @@ class Watch:
             pace=self._per_hour(status.received),
             attributes=cards,
             demo=bool(self._truths),
+            **self._over_time(period),
         )
+
+    def _look(self, counted: ByPeriod) -> int | None:
+        """Read all periods; return the last one that is shown, None where there are none."""
+        if self._campaign.every is None or not counted:
+            return None
+        how: dict[str, Any] = {"level": LEVEL, "together": select.LONG}
+        self._periods = Periods(self._campaign, counted, before=self._periods, **how)
+        return self._periods.chosen(LAST)
+
+    def _over_time(self, period: int | None) -> dict[str, Any]:
+        """Return what a state says about periods."""
+        if period is None or self._periods is None:
+            return {}
+        return {
+            "period": self._campaign.name_of(period),
+            "periods": self._periods.listed(),
+            "changes": self._periods.changes(period) if period in self._periods.shown else [],
+            "changed": self._periods.changed(),
+        }
 
     def trails(self) -> Trails:
         """Return how the running figures have come here."""
@@ -115,7 +150,7 @@ class Watch:
 
     def _card(self, place: int, part: read.Part | None, own: Sequence[Tally], reports: int) -> Card:
         campaign, question = self._campaign, self._campaign.questions[place]
-        n, least = 0 if part is None else part.n, campaign.terms.cohort * campaign.rounds
+        n, least = 0 if part is None else part.n, campaign.terms.cohort * self._each
         hidden = part is None or n < least
         figures: list[Shown] = []
         left_out, bins, fitted = 0, list[Bin](), ""
@@ -146,7 +181,19 @@ class Watch:
             running_note=self._running.note(place),
             forecast=self._forecast(place, figures, reports),
             liars=self._liars[place],
+            trend=self._trend(question, [one.item for one in figures]),
         )
+
+    def _trend(self, question: Question, items: Sequence[str]) -> list[TrendLine]:
+        """Return an attribute's figures by period: those that are shown now, the first of many."""
+        if self._periods is None:
+            return []
+        lines: dict[str, list[TrendPoint]] = {item: [] for item in items[:MOST_TRAILS]}
+        for one in self._periods.trend(question.name):
+            if one.item in lines:
+                point = TrendPoint(one.period, one.value, one.low, one.high, one.n)
+                lines[one.item].append(point)
+        return [TrendLine(item, points) for item, points in lines.items() if points]
 
     def _figures(
         self, place: int, part: read.Part, own: Sequence[Tally], reports: int
@@ -196,7 +243,7 @@ class Watch:
 
     def _enough(self, own: Sequence[Tally]) -> list[Tally]:
         """Return the tallies of levels that enough people have chosen."""
-        least = self._campaign.terms.cohort * self._campaign.rounds
+        least = self._campaign.terms.cohort * self._each
         return [tally for tally in own if tally.n >= least]
 
     def _next_fit(self, groups: Sequence[Sequence[Tally]]) -> int | None:
@@ -224,7 +271,7 @@ class Watch:
         if not errors:
             return Forecast(people, None, None, planned)
         now = math.sqrt(math.fsum(error**2 for error in errors) / len(errors))
-        then = now * math.sqrt(reports / (people * self._campaign.rounds))
+        then = now * math.sqrt(reports / (people * self._each))
         return Forecast(people, then, normal_quantile(LEVEL) * then, planned)
 
     def _worst_error(self, place: int) -> float:

@@ -4,9 +4,10 @@ A report is this format's number (`wire`), the campaign's digest, an id, and ent
 number of a cell and the octets of that cell's own report, all of them small integers.
 
     JSON     {"wire": 1, "digest": "...", "id": "<32 hex>", "entries": [[cell, octet, ...]]}
-             or a list of up to 10,000 of these
+             and "period": a number, where the campaign has periods; or a list of up to 10,000
     binary   "MURMRPTS", wire (2 bytes), digest (32), number of reports (4), all ids (16 each),
-             all rows; little-endian. For one campaign.
+             all rows (the period's 4 bytes first, if there are periods); little-endian. For one
+             campaign.
 
 Devices of earlier releases called `wire` `version`, and such reports may still wait on them: both
 names are read, exactly one in a report.
@@ -27,8 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.campaign.model import WIRE, Campaign
+from murmuration.campaign.periods import PERIOD_BYTES, last_possible
 from murmuration.errors import FormatError, ReportError
 from murmuration.exact.arrays import Ints, Rows
+from murmuration.mechanisms.packing import integer_rows
 from murmuration.wire.ids import ID_BYTES, Ids
 
 MOST_REPORTS = 10_000
@@ -48,6 +51,7 @@ REASONS = {
     "bad-entries": "The entries are not those that a report of this campaign has.",
     "bad-symbol": "No device can have sent this report: it is outside the alphabet.",
     "outside-window": "The campaign has not opened yet, or it has closed.",
+    "wrong-period": "The report's period is over, or has not begun, or there should be none.",
     "duplicate": "A report with this id was counted before. It was counted once.",
 }
 """Why a report is not counted, in the order in which it is looked at."""
@@ -66,6 +70,7 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     digest: str
     id: str
     entries: list[list[int]]
+    period: int | msgspec.UnsetType = msgspec.UNSET
     version: int | msgspec.UnsetType = msgspec.UNSET
     """What devices of earlier releases called `wire`."""
 
@@ -127,15 +132,16 @@ def to_json(campaign: Campaign, ids: Ids, rows: Rows) -> bytes:
             digest=campaign.digest,
             id=one.tobytes().hex(),
             entries=entries_of(campaign, row),
+            period=msgspec.UNSET if campaign.every is None else period,
         )
-        for one, row in zip(ids, rows, strict=True)
+        for one, row, period in zip(ids, rows, campaign.periods_of(rows).tolist(), strict=True)
     ]
     return msgspec.json.encode(reports[0] if len(reports) == 1 else reports)
 
 
 def entries_of(campaign: Campaign, row: NDArray[np.uint8]) -> list[list[int]]:
     """Return a row's entries: the cell's number, then the octets of the cell's report."""
-    found, start = [], 0
+    found, start = [], campaign.head_bytes
     for width in campaign.frame.widths:
         octets = row[start : start + width].tolist()
         cell = int.from_bytes(bytes(octets[: campaign.frame.index_bytes]), "little")
@@ -333,10 +339,13 @@ def _rows(campaign: Campaign, reports: Sequence[Report], problems: Codes) -> Row
     entries = [report.entries for report in reports]
     counts = np.fromiter(map(len, entries), dtype=np.int64, count=len(entries))
     _mark(problems, (counts != len(campaign.frame.widths)).tolist(), "bad-entries")
+    periods = _periods(campaign, reports, problems)
     todo = np.flatnonzero(problems == FINE)
     rows = np.zeros((len(todo), campaign.row_bytes), dtype=np.uint8)
     fits = np.ones(len(todo), dtype=bool)
-    start = 0
+    if campaign.every is not None:
+        rows[:, :PERIOD_BYTES] = integer_rows(periods[todo], PERIOD_BYTES)
+    start = campaign.head_bytes
     for slot, width in enumerate(campaign.frame.widths):
         who = np.flatnonzero(fits)
         mine = [entries[report][slot] for report in todo[who].tolist()]
@@ -344,6 +353,20 @@ def _rows(campaign: Campaign, reports: Sequence[Report], problems: Codes) -> Row
         start += width
     problems[todo[~fits]] = CODES["bad-entries"]
     return rows if fits.all() else rows[fits]
+
+
+def _periods(campaign: Campaign, reports: Sequence[Report], problems: Codes) -> Ints:
+    """Return what reports say about their period; refuse one that is missing, or is none."""
+    said = [report.period for report in reports]
+    if campaign.every is None:
+        if any(one is not msgspec.UNSET for one in said):
+            _mark(problems, [one is not msgspec.UNSET for one in said], "wrong-period")
+        return np.zeros(0, dtype=np.int64)
+    last = last_possible(campaign.every)
+    fine = [isinstance(one, int) and 0 <= one <= last for one in said]
+    _mark(problems, [not one for one in fine], "wrong-period")
+    listed = [one if good else 0 for one, good in zip(said, fine, strict=True)]
+    return np.array(listed, dtype=np.int64)
 
 
 def _lay(

@@ -30,6 +30,8 @@ export function admitted(campaign: Omit<Campaign, Derived>): Campaign {
   const repeated = laws.every((law) => law.permanent);
   if (rounds > 1 && !repeated)
     throw refused(`${name}: only a repeated question is asked more than once`);
+  if (campaign.every !== null && !repeated)
+    throw refused(`${name}: periods are those of a repeated question`);
   if (rounds > 1 && campaign.chosen !== "freely")
     throw refused("levels by lot are for one round"); // they stay, and would name a device
   const charges = groups.map((group) => Math.max(...group.map((law) => law.charge)));

@@ -18,6 +18,7 @@ import { MOST_BYTES, readDocument } from "./document.js";
 import { MurmurationError } from "./errors.js";
 import { example, explain } from "./explain.js";
 import { type Charge, type Charged, Ledger } from "./ledger.js";
+import { nameOf, numberOf, openAt } from "./periods.js";
 import { cellsAt, draw } from "./report.js";
 import { deliver, get, outcome, type Patience, PATIENCE, reason } from "./sending.js";
 import { BrowserStore, type Entry, type Limits, type Store } from "./store.js";
@@ -49,7 +50,8 @@ export interface ClientOptions {
 /** For what a report is made. */
 export interface Occasion {
   readonly level?: Level | undefined;
-  /** Where a question is asked again: today, unless told otherwise. */
+  /** Where a question is asked again: today, unless told otherwise. Where it comes back by
+   * periods, a period's name, or a date in it. */
   readonly round?: string | undefined;
 }
 
@@ -133,7 +135,7 @@ export class Client {
     const round = this.#round(occasion.round);
     const known = await this.ledger.find(address.origin, campaign.digest, round);
     if (known) return this.#sent({ entry: known, cost: 0n, fresh: false });
-    this.#requireOpen();
+    this.#requireOpen(round);
     await this.#requireSmall();
     return this.#sent(await this.#answered(encoded, occasion.level, round));
   }
@@ -220,14 +222,16 @@ export class Client {
 
   /** Return the occasion: today, unless told otherwise; none where one is asked once. */
   #round(round = ""): string {
+    const { every } = this.campaign;
+    if (every !== null) return nameOf(every, numberOf(every, round || new Date().toISOString()));
     if (this.campaign.repeated) return round || new Date().toISOString().slice(0, 10);
     if (!round) return "";
     throw new MurmurationError("parameter", `${this.campaign.name} is asked once: it has no rounds`);
   }
 
   /** Refuse, before anything is charged, what the collector would refuse. */
-  #requireOpen(): void {
-    const { name, opens, closes, upload } = this.campaign;
+  #requireOpen(round: string): void {
+    const { name, opens, closes, upload, every, grace } = this.campaign;
     const now = new Date();
     if ((opens && now < opens) || (closes && now >= closes)) {
       throw new MurmurationError(
@@ -235,6 +239,17 @@ export class Client {
         `${name} has not opened yet, or has closed. Nothing was sent.`,
         "closed",
       );
+    }
+    if (every !== null) {
+      const [first, last] = openAt(every, now, opens, grace);
+      const period = numberOf(every, round);
+      if (period < first || period > last) {
+        throw new MurmurationError(
+          "parameter",
+          `${name} takes no reports of ${round} now: it is over, or has not begun. Nothing was sent.`,
+          "closed",
+        );
+      }
     }
     if (upload === "token" && this.options.token === undefined) {
       throw new MurmurationError("parameter", `${name} needs a device's token. Nothing was sent.`, "token");
@@ -278,7 +293,9 @@ export class Client {
     const reserved = campaign.speaksAlways ? campaign.cells.map((cell) => cell.law.charge) : [];
     return {
       explained,
-      example: made ? null : await example(campaign, encoded, occasion.level),
+      example: made
+        ? null
+        : await example(campaign, encoded, occasion.level, this.#round(occasion.round)),
       made,
       most: this.most(occasion.level),
       reserved: approximate(sum(reserved.map(exact))),

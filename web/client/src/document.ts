@@ -20,6 +20,7 @@ import {
 } from "./form.js";
 import { lawOf } from "./laws/index.js";
 import { requireTaken } from "./laws/shared.js";
+import type { Every } from "./periods.js";
 import { questionOf } from "./question.js";
 import { type Sample, sample } from "./strategy.js";
 import type { Campaign, Cell, Domain, LevelOffer, Question, ReadOptions } from "./types.js";
@@ -39,10 +40,11 @@ const LEAST_COHORT = 100;
 const NEWER = "its format needs a newer program";
 const DOCUMENT =
   "format campaign version digest purpose people opens closes cohort keep_reports upload " +
-  "origins=[] collection";
+  "origins=[] grace=1 collection";
 const COLLECTION =
   'wire campaign epsilon strategy sample=1 ends=null levels=null chosen="freely" limit=null ' +
-  "accept_loss=null rounds=1 attributes cells";
+  "accept_loss=null rounds=1 every=null attributes cells";
+const PERIODS: readonly Every[] = ["day", "week", "month"];
 const CELL = "attributes level=null mechanism parameters law";
 /** RFC 3339, from the year 1 on. */
 const MOMENT =
@@ -115,6 +117,7 @@ function terms(found: Table) {
     opens: moment(opens!),
     closes: moment(closes!),
     origins: texts(origins, "origins"),
+    grace: whole(found["grace"] ?? 1, 0, WHOLE, "grace"),
   };
 }
 
@@ -150,8 +153,15 @@ function questionsAndLaws(found: Table) {
     strategy: found["strategy"] as Campaign["strategy"],
     sample: many,
     rounds: whole(rounds, 1, WHOLE, "rounds"),
+    every: everyOf(found["every"] ?? null),
     cells: cellsOf(found, questions, levels.length),
   };
+}
+
+/** Return what a report is about, where a question comes back by periods. */
+function everyOf(every: Json): Every | null {
+  must(every === null || PERIODS.includes(every as Every), "every is day, week or month");
+  return every as Every | null;
 }
 
 /** Return how many groups of laws a report names, of how many. */

@@ -3,7 +3,7 @@
  * noise.
  */
 
-import { askedCells, cellsAt, entry, spread } from "./report.js";
+import { askedCells, cellsAt, dated, entry, spread } from "./report.js";
 import { share } from "./strategy.js";
 import {
   type Answer,
@@ -39,9 +39,11 @@ export async function example(
   campaign: Campaign,
   answers: readonly Answer[],
   level?: Level,
+  round = new Date().toISOString(),
 ): Promise<Report> {
   const own = await spread(campaign, answers, system);
   const asked = await askedCells(campaign, level, system());
   const entries = await Promise.all(asked.map((cell) => entry(campaign, cell, own, system, "")));
-  return { wire: 1, digest: campaign.digest, id: "0".repeat(32), entries };
+  const { digest } = campaign;
+  return { wire: 1, digest, id: "0".repeat(32), entries, ...dated(campaign, round) };
 }

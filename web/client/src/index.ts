@@ -15,6 +15,7 @@ export { readDocument } from "./document.js";
 export { type Kind, MurmurationError } from "./errors.js";
 export { example, explain } from "./explain.js";
 export { type Charge, type Charged, Ledger } from "./ledger.js";
+export { type Every, nameOf, numberOf, periodOf } from "./periods.js";
 export { draw } from "./report.js";
 export type { Patience } from "./sending.js";
 export {

@@ -14,6 +14,7 @@
  */
 
 import { MurmurationError } from "./errors.js";
+import { numberOf } from "./periods.js";
 import { named } from "./strategy.js";
 import {
   type Answer,
@@ -57,6 +58,7 @@ export async function draw(
     digest: campaign.digest,
     id: hex(id.subarray(0, ID_BYTES)),
     entries,
+    ...dated(campaign, round),
   };
   const laws = asked.map((cell) => campaign.cells[cell]!.law);
   const charges = laws.filter((law) => !law.permanent).map((law) => law.charge);
@@ -64,8 +66,14 @@ export async function draw(
 }
 
 /** Return a report as it travels. */
-export function reportBytes({ wire, digest, id, entries }: Report): Uint8Array<ArrayBuffer> {
-  return utf8(JSON.stringify({ wire, digest, id, entries }));
+export function reportBytes(report: Report): Uint8Array<ArrayBuffer> {
+  const { wire, digest, id, entries, period } = report;
+  return utf8(JSON.stringify({ wire, digest, id, entries, period }));
+}
+
+/** Return what a report says about its period, where there are periods: the round is its name. */
+export function dated({ every }: Campaign, round: string): { period?: number } {
+  return every === null ? {} : { period: numberOf(every, round) };
 }
 
 /** Return the answers, with a label for each that counts as one by chance. */

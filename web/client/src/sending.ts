@@ -20,7 +20,7 @@ export type Outcome = string;
 const WHOLE = { "unreadable-body": 400, "too-large": 413, "unsupported-type": 415 };
 const REASONS = [
   ...["malformed", "unknown-digest", "superseded", "unknown-wire", "bad-id", "bad-entries"],
-  ...["bad-symbol", "outside-window", "duplicate"],
+  ...["bad-symbol", "outside-window", "wrong-period", "duplicate"],
 ];
 /** Problems that are about the bytes, with their status. */
 const FINAL = new Map([

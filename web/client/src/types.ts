@@ -10,6 +10,7 @@
  * Nothing here stores, sends or shows anything.
  */
 
+import type { Every } from "./periods.js";
 import type { Words } from "./words.js";
 
 /** What a person, a form or a file gives. */
@@ -160,6 +161,10 @@ export interface Campaign {
   readonly acceptLoss: string | null;
   /** The most reports of one device. */
   readonly rounds: number;
+  /** What a report is about, where the question comes back by periods. */
+  readonly every: Every | null;
+  /** For how many periods after its end reports of one are taken. */
+  readonly grace: number;
   /** The exact loss of one report at the most open levels, against epsilon. */
   readonly loss: Loss;
   /** What each entry of the costliest report is charged. */
@@ -182,7 +187,8 @@ export interface DrawOptions {
   readonly secret: Uint8Array;
   /** The collector's, as `address(...).origin`: https://collector.example:443. */
   readonly origin: string;
-  /** The occasion, where a question is asked again; else empty. */
+  /** The occasion, where a question is asked again: the period's name, where there are periods;
+   * else empty. */
   readonly round?: string | undefined;
   readonly level?: Level | undefined;
 }
@@ -194,6 +200,8 @@ export interface Report {
   readonly id: string;
   /** The number of a cell, then the bytes of its report. */
   readonly entries: readonly (readonly number[])[];
+  /** The number of the period that it is about, where the campaign has periods. */
+  readonly period?: number | undefined;
 }
 
 /** A permanent answer that a report rests on: paid for once, under a name that tells nothing. */

@@ -2,7 +2,7 @@
  * person has opened, typed or chosen stays.
  */
 
-import { bars, type Bar, onScale, sequence, shape } from "./chart.js";
+import { bars, type Bar, onScale, sequence, shape, trend } from "./chart.js";
 import { gathered, savePng, saveSvg } from "./download.js";
 import type { Card, History, Live, Shown } from "./live.js";
 import { ask, type Content, facts, folded, make } from "./page.js";
@@ -14,6 +14,8 @@ const say = saying(DASHBOARD);
 const SHOWN = 10;
 /** In this order up to so many; of more labels the largest come first. */
 const FEW = 6;
+/** So many lines a trend has. */
+const LINES = 6;
 const ANSWERED = "answered";
 const MEAN = "mean";
 
@@ -307,8 +309,38 @@ export class AttributeCard {
 
   // --- over time ---------------------------------------------------------------------------------
 
+  /** Draw the figures by period, and say what has changed since the one before. */
+  #drawTrend(): void {
+    const { name, trend: lines, labels } = this.#card;
+    const kept = new Set(this.#sorted().slice(0, LINES).map((one) => one.item));
+    const drawn = lines.filter((one) => kept.has(one.item));
+    const periods = this.#live.periods.filter((one) => one.shown).map((one) => one.name);
+    const unit = (value: number) => (labels ? percent(value, 1) : rough(value));
+    const label = say("chartTrend", { name, from: periods[0]!, to: periods.at(-1)! });
+    const own = this.#live.changes.filter((one) => one.attribute === name && kept.has(one.item));
+    const words = own.map(({ item, value, low, high, before }) => {
+      const [a, b, c] = [value, low, high].map((one) => this.#difference(one));
+      const known = low > 0 || high < 0 ? "" : ` ${say("noChange")}`;
+      const points = labels ? ` ${say("points")}` : "";
+      return say("change", { item, value: a! + points, low: b!, high: c!, before }) + known;
+    });
+    this.#time.hidden = false;
+    this.#time.replaceChildren(
+      make("h3", {}, say("byPeriod")),
+      trend({ label, periods, lines: drawn, unit }),
+      ...(words.length ? [list(words)] : []),
+    );
+  }
+
+  #difference(value: number): string {
+    const { labels, unit } = this.#card;
+    const sign = value > 0 ? "+" : "";
+    return labels ? `${sign}${fixed(100 * value, 1)}` : `${sign}${rough(value)} ${unit}`.trim();
+  }
+
   #drawTime(): void {
     const { name, figures, hidden, low, high, labels } = this.#card;
+    if (!hidden && this.#card.trend.length) return this.#drawTrend();
     const able = hidden
       ? []
       : this.#sorted().filter((one) => this.history.of(name, one.item).length);

@@ -4,13 +4,14 @@
  *     bars      shares with intervals
  *     shape     a fitted distribution, without intervals
  *     sequence  a confidence sequence over the reports received
+ *     trend     figures by period, each with its interval
  *
  * Scales and paths are d3's; nothing here has a style of its own: the style sheet has all colours.
  */
 
 import { scaleLinear } from "d3-scale";
 import { area, line } from "d3-shape";
-import type { Bin, Running } from "./live.js";
+import type { Bin, Running, TrendLine, TrendPoint } from "./live.js";
 import { draw } from "./page.js";
 import { compact, percent } from "./say.js";
 
@@ -206,4 +207,77 @@ export function sequence({ label, looks, within, truth, unit, axis }: Sequence):
     parts.push(text(x(tick), BOTTOM + TICKS + 5, compact(tick), "tick", anchor(x(tick))));
   parts.push(text(WIDTH - 6, BOTTOM + 2 * TICKS + 8, axis, "tick", "end"));
   return chart(BOTTOM + 34, label, ...parts);
+}
+
+// --- by period -----------------------------------------------------------------------------------
+
+export interface Trend {
+  readonly label: string;
+  /** All periods that are shown, in their order. */
+  readonly periods: readonly string[];
+  readonly lines: readonly TrendLine[];
+  readonly unit: (value: number) => string;
+}
+
+const [RIGHT, DEEP, GAP] = [96, 190, 13];
+/** Of a label at the end of its line. */
+const SHORT = 14;
+
+/** A line for each figure, with its name at the end, and the interval of each period. */
+export function trend({ label, periods, lines, unit }: Trend): SVGElement {
+  const all = lines.flatMap(({ points }) => points.flatMap((one) => [...ends(one), one.value]));
+  const x = scaleLinear([0, Math.max(1, periods.length - 1)], [LEFT + 6, WIDTH - RIGHT]);
+  const y = scaleLinear([Math.min(...all), Math.max(...all)], [DEEP, TOP]).nice(4);
+  const place = (one: TrendPoint) => x(periods.indexOf(one.period));
+  const parts: SVGElement[] = [];
+  for (const tick of y.ticks(5)) {
+    parts.push(segment(LEFT, y(tick), WIDTH - RIGHT + 6, y(tick), "axis"));
+    parts.push(text(LEFT - 6, y(tick) + 4, unit(tick), "tick", "end"));
+  }
+  const band = area<TrendPoint>(
+    (one) => round(place(one)),
+    (one) => round(y(ends(one)[0])),
+    (one) => round(y(ends(one)[1])),
+  );
+  const path = line<TrendPoint>(
+    (one) => round(place(one)),
+    (one) => round(y(one.value)),
+  );
+  for (const { points } of lines) {
+    parts.push(draw("path", { d: band([...points]) ?? "", class: "band" }));
+    parts.push(draw("path", { d: path([...points]) ?? "", class: "line" }));
+    for (const one of points) {
+      const [low, high] = ends(one);
+      parts.push(segment(place(one), y(low), place(one), y(high), "whisker"));
+      const dot = { cx: round(place(one)), cy: round(y(one.value)), r: 2.5, class: "point" };
+      parts.push(draw("circle", dot));
+    }
+  }
+  parts.push(...names(lines, (one) => y(one.value)));
+  const step = Math.max(1, Math.ceil(periods.length / 4));
+  periods.forEach((name, i) => {
+    if (i % step === 0)
+      parts.push(text(x(i), DEEP + TICKS + 5, name, "tick", anchor(x(i) - LEFT + 14)));
+  });
+  return chart(DEEP + 24, label, ...parts);
+}
+
+/** The names of lines where they end; those that would lie on each other are moved apart. */
+function names(lines: readonly TrendLine[], y: (one: TrendPoint) => number): SVGElement[] {
+  const placed = lines
+    .map(({ item, points }) => ({ item, y: y(points.at(-1)!) }))
+    .sort((one, other) => one.y - other.y);
+  placed.forEach((one, i) => {
+    if (i) one.y = Math.max(one.y, placed[i - 1]!.y + GAP);
+  });
+  return placed.map(({ item, y: at }) => {
+    const short = item.length > SHORT ? `${item.slice(0, SHORT - 1)}…` : item;
+    const name = text(WIDTH - RIGHT + 10, at + 4, short, "tick");
+    if (short !== item) name.append(draw("title", {}, item));
+    return name;
+  });
+}
+
+function ends({ value, low, high }: TrendPoint): [number, number] {
+  return [low ?? value, high ?? value];
 }

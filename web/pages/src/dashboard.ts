@@ -282,11 +282,25 @@ function tiles(live: Live, news: number): HTMLElement[] {
     "aria-hidden": "true",
   });
   const more = news > 0 ? [hint(say("peopleNew", { count: news }))] : [];
+  const when = live.period ? [hint(say("peopleIn", { period: live.period }))] : [];
   return [
-    tile(say("people"), whole(people), hint(say("peopleOf", { expected })), bar, ...more),
+    tile(say("people"), whole(people), ...when, hint(say("peopleOf", { expected })), bar, ...more),
+    ...changed(live),
     tile(say("reports"), ...pace(live)),
     tile(say("refused"), ...refused(live)),
     tile(say("privacy"), rough(loss, 4), hint(say("privacyHint", { epsilon }))),
+  ];
+}
+
+/** Whether anything has changed over all periods. */
+function changed({ changed: found }: Live): HTMLElement[] {
+  if (!found) return [];
+  const { changed: is, p_value: p, level, comparisons, attribute, item, before, after } = found;
+  const values = { p: p < 1e-12 ? "< 1e-12" : rough(p, 2), level, count: comparisons };
+  const where = say("changedWhere", { attribute, item, before, after });
+  const more = is ? [hint(where)] : [];
+  return [
+    tile(say("changed"), say(is ? "changedYes" : "changedNo"), hint(say("changedHint", values)), ...more),
   ];
 }
 

@@ -28,6 +28,31 @@ export interface Bin {
   readonly share: number;
 }
 
+/** One figure over all periods that show it, the oldest first. */
+export interface TrendLine {
+  readonly item: string;
+  readonly points: readonly TrendPoint[];
+}
+
+export interface TrendPoint {
+  readonly period: string;
+  readonly value: number;
+  readonly low: number | null;
+  readonly high: number | null;
+  readonly n: number;
+}
+
+/** By how much a figure has changed since an earlier period. */
+export interface Change {
+  readonly attribute: string;
+  readonly item: string;
+  readonly before: string;
+  readonly after: string;
+  readonly value: number;
+  readonly low: number;
+  readonly high: number;
+}
+
 export interface Card {
   readonly name: string;
   readonly kind: string;
@@ -61,6 +86,7 @@ export interface Card {
     readonly planned: number;
   };
   readonly liars: { readonly share: number; readonly shift: number } | null;
+  readonly trend: readonly TrendLine[];
 }
 
 export interface Live {
@@ -85,6 +111,23 @@ export interface Live {
   readonly pace: { readonly per_hour: number; readonly seconds: number } | null;
   readonly attributes: readonly Card[];
   readonly demo: boolean;
+  readonly period: string;
+  readonly periods: readonly {
+    readonly name: string;
+    readonly people: number;
+    readonly shown: boolean;
+  }[];
+  readonly changes: readonly Change[];
+  readonly changed: {
+    readonly changed: boolean;
+    readonly p_value: number;
+    readonly level: number;
+    readonly comparisons: number;
+    readonly attribute: string;
+    readonly item: string;
+    readonly before: string;
+    readonly after: string;
+  } | null;
 }
 
 export interface Trails {

@@ -21,6 +21,8 @@ TERMS = ("purpose", "people", "opens", "closes", "cohort", "keep_reports", "uplo
 def asked(table: CampaignTable) -> str:
     """Return the digest of all that a file says about questions, mechanisms and what they cost."""
     said = {key: value for key, value in _said(table).items() if key not in TERMS}
+    if "repeat" in said:
+        said["repeat"].pop("grace", None)  # a term, too
     if table.levels is not None:
         said["levels"] = list(table.levels.items())  # whose order counts
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()

@@ -27,6 +27,7 @@ from murmuration.campaign.file.schema import (
 )
 from murmuration.campaign.levels import BY_LOT, FREELY, Levels
 from murmuration.campaign.model import Campaign, Terms
+from murmuration.campaign.periods import GRACE
 from murmuration.campaign.question import Question
 from murmuration.errors import MurmurationError, ParameterError, PromiseError
 from murmuration.exact.arrays import Floats
@@ -270,6 +271,7 @@ def _collected(table: CampaignTable, questions: tuple[Question, ...], sharing: S
             limit=_limit(table, 1 if levels is None else len(levels)),
             accept_loss=table.accept_loss,
             rounds=1 if table.repeat is None else table.repeat.rounds,
+            every=None if table.repeat is None else table.repeat.every,
         )
     except ParameterError as problem:
         raise Mistake(str(problem), "strategy") from None
@@ -286,6 +288,7 @@ def terms_of(table: CampaignTable) -> Terms:
         keep_reports=table.keep_reports,
         upload=table.upload,
         origins=tuple(table.origins),
+        grace=GRACE if table.repeat is None else table.repeat.grace,
     )
 
 

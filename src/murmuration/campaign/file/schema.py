@@ -16,6 +16,7 @@ import msgspec
 from murmuration.campaign.answers import EXACT, MOST_TEXT, Reading
 from murmuration.campaign.model import COHORT, LEAST_COHORT, MOST_ATTRIBUTES
 from murmuration.campaign.origins import checked_origin, checked_origins
+from murmuration.campaign.periods import GRACE
 from murmuration.campaign.question import (
     ANSWERED,
     CLAMP,
@@ -33,6 +34,7 @@ GIVEN = ("epsilon", "k", "edges", "semantics")
 """Parameters of mechanisms that have a key of their own in the file."""
 VALUES = ("repeat", "values")
 ROUNDS = ("repeat", "rounds")
+PERIOD_GRACE = ("repeat", "grace")
 
 
 class Mistake(Exception):  # noqa: N818 - not yet an error: its line is to be found
@@ -103,6 +105,10 @@ class RepeatTable(_Table, frozen=True):
     """The most reports that one device sends."""
     values: int = 1
     """How many different values a device may have to answer for in that time."""
+    every: Literal["day", "week", "month"] | None = None
+    """What a report is about: a device sends one for each, and figures are by period."""
+    grace: int = GRACE
+    """For how many periods after its end reports of one are taken."""
 
 
 class CampaignTable(_Table, frozen=True):
@@ -167,6 +173,10 @@ def _table_mistakes(table: CampaignTable) -> Iterator[Mistake]:
             yield Mistake("rounds, how often one device reports at most, is 2 or more", *ROUNDS)
         if not 1 <= table.repeat.values <= 1 << 20:
             yield Mistake("values, how many different ones are paid for, is 1 or more", *VALUES)
+        if not 0 <= table.repeat.grace <= 1 << 20:
+            yield Mistake("grace, for how many periods one stays open, is 0 or more", *PERIOD_GRACE)
+        if table.repeat.every is None and table.repeat.grace != GRACE:
+            yield Mistake("grace is for periods: say every, too", *PERIOD_GRACE)
 
 
 def _origin_mistakes(origins: Sequence[str]) -> Iterator[Mistake]:

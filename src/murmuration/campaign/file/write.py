@@ -206,5 +206,7 @@ _TAIL = """\
 # [repeat]
 # permanent = 2.0
 # rounds = 12  # how often one device reports at most
+# every = "week"  # or "day", "month": each report says its week, and figures are by week
+# grace = 1  # for how many weeks after its end reports of a week are taken
 # values = 3  # how many different values one person may report
 """

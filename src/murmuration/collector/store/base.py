@@ -339,40 +339,48 @@ class Store(ABC):
 
     # --- tallies and counts ----------------------------------------------------------------------
 
-    def add_tallies(self, key: int, tallies: Sequence[Tally]) -> None:
-        """Add what new reports count to, inside the transaction that stores them."""
-        for cell, tally in enumerate(tallies):
-            if tally.n == 0:
-                continue
-            total = self._tally(key, cell, tally.mechanism) + tally
-            with self.overwriting():
-                self.execute(
-                    "INSERT INTO tallies (key, cell, n, counts) VALUES (?, ?, ?, ?) ON CONFLICT "
-                    "(key, cell) DO UPDATE SET n = excluded.n, counts = excluded.counts",
-                    (key, cell, total.n, total.counts.astype("<i8").tobytes()),
-                )
+    def add_tallies(self, key: int, tallies: Mapping[int, Sequence[Tally]]) -> None:
+        """Add what new reports count to, by period, inside the transaction that stores them."""
+        for period, own in tallies.items():
+            for cell, tally in enumerate(own):
+                if tally.n == 0:
+                    continue
+                total = self._tally(key, period, cell, tally.mechanism) + tally
+                with self.overwriting():
+                    self.execute(
+                        "INSERT INTO tallies (key, period, cell, n, counts) VALUES (?, ?, ?, ?, ?) "
+                        "ON CONFLICT (key, period, cell) "
+                        "DO UPDATE SET n = excluded.n, counts = excluded.counts",
+                        (key, period, cell, total.n, total.counts.astype("<i8").tobytes()),
+                    )
 
-    def _tally(self, key: int, cell: int, mechanism: Mechanism) -> Tally:
-        sql = "SELECT n, counts FROM tallies WHERE key = ? AND cell = ?"
-        found = self.execute(sql, (key, cell))
+    def _tally(self, key: int, period: int, cell: int, mechanism: Mechanism) -> Tally:
+        sql = "SELECT n, counts FROM tallies WHERE key = ? AND period = ? AND cell = ?"
+        found = self.execute(sql, (key, period, cell))
         if not found:
             return mechanism.empty()
         counts = np.frombuffer(bytes(found[0][1]), dtype="<i8")
         return Tally(mechanism, counts, int(found[0][0]))
 
-    def tallies(self, digest: str, mechanisms: Sequence[Mechanism]) -> tuple[Tally, ...]:
-        """Return this collector's own tallies, one per cell, as of one moment."""
+    def tallies(self, digest: str, mechanisms: Sequence[Mechanism]) -> dict[int, tuple[Tally, ...]]:
+        """Return this collector's own tallies by period, one per cell, as of one moment.
+
+        Periods in their order, those that have any; 0 is that of a campaign without periods.
+        """
         key = self.key_of(digest)
         if key is None:
-            return tuple(mechanism.empty() for mechanism in mechanisms)
-        sql = "SELECT cell, n, counts FROM tallies WHERE key = ?"
-        found = {int(cell): (int(n), bytes(data)) for cell, n, data in self.execute(sql, (key,))}
-        return tuple(
-            Tally(mechanism, np.frombuffer(found[cell][1], dtype="<i8"), found[cell][0])
-            if cell in found
-            else mechanism.empty()
-            for cell, mechanism in enumerate(mechanisms)
-        )
+            return {}
+        sql = "SELECT period, cell, n, counts FROM tallies WHERE key = ? ORDER BY period, cell"
+        found: dict[int, dict[int, Tally]] = {}
+        for period, cell, n, data in self.execute(sql, (key,)):
+            counts, law = np.frombuffer(bytes(data), dtype="<i8"), mechanisms[int(cell)]
+            found.setdefault(int(period), {})[int(cell)] = Tally(law, counts, int(n))
+        return {
+            period: tuple(
+                own[cell] if cell in own else law.empty() for cell, law in enumerate(mechanisms)
+            )
+            for period, own in found.items()
+        }
 
     def add_counts(self, campaign: str, outcomes: Mapping[str, int]) -> None:
         """Count what became of reports, inside the transaction that decides it."""

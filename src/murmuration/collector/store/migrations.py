@@ -4,7 +4,7 @@
     collections a small number for each digest, and the hour of the last report that was stored
     runs        sorted runs of reports, with a filter of their ids
     blocks      the reports of a run, some hundred to a row: ids, and bytes unless they are scrubbed
-    tallies     one row per cell: what the reports add up to
+    tallies     one row per period and cell: what the reports add up to
     counts      what became of every report that arrived, by campaign and outcome
     tokens      who may do what: hashes of tokens, never tokens
     sessions    who is signed in by a browser, and codes that let one sign in: hashes, too
@@ -161,6 +161,20 @@ MIGRATIONS: tuple[Step, ...] = (
             created INTEGER NOT NULL,
             expires INTEGER NOT NULL
         )""",
+    ),
+    (
+        """CREATE TABLE tallies_by_period (
+            key INTEGER NOT NULL,
+            period INTEGER NOT NULL,
+            cell INTEGER NOT NULL,
+            n INTEGER NOT NULL,
+            counts BLOB NOT NULL,
+            PRIMARY KEY (key, period, cell)
+        )""",
+        "INSERT INTO tallies_by_period (key, period, cell, n, counts) "
+        "SELECT key, 0, cell, n, counts FROM tallies",
+        "DROP TABLE tallies",
+        "ALTER TABLE tallies_by_period RENAME TO tallies",
     ),
 )
 

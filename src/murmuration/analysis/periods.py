@@ -1,0 +1,318 @@
+"""Figures by period: each period's own, several together, and what has changed in between.
+
+In one period a person sends one report, so a period's figures are those of any campaign: reports of
+different people are independent. Reports of one person in several periods are not: they rest on
+permanent answers, and nobody can tell whose they are. So what is said over several periods assumes
+the worst about that:
+
+    together   sum w_t x_t, w_t the part of period t in the people of all periods. Its standard
+               error is sum w_t s_t, which it is where the periods are fully correlated, and never
+               more (Minkowski). Who reports in several periods counts in each
+    change     x_t - x_s has Var s_t^2 + s_s^2 - 2 Cov(x_t, x_s), at most s_t^2 + s_s^2 where no
+               person's reports vary against each other. A law says so (`Mechanism.never_opposed`)
+
+Of a permanent answer A that is sent with fresh noise that is so: with one value in both periods the
+covariance of a person's two reports is Var(E[report | A]) >= 0, with two values the two permanent
+answers are drawn independently, and it is 0. It is not known of a quotient (figures among those who
+answered), so there it is (s_t + s_s)^2, which is right for any two numbers. About the population a
+person's own answers may swing, too; with n_t the noise alone and o_t the rest of s_t it is
+
+    n_t^2 + n_s^2 + (o_t + o_s)^2.
+
+Has anything changed? Of all pairs of periods and all figures the clearest difference, its chance
+times their number (Bonferroni). A chi-square over all periods would be sharper, and wrong: where
+some people report in the first half of the periods and others in the second, all covariances are
+>= 0 and the halves differ by more than independent periods would.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import msgspec
+import numpy as np
+from scipy.special import ndtr
+
+from murmuration.analysis import read
+from murmuration.analysis.figures import Attribute, Period
+from murmuration.analysis.read import Reading
+from murmuration.campaign.model import ByPeriod, Campaign
+from murmuration.campaign.question import ANSWERED
+from murmuration.errors import CohortError, ParameterError
+from murmuration.exact.arrays import Floats
+from murmuration.results.change import Change, Changed
+from murmuration.results.estimate import About
+from murmuration.results.figure import Figure
+
+LAST, ALL = "last", "all"
+ALPHA = 0.05
+"""The level of the test: so often, at most, it says that something has changed when nothing has."""
+SAFE = "as if reports of two periods were independent: never too narrow"
+WORST = "as if the two figures were off in opposite directions: never too narrow"
+
+Item = tuple[str, str]
+"""An attribute, and which of its figures."""
+
+
+@dataclass(frozen=True)
+class Over:
+    """One figure over all periods that show it."""
+
+    item: Item
+    figures: Mapping[int, Figure]
+    noise: Floats
+    """Of each, the standard error of the noise alone."""
+    opposed: bool
+    """Whether a person's reports may vary against each other."""
+
+    @cached_property
+    def values(self) -> Floats:
+        """The figures themselves."""
+        return np.array([one.value for one in self.figures.values()])
+
+    @cached_property
+    def errors(self) -> Floats:
+        """Their standard errors."""
+        return np.array([_error(one) for one in self.figures.values()])
+
+    def deviations(self) -> Floats:
+        """Return the standard error of the difference of each two of them, at most."""
+        if self.opposed:
+            return self.errors[:, None] + self.errors
+        own = np.sqrt(np.maximum(self.errors**2 - self.noise**2, 0.0))
+        square = self.noise[:, None] ** 2 + self.noise**2 + (own[:, None] + own) ** 2
+        return np.asarray(np.sqrt(square))
+
+
+class Periods:
+    """A campaign's tallies by period, and what they say."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        tallies: ByPeriod,
+        about: str = "participants",
+        level: float = 0.95,
+        combine: str = "",
+        together: int | None = None,
+        cohort: int | None = None,
+        before: Periods | None = None,
+    ) -> None:
+        """Take all that `read.reading` does; the cohort holds for each period.
+
+        `before` is the same at an earlier look: periods in which nothing has come since are not
+        read again.
+        """
+        campaign.name_of(0)  # refuses a campaign without periods
+        self.campaign, self.level, self.about = campaign, level, about
+        self._tallies = dict(sorted(tallies.items()))
+        self._how = (level, cohort, combine, together)
+        self._read: dict[tuple[int, str], Reading] = {}
+        self._lines: dict[bool, list[Over]] = {}
+        if before is not None:
+            same = {period for period in self._tallies if before._counts(self, period)}
+            self._read = {key: one for key, one in before._read.items() if key[0] in same}
+
+    # --- one period ------------------------------------------------------------------------------
+
+    @cached_property
+    def people(self) -> dict[int, int]:
+        """How many people reported in each period: each sends one report."""
+        return {period: self.campaign.frame.reports(own) for period, own in self._tallies.items()}
+
+    def reading(self, period: int, about: str = "") -> Reading:
+        """Return all figures of one period, and what is hidden; figures say their period."""
+        subject = about or self.about
+        if (period, subject) not in self._read:
+            own = self._tallies.get(period) or self.campaign.frame.empty()
+            found = read.reading(self.campaign, own, subject, *self._how, one_each=True)
+            named = self.campaign.name_of(period)
+            dated = [replace(figure, period=named) for figure in found.figures]
+            self._read[period, subject] = replace(found, figures=dated)
+        return self._read[period, subject]
+
+    def _counts(self, other: Periods, period: int) -> bool:
+        """Whether both have the same counts of a period."""
+        own, others = self._tallies.get(period, ()), other._tallies.get(period, ())
+        return len(own) == len(others) and all(
+            one.n == two.n and np.array_equal(one.counts, two.counts)
+            for one, two in zip(own, others, strict=True)
+        )
+
+    @cached_property
+    def shown(self) -> list[int]:
+        """The periods of which anything is shown, in their order."""
+        return [period for period in self._tallies if self.reading(period).figures]
+
+    def listed(self) -> list[Period]:
+        """Return all periods that have reports."""
+        name = self.campaign.name_of
+        return [Period(name(p), n, p in self.shown) for p, n in self.people.items()]
+
+    def chosen(self, text: str) -> int:
+        """Return the number of a period by its name; "last" is the last one that is shown."""
+        if text != LAST:
+            return self.campaign.period_named(text)
+        if not self._tallies:
+            raise CohortError("nobody has reported yet")
+        return (self.shown or list(self._tallies))[-1]
+
+    def before(self, period: int) -> int | None:
+        """Return the last shown period before one; None if it is the first."""
+        return max((one for one in self.shown if one < period), default=None)
+
+    # --- several together ------------------------------------------------------------------------
+
+    def pooled(self) -> Reading:
+        """Return the figures of all periods together, each period weighed by its people."""
+        found = [self._pooled(one) for one in self._over(bounded=False)]
+        by_period = [self.reading(period).attributes for period in self._tallies]
+        attributes = [_over_all(own) for own in zip(*by_period, strict=True)]
+        return Reading(found, attributes)
+
+    def _pooled(self, over: Over) -> Figure:
+        figures = list(over.figures.values())
+        people = np.array([float(self.people[period]) for period in over.figures])
+        weights = people / people.sum()
+        first, value = figures[0], float(weights @ [one.value for one in figures])
+        many = f"{len(figures)} {self.campaign.every}{'s' * (len(figures) != 1)}"
+        said = (
+            f"{many}, each weighed by its people: who reports in several counts in each, and the "
+            "interval is as if a person's reports were all alike"
+        )
+        return replace(
+            first,
+            value=value,
+            stderr=_weighed(weights, [one.stderr for one in figures]),
+            low=_weighed(weights, [one.low for one in figures]),
+            high=_weighed(weights, [one.high for one in figures]),
+            n=sum(one.n for one in figures),
+            note="; ".join(filter(None, [first.note, said])),
+            period=ALL,
+        )
+
+    def _over(self, bounded: bool = True) -> list[Over]:
+        """Return each figure over the periods that show it; if `bounded`, where it has an error."""
+        if bounded not in self._lines:
+            self._lines[bounded] = list(self._collected(bounded))
+        return self._lines[bounded]
+
+    def _collected(self, bounded: bool) -> Iterator[Over]:
+        found: dict[Item, dict[int, Figure]] = {}
+        for period in self.shown:
+            for figure in self.reading(period).figures:
+                if not bounded or _error(figure) < math.inf:
+                    found.setdefault((figure.attribute, figure.item), {})[period] = figure
+        population = About.parse(self.about) is About.POPULATION
+        quiet = self._quiet() if bounded and population else {}
+        for item, figures in found.items():
+            noise = np.array(
+                [quiet.get((period, *item), _error(one)) for period, one in figures.items()]
+            )
+            yield Over(item, figures, noise, self._opposed(*item))
+
+    def _quiet(self) -> dict[tuple[int, str, str], float]:
+        """Return the error of each figure that is its noise."""
+        return {
+            (period, one.attribute, one.item): _error(one)
+            for period in self.shown
+            for one in self.reading(period, About.PARTICIPANTS.value).figures
+        }
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Where each attribute is."""
+        return {question.name: at for at, question in enumerate(self.campaign.questions)}
+
+    def _opposed(self, attribute: str, item: str) -> bool:
+        """Whether reports of one person may vary against each other in this figure."""
+        place = self._places[attribute]
+        laws = self.campaign.laws_of(place)
+        quotient = self.campaign.questions[place].missing and item != ANSWERED
+        return quotient or not all(law.never_opposed for law in laws)
+
+    # --- what has changed ------------------------------------------------------------------------
+
+    def changes(self, after: int, before: int | None = None) -> list[Change]:
+        """Return by how much each figure has changed since a period, or since the one before."""
+        since = self.before(after) if before is None else before
+        if since is None:
+            return []
+        if since == after:
+            raise ParameterError("a change is one between two periods")
+        found = []
+        for over in self._over():
+            if since in over.figures and after in over.figures:
+                found.append(self._change(over, since, after))
+        return found
+
+    def _change(self, over: Over, before: int, after: int) -> Change:
+        """Return one change; its interval reaches as far as those of both figures do (MOVER)."""
+        places = list(over.figures)
+        one, other = over.figures[before], over.figures[after]
+        stderr = float(over.deviations()[places.index(before), places.index(after)])
+        value, factor = other.value - one.value, stderr / math.hypot(_error(one), _error(other))
+        down = factor * math.hypot(other.value - _low(other), _high(one) - one.value)
+        up = factor * math.hypot(_high(other) - other.value, one.value - _low(one))
+        names = (self.campaign.name_of(before), self.campaign.name_of(after))
+        note = WORST if over.opposed else SAFE
+        return Change(*over.item, *names, value, stderr, value - down, value + up, other.unit, note)
+
+    def changed(self) -> Changed | None:
+        """Return whether anything has changed over all periods; None if none can be compared."""
+        tried, best, where = 0, -1.0, list[str]()
+        for over in self._over():
+            periods = list(over.figures)
+            if len(periods) < 2:
+                continue
+            first, second = np.triu_indices(len(periods), 1)
+            scores = np.abs(over.values[second] - over.values[first])
+            scores = scores / over.deviations()[first, second]
+            tried, top = tried + len(scores), int(scores.argmax())
+            if scores[top] > best:
+                names = [self.campaign.name_of(periods[at[top]]) for at in (first, second)]
+                best, where = float(scores[top]), [*over.item, *names]
+        if not tried:
+            return None
+        p_value = min(1.0, 2 * float(ndtr(-best)) * tried)
+        return Changed(p_value <= ALPHA, p_value, ALPHA, tried, *where)
+
+    # --- the trend -------------------------------------------------------------------------------
+
+    def trend(self, attribute: str = "") -> list[Figure]:
+        """Return every figure (of an attribute) in every period that is shown, figure by figure."""
+        kept = [one for one in self._over(bounded=False) if attribute in ("", one.item[0])]
+        return [figure for over in kept for figure in over.figures.values()]
+
+
+def _over_all(own: Sequence[Attribute]) -> Attribute:
+    """Return an attribute over all periods: shown if one of them shows it."""
+    answers = sum(one.answers for one in own if not one.hidden)
+    left = sum(one.hidden for one in own)
+    if not answers:
+        most = max(own, key=lambda one: one.answers)
+        return msgspec.structs.replace(most, note="of no period there are enough")
+    note = f"{left} of {len(own)} periods are left out: too few answers" if left else ""
+    note = "; ".join(filter(None, [own[-1].note, note]))
+    return msgspec.structs.replace(own[-1], answers=answers, hidden=False, note=note)
+
+
+def _error(figure: Figure) -> float:
+    return math.inf if figure.stderr is None or figure.low is None else figure.stderr
+
+
+def _low(figure: Figure) -> float:
+    return -math.inf if figure.low is None else figure.low
+
+
+def _high(figure: Figure) -> float:
+    return math.inf if figure.high is None else figure.high
+
+
+def _weighed(weights: Floats, parts: Sequence[float | None]) -> float | None:
+    """Return the weighed sum; None if a part is not known."""
+    known = [part for part in parts if part is not None]
+    return float(weights @ known) if len(known) == len(parts) else None

@@ -100,6 +100,7 @@ NUMBERS = [
     number("square-wave", {}),
     number("optimal", LIMIT),
     number("dct", {}),
+    number("memoised-bit", lambda epsilon: bound(epsilon) ** 2),
 ]
 
 # --- graded ranges -----------------------------------------------------------------------------

@@ -261,7 +261,7 @@ def test_check_of_levels_ranges_and_repeats(murmur, tmp_path) -> None:
     repeated = CAMPAIGN[: CAMPAIGN.index("[[")] + CAMPAIGN[CAMPAIGN.rindex("[[") :]
     path.write_text(repeated + "[repeat]\npermanent = 3\nvalues = 2\nrounds = 9\n")
     text = murmur("check")
-    assert "any number of reports about the same value 3 together" in text
+    assert "any number of reports about a value that stays 3 together" in text
     assert "6 over the whole campaign" in text
     for strategy in ("harmony", "hybrid-composition", "sampled"):
         path.write_text(CAMPAIGN.replace("people =", f"strategy = '{strategy}'\npeople ="))

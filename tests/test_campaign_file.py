@@ -202,7 +202,12 @@ MISTAKES = {
         "age: ",
     ),
     "accept_loss for nothing": (on_top("accept_loss = 'all'"), 5, "none does"),
-    "repeated number": (FILE + "[repeat]\npermanent = 2\nrounds = 9\n", 6, "is a category"),
+    "repeated distribution": (
+        FILE.replace("low = 18", "kind = 'distribution'\nlow = 18")
+        + "[repeat]\npermanent = 2\nrounds = 9\n",
+        8,
+        "a category or a number",
+    ),
     "infinite lifetime": (on_top("lifetime = inf"), 5, "above 0"),
     "short lifetime": (on_top("lifetime = 0.5"), 5, "nobody could send one"),
     "bad upload": (on_top("upload = 'all'"), 5, "upload is one of open, token"),

@@ -46,12 +46,12 @@ def all_words() -> list[int]:
 WORDS = np.array(all_words(), dtype=np.uint64)
 
 
-def inputs(domain: Domain) -> list[tuple[Any, int]]:
-    """Answers, and where each one's words start."""
+def inputs(domain: Domain, each: int = 2) -> list[tuple[Any, int]]:
+    """Answers, and where each one's words start; `each` is how many a number takes."""
     if isinstance(domain, Number):
         first = [-1.0, 1.0, 0.0, -0.0, 1 / 3, -0.7312, 2.0**-40, 1 - 2.0**-53]
         values = [*first, *np.linspace(-0.99, 0.97, 24).tolist()]
-        starts = [STREAM, STREAM + 2, *range(4, 2 * len(values), 2)]
+        starts = [STREAM, STREAM + 4 - each, *range(2 * each, each * len(values), each)]
         return list(zip(values, starts, strict=True))
     if isinstance(domain, NumberOrNone):  # three words each; no answer is null in the file
         values = [-1.0, 1.0, math.nan, math.nan, 0.0, 1 / 3, -0.7312, math.nan, 2.0**-40]
@@ -69,7 +69,7 @@ def inputs(domain: Domain) -> list[tuple[Any, int]]:
 def vector(made: Mechanism) -> dict[str, Any]:
     """What a golden file says about a mechanism."""
     people, reports = [], []
-    for answer, start in inputs(made.domain):
+    for answer, start in inputs(made.domain, 3 if made.asked_again else 2):
         sent = made.privatize([answer], ScriptedRng(WORDS[start:]))
         reports.append(sent)
         known = None if isinstance(made.domain, NumberOrNone) and math.isnan(answer) else answer

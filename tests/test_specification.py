@@ -94,7 +94,7 @@ def test_the_keys_of_a_collection_and_their_defaults() -> None:
 
 def test_the_order_of_the_keys_of_a_collection() -> None:
     """In a published text, keys stand as they do in the table."""
-    order = [key for where, keys, *_ in table("collection")[:14] for key in codes(keys)]
+    order = [key for where, keys, *_ in table("collection")[:16] for key in codes(keys)]
     for path in (VECTORS / "reports").glob("*.json"):
         document = json.loads(json.loads(path.read_text())["document"])
         places = [order.index(key) for key in json.loads(document["collection"])]
@@ -155,7 +155,13 @@ def test_letters_that_are_folded_and_blanks() -> None:
     assert blanks == set(BLANKS)
 
 
-STANDS = {"cell": "7", "answer": b"an answer", "round": "monday", "attribute": "Größe"}
+STANDS = {
+    "cell": "7",
+    "answer": b"an answer",
+    "round": "monday",
+    "attribute": "Größe",
+    "spell": "3",
+}
 """What the page's words for parts stand for here."""
 
 
@@ -174,6 +180,9 @@ def test_contexts() -> None:
         "level": key.rng("origin", "digest", "level").words(2).tobytes(),  # a browser's alone
         "spread": words.spread(["Größe"])["Größe"].words(2).tobytes(),
         "paid": words.paid(7, b"an answer"),
+        "spell": words.permanent(7, b"an answer", 3).words(2).tobytes(),
+        "kept": words.kept(7, 3),
+        "mask": words.masked(7, 3, bytes(8)),
     }
     found = {}
     for what, cells in table("contexts"):
@@ -182,7 +191,8 @@ def test_contexts() -> None:
         context = ("origin", "digest", purpose, *parts)
         whole = key.name(*context)
         drawn = whole if "key itself" in what else key.rng(*context).words(2).tobytes()
-        found[purpose] = drawn[:16] if "first 16 bytes" in what else drawn
+        cut = re.search(r"first (\d+) bytes", what)
+        found[purpose] = drawn[: int(cut[1])] if cut else drawn
     assert found == made
 
 

@@ -1,9 +1,10 @@
 """Whole campaigns as vectors: what is published, and what devices send, word for word.
 
 `docs/vectors/reports` has a campaign file and a JSON file for each: the published document as text,
-and people. Each has raw answers, and two reports about them: `drawn` from the words of `words.json`
-from place `word` on, all purposes from the one list; and, from a secret on, `id`, `entries` and the
-JSON that is sent. `columns` are all of these reports in the other form, in hexadecimal.
+and people. Each has raw answers (`begun`: those that its spell began with), and two reports about
+them: `drawn` from the words of `words.json` from place `word` on, all purposes from the one list;
+and, from a secret on, `id`, `entries` and the JSON that is sent. `columns` are all of these reports
+in the other form, in hexadecimal.
 
 `python tests/test_vectors.py` writes what is missing. It never changes a file.
 """
@@ -61,14 +62,16 @@ def encoded(campaign: Campaign, answers: dict[str, Any], rng: Any) -> list[Any]:
 def keyed(
     campaign: Campaign, answers: dict[str, Any], levels: Any, words: DeviceWords, turn: str
 ) -> Rows:
-    """What a device sends whose words follow from a secret."""
+    """What a device sends whose words follow from a secret; in a spell, what it began with."""
     columns = encoded(campaign, answers, words.spread([q.name for q in campaign.questions]))
     laws = campaign.frame.cells
     asked = campaign.asked(columns, words.which(turn), levels)
+    period = None if campaign.every is None else campaign.period_named(turn)
+    spell = campaign.spell_of(period)
     rows = campaign.frame.laid_out(
-        [(one, answered(one, laws[one.cell], words, turn)) for one in asked]
+        [(one, answered(one, laws[one.cell], words, turn, spell=spell)) for one in asked]
     )
-    return campaign.dated(rows, None if campaign.every is None else campaign.period_named(turn))
+    return campaign.dated(rows, period)
 
 
 def turn_of(campaign: Campaign, person: int) -> str:
@@ -117,10 +120,12 @@ def person_of(campaign: Campaign, person: int) -> dict[str, Any]:
     turn = turn_of(campaign, person)
     words = DeviceWords(Key(secret), ORIGIN, campaign.digest)
     start = 300 * person
-    rows = keyed(campaign, answers, levels, words, turn)
+    begun = {} if campaign.spells is None else {"begun": raw_answers(campaign, person // 2 * 2)}
+    rows = keyed(campaign, begun.get("begun", answers), levels, words, turn)
     ids = np.frombuffer(words.report_id(turn), dtype=np.uint8)[None]
     return {
         "answers": answers,
+        **begun,
         "level": level,
         "word": start,
         "drawn": report.entries_of(

@@ -27,7 +27,7 @@ from murmuration.mechanisms.number.or_none import OrNone
 FILE = Path(__file__).parent.parent / "web" / "client" / "test" / "losses.json"
 X = 0.3
 BUDGETS = (0.1, 1.0, 3.3)
-NUMBERS = ("duchi", "three-output")
+NUMBERS = ("duchi", "three-output", "memoised-bit")
 ITEMS = ("grr", "sue", "oue", "subset", "olh", "hadamard", "hadamard-response")
 MORE_ITEMS = ("bassily-smith", "projective", "memoised")
 VECTORS = ("block", "duchi-multi", "duchi-multi-published", "hybrid-composition", "harmony")

@@ -157,7 +157,7 @@ public class Device {
     // --- section 1: the document -----------------------------------------------------------------
 
     static final String COLLECTION = "wire campaign epsilon strategy sample ends levels chosen"
-        + " limit accept_loss rounds every attributes cells";
+        + " limit accept_loss rounds every first spell attributes cells";
     static final String ATTRIBUTE = "name kind low high unit labels outside bins missing case markers";
     static final String CELL = "attributes level mechanism parameters law";
     static final String OUTER = "format campaign version digest purpose people opens closes cohort"
@@ -182,7 +182,8 @@ public class Device {
         require(whole(outer, "format") == 1 && whole(collection, "wire") == 1, "a newer format");
         require(collection.get("campaign").equals(outer.get("campaign")), "two names");
         Object[][] usual = {{"sample", 1L}, {"ends", null}, {"levels", null}, {"chosen", "freely"},
-            {"limit", null}, {"accept_loss", null}, {"rounds", 1L}, {"every", null}};
+            {"limit", null}, {"accept_loss", null}, {"rounds", 1L}, {"every", null}, {"first", null},
+            {"spell", null}};
         for (Object[] one : usual) {
             boolean there = collection.containsKey((String) one[0]);
             require(!there || !Objects.equals(collection.get(one[0]), one[1]), "a default is not left out");
@@ -225,10 +226,21 @@ public class Device {
             require(Objects.equals(cells.get(n).get("level"), level), "a cell of another level");
             if (!together()) checkDomain(attributes.get(group), cells.get(n));
         }
-        boolean again = cells.stream().allMatch(cell -> cell.get("mechanism").equals("memoised"));
+        boolean again = cells.stream().allMatch(Device::keeps);
         require(again || !collection.containsKey("rounds"), "nothing is permanent");
         Object every = collection.get("every");
         require(every == null || again && List.of("day", "week", "month").contains(every), "no such period");
+        Object first = collection.get("first"), spell = collection.get("spell");
+        require((first == null) == (spell == null) && (first == null || every != null), "half a spell");
+        require(first == null || levels == null, "spells take no levels");
+        if (spell == null) return;
+        long length = (Long) spell, rounds = (Long) collection.getOrDefault("rounds", 1L);
+        require((Long) first >= 0 && length >= 1 && length <= rounds, "no such spells");
+    }
+
+    /** Whether a law is for a question that is asked again. */
+    static boolean keeps(Map<String, Object> cell) {
+        return cell.get("mechanism").equals("memoised") || cell.get("mechanism").equals("memoised-bit");
     }
 
     static void checkDomain(Map<String, Object> attribute, Map<String, Object> cell) {
@@ -334,6 +346,7 @@ public class Device {
             }
             case "subset": return odds(law, "holds", BigInteger.valueOf(k), big(law, "size"));
             case "memoised": return memoisedLoss(law, parameters, k);
+            case "memoised-bit": return memoisedLoss(law, parameters, 2);
             case "projective": {
                 BigInteger r = big(law, "prime"), less = r.subtract(BigInteger.ONE);
                 int t = (int) whole(law, "dimension");
@@ -936,6 +949,7 @@ public class Device {
         int d = parameters.get("d") instanceof Long n ? (int) (long) n : 0;
         switch ((String) cell.get("mechanism")) {
             case "grr": case "memoised": return symbolBytes(k);
+            case "memoised-bit": return 1;
             case "sue": case "oue": case "subset": return (int) (k + 7) / 8;
             case "olh": return (whole(law, "prime") < 1 << 16 ? 4 : 8) + symbolBytes(whole(law, "cells"));
             case "hadamard": case "bassily-smith": return symbolBytes(2 * whole(law, "rows"));
@@ -991,18 +1005,39 @@ public class Device {
         return found;
     }
 
+    /** The spell that a period is in; no text where there are none. */
+    List<String> spell(String round) {
+        if (!collection.containsKey("spell") || round.isEmpty()) return List.of();
+        long place = period(round) - whole(collection, "first");
+        require(place >= 0 && place < whole(collection, "rounds"), "not asked in this period");
+        return List.of(String.valueOf(place / whole(collection, "spell")));
+    }
+
+    /** In a spell, the values are those that it began with. */
     byte[] answered(int number, List<Object> values, String round, Source words) {
         Map<String, Object> cell = cells.get(number);
         String name = String.valueOf(number);
         byte[] answer = written(values);
-        if (!cell.get("mechanism").equals("memoised")) {
+        if (!keeps(cell)) {
             return drawn(cell, values, words.of("answer", name, answer, round), words.of("coin", name, round));
         }
         Map<String, Object> law = map(cell.get("law"));
-        long k = whole(map(cell.get("parameters")), "k"), lie = whole(map(law.get("permanent")), "lie");
-        long kept = other((Long) values.get(0), k, lie, words.of("permanent", name, answer).getAsLong());
-        long word = words.of("answer", name, answer, round).getAsLong();
+        boolean bit = cell.get("mechanism").equals("memoised-bit");
+        long k = bit ? 2 : whole(map(cell.get("parameters")), "k"), lie = whole(map(law.get("permanent")), "lie");
+        String purpose = spell(round).isEmpty() ? "permanent" : "spell";
+        List<Object> context = new ArrayList<>(List.of(purpose, name, bit ? new byte[0] : answer));
+        context.addAll(spell(round));
+        LongSupplier memory = words.of(context.toArray());
+        long item = bit ? above((Double) values.get(0), memory.getAsLong()) : (Long) values.get(0);
+        long kept = other(item, k, lie, memory.getAsLong());
+        byte[] said = bit || !spell(round).isEmpty() ? little(kept, 8) : answer;
+        long word = words.of("answer", name, said, round).getAsLong();
         return symbol(other(kept, k, whole(law, "swap"), word), k);
+    }
+
+    /** Whether a number is above the threshold that a word makes. */
+    static long above(double x, long word) {
+        return (long) ((x + 3 - 2) * (W / 2)) + w(word) >= W ? 1 : 0;
     }
 
     /** A report as a row of columns. */
@@ -1135,7 +1170,8 @@ public class Device {
             require(plain(drawn).equals(plain(person.get("drawn"))), name + ": drawn " + drawn);
             byte[] secret = HexFormat.of().parseHex((String) person.get("secret"));
             String round = (String) person.get("round"), id = device.id(secret, origin, round);
-            var entries = device.entries(answers, level, round, device.keyed(secret, origin));
+            Map<String, Object> begun = map(person.getOrDefault("begun", answers));
+            var entries = device.entries(begun, level, round, device.keyed(secret, origin));
             require(device.report(id, entries, round).equals(person.get("report")), name + ": " + entries);
             require(hex(device.row(entries, round)).equals(person.get("row")), name + ": another row");
             ids.add(HexFormat.of().parseHex(id));

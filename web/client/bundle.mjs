@@ -10,7 +10,7 @@ import { build, transform } from "esbuild";
 import { minify } from "terser";
 
 const FILE = new URL("../../src/murmuration/server/static/murmuration-client.js", import.meta.url);
-const MOST = 26_624; // bytes, gzipped: what a page pays for it
+const MOST = 27_648; // bytes, gzipped: what a page pays for it
 
 // A style sheet in a text is left as it is, unless it is taken out of it.
 const styles = {

@@ -13,8 +13,10 @@ the worst about that:
 
 Of a permanent answer A that is sent with fresh noise that is so: with one value in both periods the
 covariance of a person's two reports is Var(E[report | A]) >= 0, with two values the two permanent
-answers are drawn independently, and it is 0. It is not known of a quotient (figures among those who
-answered), so there it is (s_t + s_s)^2, which is right for any two numbers. About the population a
+answers are drawn independently, and it is 0. (Of a number they share a threshold and a lie: where
+it goes from one end to the other it is below 0. With spells it never is.) It is not known of a
+quotient (figures among those who answered), so there it is (s_t + s_s)^2, which is right for any
+two numbers. About the population a
 person's own answers may swing, too; with n_t the noise alone and o_t the rest of s_t it is
 
     n_t^2 + n_s^2 + (o_t + o_s)^2.
@@ -232,7 +234,9 @@ class Periods:
         place = self._places[attribute]
         laws = self.campaign.laws_of(place)
         quotient = self.campaign.questions[place].missing and item != ANSWERED
-        return quotient or not all(law.never_opposed for law in laws)
+        # In a spell a device says one answer, whatever its values; spells are drawn apart.
+        apart = self.campaign.spells is not None or all(law.never_opposed for law in laws)
+        return quotient or not apart
 
     # --- what has changed ------------------------------------------------------------------------
 

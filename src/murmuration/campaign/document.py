@@ -24,6 +24,7 @@ from murmuration.campaign.levels import FREELY, Levels
 from murmuration.campaign.model import WIRE, Campaign, Terms
 from murmuration.campaign.periods import GRACE
 from murmuration.campaign.question import Question
+from murmuration.campaign.spells import Spells
 from murmuration.errors import FormatError, MurmurationError, ParameterError
 from murmuration.mechanisms.base import Mechanism, checked_epsilon
 from murmuration.mechanisms.frame import Frame
@@ -85,6 +86,8 @@ class _Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accept_loss: str | None = None
     rounds: int = 1
     every: str | None = None
+    first: int | None = None
+    spell: int | None = None
 
 
 def publish(campaign: Campaign, version: int = 1) -> bytes:
@@ -201,7 +204,16 @@ def _campaign(document: Document, found: _Collection) -> Campaign:
         accept_loss=found.accept_loss,
         rounds=found.rounds,
         every=found.every,
+        spells=_spells(found),
     ).admitted()
+
+
+def _spells(found: _Collection) -> Spells | None:
+    if found.first is None and found.spell is None:
+        return None
+    if found.first is None or found.spell is None:
+        raise FormatError("spells have a first period and a length")
+    return Spells(found.first, found.spell, found.rounds)
 
 
 def _groups(

@@ -34,6 +34,7 @@ from murmuration.campaign.periods import (
     period_of,
 )
 from murmuration.campaign.question import Question
+from murmuration.campaign.spells import Spells
 from murmuration.errors import InputError, ParameterError, PromiseError, ReportError
 from murmuration.exact.arrays import Bits, Ints, Rows
 from murmuration.exact.exponential import within
@@ -53,6 +54,7 @@ WIRE = 1
 USUAL = {
     **{"sample": 1, "ends": None, "levels": None, "chosen": FREELY},
     **{"limit": None, "accept_loss": None, "rounds": 1, "every": None},
+    **{"first": None, "spell": None},
 }
 """What settings are that are left out."""
 MOST_ATTRIBUTES = 1000
@@ -113,6 +115,7 @@ class Campaign:
     accept_loss: the sentence by which the operator accepts a broken promise
     rounds: the most reports that one device sends: more than one only of permanent answers
     every: "day", "week" or "month": a report is about one, and a device sends one for each
+    spells: the periods in which one permanent answer is said each, if values may change unseen
     """
 
     name: str
@@ -125,6 +128,7 @@ class Campaign:
     accept_loss: str | None = None
     rounds: int = 1
     every: str | None = None
+    spells: Spells | None = None
 
     def __post_init__(self) -> None:
         d = len(self.questions)
@@ -142,6 +146,12 @@ class Campaign:
             raise ParameterError(
                 f"every is {', '.join(EVERY[:-1])} or {EVERY[-1]}, and of a repeated question"
             )
+        if self.spells is not None and (self.every is None or self.spells.periods != self.rounds):
+            raise ParameterError(
+                "spells are of periods, one report for each: say every, and rounds"
+            )
+        if self.spells is not None and self.levels is not None:
+            raise ParameterError("spells take no levels: at each level a spell would begin anew")
         if self.rounds > 1 and self.levels is not None and self.levels.by_lot:
             raise ParameterError(
                 "levels by lot stay with a device, and would tell its reports of many rounds from "
@@ -202,6 +212,8 @@ class Campaign:
             "accept_loss": self.accept_loss,
             "rounds": self.rounds,
             "every": self.every,
+            "first": self.spells and self.spells.first,
+            "spell": self.spells and self.spells.length,
         }
         return {
             "wire": WIRE,
@@ -237,8 +249,15 @@ class Campaign:
 
     @property
     def speaks_always(self) -> bool:
-        """Whether "no answer" can take the place of any answer, round after round."""
-        return self.repeated and all(question.missing for question in self.questions)
+        """Whether "no answer" can take the place of any answer, round after round.
+
+        With spells nobody runs out by the values that they have: no answer is kept in reserve.
+        """
+        return (
+            self.repeated
+            and self.spells is None
+            and all(question.missing for question in self.questions)
+        )
 
     def laws_of(self, attribute: int) -> tuple[Mechanism, ...]:
         """Return an attribute's laws, one per level; the one law of all of them, if that is so."""
@@ -451,7 +470,22 @@ class Campaign:
         """Return the periods of which reports are taken at that time; 0 where there are none."""
         if self.every is None:
             return range(1)
-        return open_at(self.every, now, self.terms.opens, self.terms.grace)
+        found = open_at(self.every, now, self.terms.opens, self.terms.grace)
+        if self.spells is None:
+            return found
+        return range(max(found.start, self.spells.first), min(found.stop, self.spells.last + 1))
+
+    def spell_of(self, period: int | None) -> int | None:
+        """Return the spell that a period is in; None where there are none."""
+        if self.spells is None or period is None:
+            return None
+        spell = self.spells.of(period)
+        if spell is None:
+            raise ParameterError(
+                f"{self.name} asks from {self.name_of(self.spells.first)} to "
+                f"{self.name_of(self.spells.last)}, and not in {self.name_of(period)}"
+            )
+        return spell
 
     def _every(self) -> str:
         if self.every is None:

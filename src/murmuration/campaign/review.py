@@ -20,6 +20,7 @@ from murmuration.mechanisms.domain import Graded, NumberOrNone
 from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.number.or_none import OrNone
 from murmuration.planning.choose import choose_frequency, choose_numeric
+from murmuration.planning.longitudinal import InSpells, OverTime, Permanent
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -38,6 +39,10 @@ class Law:
     """What the device's ledger is charged for it."""
     long_run: float | None
     """What any number of reports about one value tell; None if it is asked once."""
+    all_stay: float | None
+    """What the reports of all rounds tell about a value that stays; None if it is asked once."""
+    all_change: float | None
+    """What they tell between histories of values: of spells at most, else at least that."""
     ranges: tuple[str, ...]
     """The ranges of a graded attribute, in its own units."""
     pairs: Matrix | None
@@ -118,6 +123,7 @@ def _laws(campaign: Campaign, place: int, share: float) -> tuple[tuple[Law, ...]
         loss, long_run = found.loss(), found.long_run()
         own, certain = found.answering(place), _certain(found.answering(place), question)
         graded = loss if isinstance(loss, PairwiseLoss) else None
+        over_time = _over_time(campaign, found)
         laws.append(
             Law(
                 level=name,
@@ -126,6 +132,8 @@ def _laws(campaign: Campaign, place: int, share: float) -> tuple[tuple[Law, ...]
                 loss=loss.epsilon,
                 charge=found.charge,
                 long_run=None if long_run is None else long_run.epsilon,
+                all_stay=None if over_time is None else over_time.stays(campaign.rounds),
+                all_change=None if over_time is None else over_time.changes(campaign.rounds),
                 ranges=_ranges(found, question),
                 pairs=None if graded is None else _matrix(graded.pairwise.tolist()),
                 pair_budgets=None if graded is None else graded.budgets,
@@ -134,6 +142,13 @@ def _laws(campaign: Campaign, place: int, share: float) -> tuple[tuple[Law, ...]
             )
         )
     return tuple(laws), _reason(campaign, found, question, share)
+
+
+def _over_time(campaign: Campaign, found: Mechanism) -> OverTime | None:
+    """Return what is said over all rounds; None where it is asked once."""
+    if not found.asked_again:
+        return None
+    return Permanent(found) if campaign.spells is None else InSpells(found, campaign.spells.length)
 
 
 def _ranges(found: Mechanism, question: Question) -> tuple[str, ...]:
@@ -172,7 +187,8 @@ def _reason(campaign: Campaign, found: Mechanism, question: Question, share: flo
     if campaign.strategy.gathers:
         return "all attributes are answered by one mechanism for tuples, as the file says"
     if found.asked_again:
-        return "the question may be asked again: a permanent answer, with fresh noise each time"
+        kept = "a permanent answer" + ("" if campaign.spells is None else " for each spell")
+        return f"the question may be asked again: {kept}, with fresh noise each time"
     inner = found.inside if isinstance(found, OrNone) else found
     if inner.takes is Graded:
         optimal = inner.name == "graded-optimal"
@@ -228,10 +244,13 @@ def _spoken(question: Question) -> str:
 
 def _running_out(campaign: Campaign, place: int) -> list[str]:
     """Say what a device does that has had more values than the limit of a campaign pays for."""
-    if not campaign.repeated or campaign.limit is None:
+    if not campaign.repeated or campaign.limit is None or campaign.spells is not None:
         return []
+    if not campaign.laws_of(place)[0].by_value:
+        return []  # a number is paid for once, whatever its values
     dearest = max(law.charge for law in campaign.laws_of(place))
-    reserved = sum(law.charge for law in campaign.frame.cells if campaign.speaks_always)
+    once = [law for law in campaign.frame.cells if campaign.speaks_always or not law.by_value]
+    reserved = sum(law.charge for law in once)
     most = max(0, math.floor((campaign.limit - reserved) / dearest + 1e-9))
     pays = f"the limit pays for {most} different value{'s' * (most != 1)}, of all attributes"
     if campaign.speaks_always:

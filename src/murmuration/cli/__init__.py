@@ -18,6 +18,10 @@ PLANS = {
         "plan_graded:graded",
         "List what keeps the budgets of graded ranges, and say whether grading buys anything.",
     ),
+    "repeat": Entry(
+        "plan_repeat:repeat",
+        "Compare laws for a question that comes back: loss against periods, error of one period.",
+    ),
 }
 COMPARISONS = {
     "graded": Entry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +27,7 @@ from murmuration.mechanisms.domain import Graded
 from murmuration.mechanisms.number.or_none import OrNone
 from murmuration.mechanisms.registry import list_mechanisms
 from murmuration.planning.auto import mechanism
+from murmuration.planning.longitudinal import Fresh, InSpells, Permanent
 
 
 def audit(
@@ -57,6 +58,12 @@ def audit(
             metavar="NAME=PART,...",
         ),
     ] = None,
+    reports: Annotated[
+        int, typer.Option(min=0, help="Also say what so many tell, where answers are kept.")
+    ] = 0,
+    changes: Annotated[
+        int, typer.Option(min=0, help="With --reports: in spells that allow for so many changes.")
+    ] = 0,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -73,6 +80,7 @@ def audit(
     chosen = mechanism(name, epsilon=_budget(name, epsilon), **settings)
     if plot is not None:
         _require_graded(chosen, plot)
+    over_time = _over_time(chosen, reports, changes)
     verdict = exact_audit(chosen)
     evidence = None
     if empirical and verdict.loss.holds:
@@ -81,9 +89,9 @@ def audit(
     elif empirical:
         errors.print("not attacked on the wire: the law is broken already, no device sends by it")
     if as_json:
-        emit_json(_as_dict(chosen, verdict, evidence))
+        emit_json(_as_dict(chosen, verdict, evidence) | over_time)
     else:
-        _print(chosen, verdict, evidence)
+        _print(chosen, verdict, evidence, over_time)
     if plot is not None and isinstance(verdict.loss, PairwiseLoss):
         save_plot(draw(verdict.loss, chosen.name, getattr(chosen, "edges", ())), plot)
     if accept_loss is not None:
@@ -227,7 +235,41 @@ def _budgets(loss: Loss) -> list[list[float]]:
     return [[loss.claimed]]
 
 
-def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None:
+def _over_time(chosen: Mechanism, reports: int, changes: int) -> dict[str, Any]:
+    """Return what so many reports tell: of a value that stays, of one that changes, in spells."""
+    if not reports:
+        if changes:
+            raise ParameterError("--changes needs --reports")
+        return {}
+    if not chosen.asked_again:
+        return {"reports": reports, "fresh": Fresh(chosen).stays(reports)}
+    law = Permanent(chosen)
+    found = {"reports": reports, "stays": law.stays(reports), "changes": law.changes(reports)}
+    if not changes:
+        return found
+    if changes >= reports:
+        raise ParameterError(f"changes are fewer than the {reports} reports; got {changes}")
+    spells = InSpells(chosen, -(-reports // (changes + 1)))
+    return {**found, "spell": spells.length, "spells": spells.changes(reports)}
+
+
+def _told(chosen: Mechanism, found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Say what so many reports tell."""
+    many = f"{found['reports']:,} reports"
+    if "fresh" in found:
+        yield many, f"{found['fresh']!r}: each has fresh noise"
+        return
+    least = "at least " if chosen.by_value else ""
+    yield f"{many}, it stays", repr(found["stays"])
+    yield f"{many}, it changes", f"{least}{found['changes']!r}: when is not hidden"
+    if "spells" in found:
+        which = f"spells of {found['spell']:,}"
+        yield f"{many}, {which}", f"{found['spells']!r}, whatever it does and when"
+
+
+def _print(
+    chosen: Mechanism, verdict: Audit, evidence: Evidence | None, over_time: dict[str, Any]
+) -> None:
     loss = verdict.loss
     table = Table(title=f"{chosen}", show_header=False)
     ratio = (
@@ -244,6 +286,8 @@ def _print(chosen: Mechanism, verdict: Audit, evidence: Evidence | None) -> None
     if (long_run := chosen.long_run()) is not None:
         limit = f"{long_run.epsilon!r}, promised {long_run.claimed!r}"
         table.add_row("any number of reports", f"{limit} (about one value, which is kept)")
+    for what, told in _told(chosen, over_time) if over_time else ():
+        table.add_row(what, told)
     table.add_row("sampler", verdict.how)
     table.add_row("rests on", RESTS_ON)
     if evidence:

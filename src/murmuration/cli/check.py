@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +30,7 @@ from murmuration.cli.options import (
 )
 from murmuration.cli.output import console, emit_json, errors, remark, say
 from murmuration.cli.tables import Form, open_table
+from murmuration.device.ledger import LIMITS
 from murmuration.errors import CampaignError, ParameterError, PromiseError
 from murmuration.wire.ids import ID_BYTES
 
@@ -119,6 +121,7 @@ def as_data(reviewed: Review) -> dict[str, Any]:
         "every": campaign.every,
         "rounds": campaign.rounds,
         "grace": terms.grace if campaign.every else None,
+        "spells": campaign.spells and asdict(campaign.spells) | {"number": campaign.spells.number},
         "report_bytes": campaign.row_bytes,
         "id_bytes": ID_BYTES,
         "entries": len(campaign.frame.widths),
@@ -165,6 +168,8 @@ def _law_data(law: Law) -> dict[str, Any]:
         "loss": law.loss,
         "charge": law.charge,
         "long_run": law.long_run,
+        "all_stay": law.all_stay,
+        "all_change": law.all_change,
         "ranges": list(law.ranges),
         "pairs": law.pairs,
         "pair_budgets": law.pair_budgets,
@@ -289,13 +294,32 @@ def _details(reviewed: Review) -> list[str]:
             total = math.fsum(most[: len(reviewed.campaign.frame.widths)])
             texts.append(f"level {escape(name)}: {total:.7g} at most")
     for asked in reviewed.asked:
-        law = asked.laws[0]
+        law = asked.laws[-1]
         if law.long_run is not None:
-            texts.append(
-                f"{escape(asked.question.name)}: one report {law.loss:.7g}, any number of reports "
-                f"about the same value {law.long_run:.7g} together; a new value costs that again"
-            )
+            name = escape(asked.question.name)
+            texts += [f"{name}: {text}" for text in _over_time(reviewed.campaign, asked, law)]
     return texts
+
+
+def _over_time(campaign: Campaign, asked: Asked, law: Law) -> list[str]:
+    """Say what all rounds together tell, of a value that stays and of one that changes."""
+    one, all_of_them = f"one report {law.loss:.7g}", f"all {campaign.rounds:,}"
+    if (spells := campaign.spells) is not None:
+        length = f"{spells.length} {campaign.every}{'s' * (spells.length > 1)}"
+        return [
+            f"{one}, {all_of_them} together {law.all_change:.7g} at most, whatever the value does "
+            f"and when: {spells.number} spells of {length}, {law.long_run:.7g} each",
+            "a change shows when the next spell begins, for everybody at once; that something "
+            "changed before is hidden",
+        ]
+    number = asked.question.kind != "category"
+    least, new = ("", "") if number else ("or more ", "; a new value costs that again")
+    side = "passes the threshold that the device keeps" if number else "changes"
+    return [
+        f"{one}, any number of reports about a value that stays {law.long_run:.7g} together{new}",
+        f"[bold yellow]not hidden[/]: when the value {side}; about that {all_of_them} reports can "
+        f'tell {law.all_change:.3g} {least}(law = "spells" bounds it)',
+    ]
 
 
 def _print_silence(reviewed: Review) -> None:
@@ -333,13 +357,28 @@ def _print_pairs(reviewed: Review) -> None:
 
 
 def _spent(reviewed: Review) -> str:
+    """Say what a device may spend, and where a new ledger allows less."""
+    limit, usual = reviewed.campaign.limit, LIMITS["collector"]
+    if limit is None or limit <= usual:
+        return _spends(reviewed)
+    return f"{_spends(reviewed)} (a new ledger allows {usual:g} for one collector: it stops there)"
+
+
+def _spends(reviewed: Review) -> str:
     campaign = reviewed.campaign
     one = f"{reviewed.charge:.6g}" if math.isfinite(reviewed.charge) else "an infinite amount"
     if campaign.limit is None:
         return f"{one} for its one report, and nothing after that"
-    if campaign.repeated:
+    if campaign.spells is not None:
         return (
-            f"{one} for each new value that it reports, nothing for saying it again, "
+            f"{one} for a report at most: once for each attribute and spell, whatever the values, "
+            f"{campaign.limit:g} over the whole campaign"
+        )
+    if campaign.repeated:
+        numbers = not all(law.by_value for law in campaign.frame.cells)
+        once = " (for a number once, whatever its values)" if numbers else ""
+        return (
+            f"{one} for each new value that it reports{once}, nothing for saying it again, "
             f"{campaign.limit:g} over the whole campaign; then it stops"
         )
     return f"{one} per report at most, {campaign.limit:g} over the whole campaign; then it stops"

@@ -37,7 +37,8 @@ def plan(
 ) -> None:
     """Choose a mechanism for each attribute and predict error, cost and privacy.
 
-    `murmur plan graded` is for one number whose ranges have budgets of their own.
+    `murmur plan graded` is for one number whose ranges have budgets of their own, `murmur plan
+    repeat` for a question that comes back.
     """
     if context.invoked_subcommand:
         return

@@ -36,7 +36,7 @@ from murmuration.device.words import CrowdWords
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
 from murmuration.exact.keyed import SECRET_BYTES, Key
-from murmuration.lab.fleet import Sent, keys_of, made, send_all
+from murmuration.lab.fleet import Begun, Sent, keys_of, made, send_all
 from murmuration.wire.address import Address
 from murmuration.wire.report import MOST_REPORTS, REASONS
 
@@ -125,7 +125,8 @@ def send(
 
     Where the campaign has periods, all rows are about the present one, unless --period or
     --period-column says otherwise. A row is a device of its own, unless --device-column says which
-    rows are the same one's: those rest on the same permanent answers.
+    rows are the same one's: those rest on the same permanent answers. With spells a device goes on
+    with the first of its rows in a spell, in the order of the file.
     """
     table = open_table(data, Form.said(delimiter, encoding, header, columns, decimal))
     campaign, address = load(_address(source, plain_http), plain_http)
@@ -141,6 +142,7 @@ def send(
         show(fits, allow_misfits)
     _require_fitting(campaign, fits, allow_misfits, as_json)
     run, origin = _key(secret), Address.parse(url, plain_http).origin
+    begun = Begun(np.empty(0, dtype=np.int64))
     sent, read, skipped, why, none = Sent(), 0, 0, Counter[str](), Counter[str]()
     with progress_bar() as bar:
         task = bar.add_task("sending", total=int(fits[0].counts.sum()))
@@ -156,7 +158,8 @@ def send(
                 own = {name: [column[at] for at in some] for name, column in answers.items()}
                 encoded = campaign.encode(own, words.spread(own))
                 mine = None if levels is None else levels[some]
-                ids, rows = made(campaign, words, encoded, mine, turn)
+                begun.devices = devices[who[some]]
+                ids, rows = made(campaign, words, encoded, mine, turn, begun)
                 sent += send_all(
                     url,
                     campaign,

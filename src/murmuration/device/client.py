@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.model import Campaign, utc_now
-from murmuration.device.ledger import Entry, Ledger, Memo, exact_cost
+from murmuration.device.ledger import Entry, Ledger, Memo, SpellBegunError, exact_cost
 from murmuration.device.secret import Cost
 from murmuration.device.sending import (
     DUPLICATE,
@@ -57,7 +57,7 @@ from murmuration.device.sending import (
     outcomes,
     reason,
 )
-from murmuration.device.words import DeviceWords, answered
+from murmuration.device.words import DeviceWords, answered, as_octets, owned, remembered
 from murmuration.errors import (
     BudgetError,
     InputError,
@@ -191,9 +191,11 @@ class Client:
     (unless `may_be_silent`), as silence would tell that the answer is outside.
 
     Permanent answers hide the value, for as many rounds as there are; they do not hide *when* it
-    changed. The limit counts values. A device that must not spend more says "no answer" where all
-    questions allow for that (`missing = true`): a permanent one, paid for with the first report.
-    Else it is silent, and that can be seen: give the limit room for the values that people have.
+    changed, unless the campaign has spells (`Campaign.spells`): then a device goes on with the
+    answer that a spell began with, whatever its value does until the next one. Without spells the
+    limit counts values. A device that must not spend more says "no answer" where all questions
+    allow for that (`missing = true`): a permanent one, paid for with the first report. Else it is
+    silent, and that can be seen: give the limit room for the values that people have.
     """
 
     def __init__(
@@ -321,6 +323,8 @@ class Client:
             if problem.reason == "rounds" or not self.campaign.speaks_always:
                 raise
             return self._charged(self._no_answers(), levels, turn)
+        except SpellBegunError:
+            return self._answered(columns, levels, turn)
 
     def _no_answers(self) -> list[NDArray[np.generic]]:
         return [question.no_answers(1) for question in self.campaign.questions]
@@ -357,15 +361,39 @@ class Client:
     ) -> tuple[Rows, list[Memo]]:
         """Draw one report, and say which permanent answers it rests on."""
         words, frame = self._words(), self.campaign.frame
+        period = self._period(turn)
+        spell = self.campaign.spell_of(period)
         memos: list[Memo] = []
         answers = []
         for asked in self.campaign.asked(columns, words.which(turn), levels):
             law, kept = frame.cells[asked.cell], None
-            if law.asked_again and (kept := self._recalled(asked, law)) is None:
-                memos.append(_memo(words, asked.cell, law, asked.values))
-            answers.append((asked, answered(asked, law, words, turn, kept)))
-        rows = self.campaign.dated(frame.laid_out(answers), self._period(turn))
+            if law.asked_again:
+                kept, fresh = self._remembered(asked, law, words, spell)
+                memos += fresh
+            answers.append((asked, answered(asked, law, words, turn, kept, spell)))
+        rows = self.campaign.dated(frame.laid_out(answers), period)
         return rows, [*memos, *self._reserved(words)]
+
+    def _remembered(
+        self, asked: Asked, law: Mechanism, words: DeviceWords, spell: int | None
+    ) -> tuple[Reports | None, list[Memo]]:
+        """Return the permanent answer, if it is kept anywhere, and what is to be paid for it.
+
+        In a spell the answer is what the spell began with: kept, as it does not follow from the
+        value that there is now.
+        """
+        if spell is None:
+            kept = self._recalled(asked, law) if law.by_value else None
+            memos = [_memo(words, asked.cell, law, asked.values)] if kept is None else []
+            return kept, memos
+        name = words.kept(asked.cell, spell)
+        hidden = self.ledger.kept(name)
+        if hidden is not None:
+            octets = words.masked(asked.cell, spell, hidden)
+            return np.frombuffer(octets, dtype="<i8"), []
+        begun = remembered(asked, law, words, spell)
+        octets = words.masked(asked.cell, spell, as_octets(begun).tobytes())
+        return begun, [Memo(name, law.charge, octets)]
 
     def _reserved(self, words: DeviceWords) -> list[Memo]:
         """Return the permanent "no answer" of every cell: paid for with the first report.
@@ -543,7 +571,7 @@ def _shown(text: str) -> str:
 def _memo(words: DeviceWords, cell: int, law: Mechanism, values: NDArray[np.generic]) -> Memo:
     """Return what the ledger notes of a permanent answer."""
     written = law.domain.written(law.domain.checked(values))
-    return Memo(words.paid(cell, written), law.charge)
+    return Memo(words.paid(cell, owned(law, written)), law.charge)
 
 
 def _example(

@@ -33,7 +33,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
-from murmuration.device.secret import Cost, Secret, Totals, larger, made_whole, read_cost
+from murmuration.device.secret import Cost, Kept, Secret, Totals, larger, made_whole, read_cost
 from murmuration.errors import BudgetError, FormatError, LedgerError, MismatchError, ParameterError
 from murmuration.exact.keyed import Key
 
@@ -71,6 +71,10 @@ CREATE TABLE paid (                  -- permanent answers, in the order of names
     campaign TEXT NOT NULL,
     cost TEXT NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE kept (                  -- permanent answers of spells, hidden (words.masked)
+    name BLOB NOT NULL PRIMARY KEY,
+    answer BLOB NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE total (                 -- what a campaign has ever cost
     origin TEXT NOT NULL,
     campaign TEXT NOT NULL,
@@ -78,6 +82,9 @@ CREATE TABLE total (                 -- what a campaign has ever cost
     PRIMARY KEY (origin, campaign)
 );
 """
+_KEPT = """CREATE TABLE IF NOT EXISTS kept (
+    name BLOB NOT NULL PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID"""
+"""Ledgers of version 2 from before there were spells get it when they are opened."""
 _SETTING = "CREATE TABLE setting (name TEXT PRIMARY KEY, value BLOB);"
 _OLD_MEMO = """
 CREATE TABLE memo (                  -- permanent answers of ledgers of version 1
@@ -132,11 +139,18 @@ class Entry:
 class Memo:
     """A permanent answer about one value: charged when it is new to the ledger, and never again.
 
-    `name` follows from the key and the value, and tells neither (`DeviceWords.paid`).
+    `name` follows from the key and the value, and tells neither (`DeviceWords.paid`); in a spell
+    from the key and the spell.
     """
 
     name: bytes = field(repr=False)
     cost: Cost
+    answer: bytes | None = field(default=None, repr=False)
+    """What is kept until the end of a spell, hidden; None where it follows from key and value."""
+
+
+class SpellBegunError(Exception):
+    """Another call has begun the spell since this one looked: not an error, draw again."""
 
 
 class Ledger:
@@ -168,6 +182,7 @@ class Ledger:
             if _version(db) < VERSION:
                 self.secret.make()
                 _upgrade(db, self.secret.key)
+            db.execute(_KEPT)
             self._lower(db, wanted)
 
     def __repr__(self) -> str:
@@ -311,6 +326,7 @@ class Ledger:
             if made is not None:
                 return made
             self._key(db)
+            _require_same(memos, {**_kept(db), **self.secret.kept()})
             _require_new(db, name)
             _require_round(db, origin, campaign, digest, rounds)
             fresh = _unpaid(db, memos)
@@ -327,7 +343,15 @@ class Ledger:
     def note_total(self) -> None:
         """Note the totals beside the key, too: before anything that was charged is sent."""
         with self._writing() as db:  # one process at a time, so that no total goes back
-            self.secret.note(_noted(db))
+            self.secret.note(_noted(db), _kept(db))
+
+    def kept(self, name: bytes) -> bytes | None:
+        """Return the permanent answer of a spell, hidden, as it is kept here or beside the key.
+
+        What is beside the key was sent, or was about to be: it counts.
+        """
+        with self._reading() as db:
+            return {**_kept(db), **self.secret.kept()}.get(_octets("name", name))
 
     def find(self, origin: str, digest: str, round: str = "") -> Entry | None:  # noqa: A002
         """Return the report that was already made for this collector, question and round."""
@@ -555,6 +579,8 @@ def _insert(db: sqlite3.Connection, made: Entry, memos: Sequence[Memo], total: C
     for memo in memos:
         row = (memo.name, made.origin, made.campaign, str(exact_cost(memo.cost)))
         db.execute("INSERT INTO paid VALUES (?, ?, ?, ?)", row)
+        if memo.answer is not None:
+            db.execute("INSERT INTO kept VALUES (?, ?)", (memo.name, memo.answer))
     db.execute(
         "INSERT OR REPLACE INTO total VALUES (?, ?, ?)", (made.origin, made.campaign, str(total))
     )
@@ -593,6 +619,18 @@ def _unpaid(db: sqlite3.Connection, memos: Sequence[Memo]) -> list[Memo]:
     different = {_octets("name", memo.name): memo for memo in memos}
     sql = "SELECT 1 FROM paid WHERE name = ?"
     return [memo for name, memo in different.items() if not db.execute(sql, (name,)).fetchone()]
+
+
+def _kept(db: sqlite3.Connection) -> Kept:
+    """Return the permanent answers of spells."""
+    rows = db.execute("SELECT name, answer FROM kept").fetchall()
+    return {bytes(name): bytes(answer) for name, answer in rows}
+
+
+def _require_same(memos: Sequence[Memo], kept: Kept) -> None:
+    """Refuse a report that rests on another answer than the one that its spell has by now."""
+    if any(memo.answer is not None and memo.name in kept for memo in memos):
+        raise SpellBegunError("this spell has an answer already: draw with that one")
 
 
 def _old_name(db: sqlite3.Connection, digest: str, attribute: str, value: bytes) -> bytes:

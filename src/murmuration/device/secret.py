@@ -4,7 +4,8 @@ The key decides every word that the device draws (`device.words`). It lies apart
 two reasons: a ledger that is copied, lost or stolen tells nothing about answers without it, and one
 that is restored from a backup does not bring back a budget that was spent since. A key file and its
 ledger that are both restored cannot know better: what they send again is the same, byte for byte,
-but what they sent since then to other campaigns is forgotten.
+but what they sent since then to other campaigns is forgotten. The permanent answers of spells
+(`campaign.spells`) are noted in both, too: what a device has said in a spell it says until its end.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -25,6 +27,8 @@ from murmuration.exact.keyed import SECRET_BYTES, Key
 FORMAT: Final = 1
 Cost = Fraction | float
 """A fraction, or infinity (the only float that is kept)."""
+Kept = dict[bytes, bytes]
+"""The permanent answers of spells, hidden, by the names that follow from the key."""
 Totals = dict[tuple[str, str], Cost]
 """What was ever spent, by collector's origin and campaign."""
 
@@ -63,8 +67,12 @@ class Secret:
         """Return the totals that were noted."""
         return {}
 
-    def note(self, totals: Totals) -> None:
-        """Note those of the totals that are more than what was noted before."""
+    def note(self, totals: Totals, kept: Kept | None = None) -> None:
+        """Note totals that are more than before, and answers of spells that are new."""
+
+    def kept(self) -> Kept:
+        """Return the permanent answers of spells that were noted."""
+        return {}
 
     def limits(self) -> dict[str, Cost]:
         """Return the person's limits, as they were noted last."""
@@ -88,40 +96,49 @@ class SecretFile(Secret):
     def make(self) -> None:
         """Make the file if there is none."""
         if not self.there:
-            text = _text(os.urandom(SECRET_BYTES), {}, {})
+            text = _text(_Noted(os.urandom(SECRET_BYTES)))
             made_whole(self.path, lambda draft: draft.write_text(text))
 
     @property
     def key(self) -> Key:
         """The key."""
-        return Key(self._read()[0])
+        return Key(self._read().secret)
 
     def spent(self) -> Totals:
         """Return the totals that were noted; none, if the file has not been made."""
-        return self._read()[1] if self.there else {}
+        return self._read().spent if self.there else {}
 
-    def note(self, totals: Totals) -> None:
-        """Note larger totals durably: written aside, then put in place of the old ones."""
-        secret, before, limits = self._read()
-        after = larger(before, totals)
+    def kept(self) -> Kept:
+        """Return the permanent answers of spells that were noted; none, if there is no file."""
+        return self._read().kept if self.there else {}
+
+    def note(self, totals: Totals, kept: Kept | None = None) -> None:
+        """Note larger totals durably: written aside, then put in place of the old ones.
+
+        The answer of a spell that was noted first stays: it may have been sent.
+        """
+        before = self._read()
+        after = replace(
+            before, spent=larger(before.spent, totals), kept={**(kept or {}), **before.kept}
+        )
         if after != before:
-            self._write(_text(secret, after, limits))
+            self._write(_text(after))
 
     def limits(self) -> dict[str, Cost]:
         """Return the person's limits, as they were noted last; none, if there is no file."""
-        return self._read()[2] if self.there else {}
+        return self._read().limits if self.there else {}
 
     def note_limits(self, limits: Mapping[str, Cost]) -> None:
         """Note the person's limits durably: an old copy of the ledger does not undo them."""
-        secret, spent, before = self._read()
-        after = {**before, **limits}
+        before = self._read()
+        after = replace(before, limits={**before.limits, **limits})
         if after != before:
-            self._write(_text(secret, spent, after))
+            self._write(_text(after))
 
     def _write(self, text: str) -> None:
         made_whole(self.path, lambda draft: draft.write_text(text), over=True)
 
-    def _read(self) -> tuple[bytes, Totals, dict[str, Cost]]:
+    def _read(self) -> _Noted:
         try:
             with open(self.path, encoding="utf-8") as file:
                 _require_private(self.path, os.fstat(file.fileno()))
@@ -131,7 +148,11 @@ class SecretFile(Secret):
             secret = bytes.fromhex(found["secret"])
             Key(secret)  # of the right length
             spent = {(origin, name): read_cost(cost) for origin, name, cost in found["spent"]}
-            return secret, spent, {name: read_cost(most) for name, most in found["limits"].items()}
+            limits = {name: read_cost(most) for name, most in found["limits"].items()}
+            kept = found.get("kept", {}).items()
+            return _Noted(
+                secret, spent, limits, {bytes.fromhex(n): bytes.fromhex(a) for n, a in kept}
+            )
         except OSError as problem:
             raise LedgerError(
                 f"the key {self.path} cannot be read: {problem.strerror}. Nothing was sent."
@@ -143,14 +164,27 @@ class SecretFile(Secret):
         return f"SecretFile({str(self.path)!r})"
 
 
-def _text(secret: bytes, spent: Totals, limits: Mapping[str, Cost]) -> str:
-    table = {
+@dataclass(frozen=True)
+class _Noted:
+    """What a key's file says."""
+
+    secret: bytes = field(repr=False)
+    spent: Totals = field(default_factory=dict)
+    limits: dict[str, Cost] = field(default_factory=dict)
+    kept: Kept = field(default_factory=dict, repr=False)
+
+
+def _text(noted: _Noted) -> str:
+    spent = sorted(noted.spent.items())
+    table: dict[str, object] = {
         "murmuration": "key",
         "format": FORMAT,
-        "secret": secret.hex(),
-        "limits": {name: str(most) for name, most in limits.items()},
-        "spent": [[origin, name, str(cost)] for (origin, name), cost in sorted(spent.items())],
+        "secret": noted.secret.hex(),
+        "limits": {name: str(most) for name, most in noted.limits.items()},
+        "spent": [[origin, name, str(cost)] for (origin, name), cost in spent],
     }
+    if noted.kept:  # by name: in no order of time
+        table["kept"] = {name.hex(): answer.hex() for name, answer in sorted(noted.kept.items())}
     return json.dumps(table) + "\n"
 
 

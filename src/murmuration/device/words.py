@@ -5,12 +5,18 @@
     answer      origin, digest, cell, answer, round    the noise on an answer
     coin        origin, digest, cell, round            what must not look at the answer: a hash
     permanent   origin, digest, cell, answer           an answer that is kept for all rounds
+    spell       origin, digest, cell, answer, spell    one that is kept for a spell
     paid        origin, digest, cell, answer           what the ledger calls it: no word is drawn
+    kept        origin, digest, cell, spell            what it calls that of a spell
+    mask        origin, digest, cell, spell            what hides that one in the ledger
     spread      origin, digest, attribute              the label that stands for an unfit answer
 
 So an answer that is asked for again under the same conditions has the same report, also on a
 device that was restored from a backup; no two purposes share words; and two collectors never see
-the same ones.
+the same ones. A number that is asked again has one threshold and one lie for all its values: the
+answer in `permanent`, `spell` and `paid` is empty then. Its noise, and all noise in a spell,
+follows from the permanent answer instead of the value: a value that has changed since makes the
+same report.
 """
 
 from __future__ import annotations
@@ -53,14 +59,25 @@ class DeviceWords:
         coins = self._rng("coin", str(cell), turn)
         return self._rng("answer", str(cell), _octets(written), turn, coins=coins)
 
-    def permanent(self, cell: int, written: bytes | Rows) -> KeyedRng:
-        """Return the generator of an answer that is kept for all rounds."""
+    def permanent(self, cell: int, written: bytes | Rows, spell: int | None = None) -> KeyedRng:
+        """Return the generator of an answer that is kept for all rounds, or for a spell of them."""
+        if spell is not None:
+            return self._rng("spell", str(cell), _octets(written), str(spell))
         coins = self._rng("permanent coin", str(cell))
         return self._rng("permanent", str(cell), _octets(written), coins=coins)
 
     def paid(self, cell: int, written: bytes | Rows) -> bytes:
         """Return the name by which the ledger knows a permanent answer."""
         return self.key.name(self.origin, self.digest, "paid", str(cell), _octets(written))
+
+    def kept(self, cell: int, spell: int) -> bytes:
+        """Return the name by which the ledger knows the permanent answer of a spell."""
+        return self.key.name(self.origin, self.digest, "kept", str(cell), str(spell))
+
+    def masked(self, cell: int, spell: int, answer: bytes) -> bytes:
+        """Hide a permanent answer of 8 bytes, or show one that was hidden: it takes the key."""
+        mask = self.key.name(self.origin, self.digest, "mask", str(cell), str(spell))
+        return bytes(a ^ b for a, b in zip(answer, mask, strict=False))
 
     def spread(self, attributes: Iterable[str]) -> dict[str, KeyedRng]:
         """Return the generators of the labels that stand for answers that are none, by name."""
@@ -102,8 +119,10 @@ class CrowdWords:
         coins = self._rng("coin", str(cell), turn)
         return self._rng("answer", str(cell), written, turn, coins=coins)
 
-    def permanent(self, cell: int, written: Rows) -> CrowdRng:
-        """Return the generator of answers that are kept for all rounds."""
+    def permanent(self, cell: int, written: Rows, spell: int | None = None) -> CrowdRng:
+        """Return the generator of answers that are kept for all rounds, or for a spell of them."""
+        if spell is not None:
+            return self._rng("spell", str(cell), written, str(spell))
         coins = self._rng("permanent coin", str(cell))
         return self._rng("permanent", str(cell), written, coins=coins)
 
@@ -121,18 +140,38 @@ def answered(
     words: DeviceWords | CrowdWords,
     turn: str,
     kept: Reports | None = None,
+    spell: int | None = None,
 ) -> Rows:
     """Return the reports of one device or many on one cell, each by its own words.
 
-    `kept` are permanent answers from before they followed from a key.
+    `kept` are permanent answers that are known: the spell's, or from before they followed from a
+    key. The noise on them must not follow from the value that there is now.
     """
     written = law.domain.written(law.domain.checked(asked.values))
-    noise = words.answer(asked.cell, written, turn)
     if not law.asked_again:
-        return asked.answered(law, noise)
+        return asked.answered(law, words.answer(asked.cell, written, turn))
     if kept is None:
-        kept = law.remember(asked.values, words.permanent(asked.cell, written))
-    return law.to_rows(law.repeat(kept, noise))
+        kept = remembered(asked, law, words, spell)
+    said = written if law.by_value and spell is None else as_octets(kept)
+    return law.to_rows(law.repeat(kept, words.answer(asked.cell, said, turn)))
+
+
+def remembered(
+    asked: Asked, law: Mechanism, words: DeviceWords | CrowdWords, spell: int | None = None
+) -> Reports:
+    """Return the permanent answers to the values that there are now."""
+    written = owned(law, law.domain.written(law.domain.checked(asked.values)))
+    return law.remember(asked.values, words.permanent(asked.cell, written, spell))
+
+
+def owned(law: Mechanism, written: Rows) -> Rows:
+    """Return what a permanent answer belongs to: the value, or nothing where one is for all."""
+    return written if law.by_value else written[:, :0]
+
+
+def as_octets(answers: Reports) -> Rows:
+    """Return permanent answers as rows of 8 bytes."""
+    return answers.astype("<i8").view(np.uint8).reshape(len(answers), 8)
 
 
 def _octets(written: bytes | Rows) -> bytes:

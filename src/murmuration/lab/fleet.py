@@ -27,10 +27,12 @@ from murmuration.device.sending import (
     deliver,
     outcomes,
 )
-from murmuration.device.words import CrowdWords, answered
+from murmuration.device.words import CrowdWords, answered, remembered
 from murmuration.errors import ParameterError, SendError
-from murmuration.exact.arrays import Ints, Rows
+from murmuration.exact.arrays import Ints, Reports, Rows
 from murmuration.exact.keyed import Key, Keys
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.frame import Asked
 from murmuration.wire import report
 from murmuration.wire.address import Address
 from murmuration.wire.ids import ID_BYTES, Ids
@@ -103,18 +105,53 @@ def made(
     columns: Sequence[NDArray[np.generic]],
     levels: Ints | None = None,
     turn: str = "",
+    begun: Begun | None = None,
 ) -> tuple[Ids, Rows]:
     """Return the ids and the rows of all devices' reports: each is what that device alone makes.
 
-    `columns` are encoded with `words.spread`. Where the campaign has periods, `turn` names one.
+    `columns` are encoded with `words.spread`. Where the campaign has periods, `turn` names one. In
+    a spell, `columns` are what people have when it begins, unless `begun` knows better.
     """
     asked = campaign.asked(columns, words.which(turn), levels)
-    parts = [
-        (one, answered(one, campaign.frame.cells[one.cell], words.only(one.who), turn))
-        for one in asked
-    ]
     period = None if campaign.every is None else campaign.period_named(turn)
+    spell, cells = campaign.spell_of(period), campaign.frame.cells
+    parts = []
+    for one in asked:
+        own, law = words.only(one.who), cells[one.cell]
+        kept = None if spell is None or begun is None else begun.kept(one, law, own, spell)
+        parts.append((one, answered(one, law, own, turn, kept, spell)))
     return words.ids(turn), campaign.dated(campaign.frame.laid_out(parts), period)
+
+
+class Begun:
+    """What spells began with, for devices that are played over several periods.
+
+    >>> import numpy as np
+    >>> begun = Begun(np.array([7, 3]))
+    >>> begun.first((0, 0), np.array([3, 7]), np.array([1, 0])).tolist()
+    [1, 0]
+    >>> begun.first((0, 0), np.array([7, 5]), np.array([1, 1])).tolist()
+    [0, 1]
+    """
+
+    def __init__(self, devices: Ints) -> None:
+        self.devices = devices
+        """Those of the rows that are made next."""
+        self._known: dict[tuple[int, int], tuple[Ints, Reports]] = {}
+
+    def kept(self, asked: Asked, law: Mechanism, words: CrowdWords, spell: int) -> Reports:
+        """Return the permanent answers of a spell: as they are known, or of the values of now."""
+        drawn = remembered(asked, law, words, spell)
+        return self.first((asked.cell, spell), self.devices[asked.who], drawn)
+
+    def first(self, place: tuple[int, int], devices: Ints, drawn: Reports) -> Reports:
+        """Return the first answers that these devices came with; note those that are new."""
+        known, answers = self._known.get(place, (devices[:0], drawn[:0]))
+        every = np.concatenate([known, devices])
+        different, at, back = np.unique(every, return_index=True, return_inverse=True)
+        first = np.concatenate([answers, drawn])[at]
+        self._known[place] = different, first
+        return np.asarray(first[back[len(known) :]])
 
 
 def send_all(

@@ -75,6 +75,8 @@ class Mechanism(ABC):
     """False only for a mechanism that is built as published although its loss exceeds epsilon."""
     asked_again: ClassVar[bool] = False
     """True where it is made for a question that is asked again: no choice for asking once."""
+    by_value: ClassVar[bool] = True
+    """Where answers are kept: whether each value has one of its own, drawn by words of its own."""
     variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
     """Parameters that are worth a line of their own in a comparison."""
     adds: ClassVar[tuple[int, int]] = (0, 1)
@@ -291,6 +293,16 @@ class Mechanism(ABC):
     def long_run(self) -> Loss | None:
         """AUDITOR. What any number of reports about one value tell; None if it is asked once."""
         return None
+
+    def loss_of(self, reports: int) -> Loss:
+        """AUDITOR. What so many reports about one value tell, where it is kept."""
+        del reports
+        raise ParameterError(f"{self.name} is for asking once: it keeps no answer")
+
+    def told_by_changes(self, reports: int) -> float:
+        """AUDITOR. What so many reports tell, where answers are kept and the value changes."""
+        del reports
+        raise ParameterError(f"{self.name} is for asking once: it keeps no answer")
 
     @abstractmethod
     def trials(self) -> Iterator[Trial]:

@@ -32,6 +32,7 @@ export function admitted(campaign: Omit<Campaign, Derived>): Campaign {
     throw refused(`${name}: only a repeated question is asked more than once`);
   if (campaign.every !== null && !repeated)
     throw refused(`${name}: periods are those of a repeated question`);
+  if (campaign.spells && levels.length) throw refused("spells take no levels"); // each would begin one
   if (rounds > 1 && campaign.chosen !== "freely")
     throw refused("levels by lot are for one round"); // they stay, and would name a device
   const charges = groups.map((group) => Math.max(...group.map((law) => law.charge)));
@@ -40,7 +41,7 @@ export function admitted(campaign: Omit<Campaign, Derived>): Campaign {
     loss: together(groups, sample, epsilon),
     most: charges.sort((a, b) => b - a).slice(0, sample),
     repeated,
-    speaksAlways: repeated && questions.every((question) => question.missing),
+    speaksAlways: repeated && !campaign.spells && questions.every((question) => question.missing),
   };
 }
 

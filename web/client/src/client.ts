@@ -191,8 +191,11 @@ export class Client {
    * Running out depends on the values that a person has had, so silence would tell about them.
    */
   async #answered(answers: Answer[], level: Level | undefined, round: string): Promise<Charged> {
+    const charged = () => this.#charged(answers, level, round);
     try {
-      return await this.#charged(answers, level, round);
+      // What a spell begins with is drawn and kept by one tab.
+      if (!this.campaign.spells) return await charged();
+      return await this.ledger.store.alone(`spell ${this.campaign.digest}`, charged);
     } catch (problem) {
       const spent = problem instanceof MurmurationError && problem.kind === "budget";
       if (!spent || problem.reason === "rounds" || !this.campaign.speaksAlways) throw problem;
@@ -204,12 +207,13 @@ export class Client {
     const { campaign, ledger } = this;
     const { origin } = this.address;
     const secret = await ledger.secret(this.options.secret);
-    const made = await draw(campaign, answers, { secret, origin, round, level });
+    const kept = (name: string) => ledger.kept(name);
+    const made = await draw(campaign, answers, { secret, origin, round, level, kept });
     const wanted: Charge = {
       ...{ origin, round, campaign: campaign.name, digest: campaign.digest },
       purpose: campaign.purpose,
       cost: total(campaign, made.charges, false),
-      memos: made.memos.map(({ name, charge }) => ({ name, cost: exact(charge) })),
+      memos: made.memos.map(({ name, charge, answer }) => ({ name, cost: exact(charge), answer })),
       limit: campaign.limit === null ? most(campaign) : exact(campaign.limit),
       rounds: campaign.rounds,
       report: new TextDecoder().decode(made.bytes),
@@ -231,7 +235,7 @@ export class Client {
 
   /** Refuse, before anything is charged, what the collector would refuse. */
   #requireOpen(round: string): void {
-    const { name, opens, closes, upload, every, grace } = this.campaign;
+    const { name, opens, closes, upload, every, grace, spells, rounds } = this.campaign;
     const now = new Date();
     if ((opens && now < opens) || (closes && now >= closes)) {
       throw new MurmurationError(
@@ -243,7 +247,8 @@ export class Client {
     if (every !== null) {
       const [first, last] = openAt(every, now, opens, grace);
       const period = numberOf(every, round);
-      if (period < first || period > last) {
+      const asked = !spells || (period >= spells.first && period < spells.first + rounds);
+      if (!asked || period < first || period > last) {
         throw new MurmurationError(
           "parameter",
           `${name} takes no reports of ${round} now: it is over, or has not begun. Nothing was sent.`,

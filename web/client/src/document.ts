@@ -43,7 +43,7 @@ const DOCUMENT =
   "origins=[] grace=1 collection";
 const COLLECTION =
   'wire campaign epsilon strategy sample=1 ends=null levels=null chosen="freely" limit=null ' +
-  "accept_loss=null rounds=1 every=null attributes cells";
+  "accept_loss=null rounds=1 every=null first=null spell=null attributes cells";
 const PERIODS: readonly Every[] = ["day", "week", "month"];
 const CELL = "attributes level=null mechanism parameters law";
 /** RFC 3339, from the year 1 on. */
@@ -154,6 +154,7 @@ function questionsAndLaws(found: Table) {
     sample: many,
     rounds: whole(rounds, 1, WHOLE, "rounds"),
     every: everyOf(found["every"] ?? null),
+    spells: spellsOf(found),
     cells: cellsOf(found, questions, levels.length),
   };
 }
@@ -162,6 +163,14 @@ function questionsAndLaws(found: Table) {
 function everyOf(every: Json): Every | null {
   must(every === null || PERIODS.includes(every as Every), "every is day, week or month");
   return every as Every | null;
+}
+
+/** Return the first period and the length of spells, where there are any. */
+function spellsOf({ every = null, first = null, spell = null, rounds = 1 }: Table) {
+  if (first === null && spell === null) return null;
+  must(every !== null, "spells are of periods");
+  const most = whole(rounds, 1, WHOLE, "rounds");
+  return { first: whole(first, 0, WHOLE, "first"), length: whole(spell, 1, most, "spell") };
 }
 
 /** Return how many groups of laws a report names, of how many. */

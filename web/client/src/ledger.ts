@@ -19,6 +19,8 @@ export interface Memo {
   /** Follows from the secret and the value, and tells neither. */
   readonly name: string;
   readonly cost: Cost;
+  /** What is kept until the end of a spell, hidden. */
+  readonly answer?: string | undefined;
 }
 
 /** What is charged, and the bytes that will be sent. */
@@ -127,6 +129,11 @@ export class Ledger {
   /** Return the report that was already made for this collector, question and round. */
   find(origin: string, digest: string, round = ""): Promise<Entry | undefined> {
     return this.store.read((book) => found(book, origin, digest, round));
+  }
+
+  /** Return the permanent answer of a spell, hidden, as it is kept. */
+  kept(name: string): Promise<string | undefined> {
+    return this.store.read((book) => book.kept?.[name]);
   }
 
   /** Return what was charged and not acknowledged, oldest first: send the same bytes again. */
@@ -254,6 +261,8 @@ function note(book: Book, { origin, campaign }: Charge, memos: Memo[], cost: Cos
     cost: written(memo.cost),
   }));
   book.paid = [...book.paid, ...paid].sort((one, other) => (one.name < other.name ? -1 : 1));
+  const answers = memos.flatMap(({ name, answer }) => (answer ? [[name, answer]] : []));
+  book.kept = { ...book.kept, ...(Object.fromEntries(answers) as Record<string, string>) };
   const total = written(sum([spentBy(book, origin, campaign), cost]));
   const others = book.totals.filter((t) => t.origin !== origin || t.campaign !== campaign);
   book.totals = [...others, { origin, campaign, cost: total }];

@@ -6,7 +6,10 @@
  *     answer      cell, answer, round      the noise on an answer
  *     coin        cell, round              what must not look at the answer: a hash
  *     permanent   cell, answer             an answer that is kept for all rounds
+ *     spell       cell, answer, spell      one that is kept for a spell
  *     paid        cell, answer             what the ledger calls it: no word is drawn
+ *     kept        cell, spell              what it calls that of a spell
+ *     mask        cell, spell              what hides that one in the ledger
  *     spread      attribute                the label that stands for an unfit answer
  *
  * after the collector's origin and the campaign's digest. No two purposes share words, and two
@@ -48,10 +51,20 @@ export async function draw(
   const source: Source = (...parts) => keyed.stream(...parts);
   const own = await spread(campaign, answers, source);
   const asked = await askedCells(campaign, level, source("which", round));
+  const spell = spellOf(campaign, round);
+  const begun = await Promise.all(
+    asked.map((cell) =>
+      spell === undefined ? null : begunWith(campaign, cell, own, keyed, spell, options.kept),
+    ),
+  );
   const [id, entries, memos] = await Promise.all([
     keyed.name("id", round),
-    Promise.all(asked.map((cell) => entry(campaign, cell, own, source, round))),
-    Promise.all(paidFor(campaign, asked, own).map((paid) => memo(campaign, paid, keyed))),
+    Promise.all(
+      asked.map((cell, i) => entry(campaign, cell, own, source, round, begun[i]?.answer)),
+    ),
+    spell !== undefined
+      ? begun.flatMap((one) => one?.memo ?? [])
+      : Promise.all(paidFor(campaign, asked, own).map((paid) => memo(campaign, paid, keyed))),
   ]);
   const report: Report = {
     wire: 1,
@@ -138,24 +151,84 @@ export async function entry(
   answers: readonly Answer[],
   source: Source,
   round: string,
+  begun?: number,
 ): Promise<number[]> {
   const cell = campaign.cells[place]!;
   const { law, attributes } = cell;
   const values = attributes.map((one) => answers[one]!);
   const [number, written] = [String(place), writtenAnswer(cell, values)];
-  const noise = source("answer", number, written, round);
   if (law.permanent) {
-    const { remember, repeat } = law.permanent;
-    const kept = await drawn([source("permanent", number, written)], (own) =>
-      remember(values[0]!, own!),
-    );
+    const { byValue, repeat } = law.permanent;
+    const kept = begun ?? (await remembered(cell, number, values[0]!, source));
+    // The noise must not follow from a value that has changed since.
+    const said = byValue && begun === undefined ? written : eightBytes(kept);
+    const noise = source("answer", number, said, round);
     return [place, ...(await drawn([noise], (own) => repeat(kept, own!)))];
   }
+  const noise = source("answer", number, written, round);
   const streams = law.tosses ? [noise, source("coin", number, round)] : [noise];
   return [
     place,
     ...(await drawn(streams, (own, coins = own!) => law.respond(values, own!, coins))),
   ];
+}
+
+/** Draw a permanent answer, for all rounds or for a spell of them. */
+function remembered(
+  cell: Cell,
+  number: string,
+  answer: Answer,
+  source: Source,
+  ...spell: string[]
+): Promise<number> {
+  const stream = source(spell.length ? "spell" : "permanent", number, ownedBy(cell, answer), ...spell);
+  return drawn([stream], (own) => cell.law.permanent!.remember(answer, own!));
+}
+
+/** What a permanent answer belongs to: the value, or nothing where one is for all values. */
+function ownedBy(cell: Cell, answer: Answer): Uint8Array {
+  return cell.law.permanent?.byValue ? writtenAnswer(cell, [answer]) : new Uint8Array();
+}
+
+function eightBytes(answer: number): Uint8Array {
+  const octets = new Uint8Array(8);
+  new DataView(octets.buffer).setUint32(0, answer, true);
+  return octets;
+}
+
+/** Return the spell that a period is in, in digits; none where there are no spells. */
+function spellOf({ spells, every, rounds, name }: Campaign, round: string): string | undefined {
+  if (!spells) return undefined;
+  const place = numberOf(every!, round) - spells.first;
+  if (place >= 0 && place < rounds) return String(Math.floor(place / spells.length));
+  throw new MurmurationError("parameter", `${name} does not ask in ${round}. Nothing was sent.`);
+}
+
+/** Return the permanent answer of a spell: as it is kept, or else of the value that there is now,
+ * with what is to be kept. */
+async function begunWith(
+  campaign: Campaign,
+  place: number,
+  answers: readonly Answer[],
+  keyed: Keyed,
+  spell: string,
+  kept: DrawOptions["kept"],
+): Promise<{ answer: number; memo?: Memo }> {
+  const [cell, number] = [campaign.cells[place]!, String(place)];
+  const [name, mask] = await Promise.all(
+    ["kept", "mask"].map((purpose) => keyed.name(purpose, number, spell)),
+  );
+  const masked = (octets: Uint8Array) => octets.map((octet, i) => octet ^ mask![i]!);
+  const known = await kept?.(hex(name!));
+  if (known !== undefined) {
+    const octets = Uint8Array.from(known.match(/../g)!, (digits) => parseInt(digits, 16));
+    return { answer: new DataView(masked(octets).buffer).getUint32(0, true) };
+  }
+  const source: Source = (...parts) => keyed.stream(...parts);
+  const own = answers[cell.attributes[0]!]!;
+  const answer = await remembered(cell, number, own, source, spell);
+  const hidden = hex(masked(eightBytes(answer)));
+  return { answer, memo: { name: hex(name!), charge: cell.law.charge, answer: hidden } };
 }
 
 /** Write an answer: the place of a label as a 64-bit integer, a number as a double; little-endian,
@@ -191,6 +264,6 @@ async function memo(
   keyed: Keyed,
 ): Promise<Memo> {
   const cell = campaign.cells[paid.place]!;
-  const name = await keyed.name("paid", String(paid.place), writtenAnswer(cell, [paid.answer]));
+  const name = await keyed.name("paid", String(paid.place), ownedBy(cell, paid.answer));
   return { name: hex(name), charge: cell.law.charge };
 }

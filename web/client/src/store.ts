@@ -51,6 +51,8 @@ export interface Book {
   paid: Paid[];
   /** What each campaign has ever cost. */
   totals: Omit<Paid, "name">[];
+  /** The permanent answers of spells, hidden, by the names that they were paid under. */
+  kept?: Record<string, string>;
 }
 
 /** One person's book. `work` is done at once, without waiting, on a book of its own. */

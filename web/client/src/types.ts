@@ -101,6 +101,8 @@ export interface Law {
   respond(answer: readonly Answer[], own: Words, coins: Words): number[];
   /** Where a question is asked again: the answer that is kept, and a report of it. */
   readonly permanent?: {
+    /** Whether each value has an answer of its own; else what is kept looks at no value. */
+    readonly byValue: boolean;
     remember(answer: Answer, own: Words): number;
     repeat(kept: number, own: Words): number[];
   };
@@ -163,6 +165,9 @@ export interface Campaign {
   readonly rounds: number;
   /** What a report is about, where the question comes back by periods. */
   readonly every: Every | null;
+  /** The first period, and for how many of them one permanent answer is said, where values may
+   * change unseen. */
+  readonly spells: { readonly first: number; readonly length: number } | null;
   /** For how many periods after its end reports of one are taken. */
   readonly grace: number;
   /** The exact loss of one report at the most open levels, against epsilon. */
@@ -191,6 +196,8 @@ export interface DrawOptions {
    * else empty. */
   readonly round?: string | undefined;
   readonly level?: Level | undefined;
+  /** What a memo of that name has hidden as its `answer`: what a spell began with. */
+  readonly kept?: ((name: string) => Promise<string | undefined>) | undefined;
 }
 
 export interface Report {
@@ -209,6 +216,8 @@ export interface Memo {
   /** Hexadecimal. */
   readonly name: string;
   readonly charge: number;
+  /** What is kept until the end of a spell, hidden, in hexadecimal. */
+  readonly answer?: string | undefined;
 }
 
 /** A report, and what it costs. */

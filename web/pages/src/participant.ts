@@ -142,7 +142,7 @@ function chosen(found: readonly Told[]): (Node | string)[] {
 
 // --- what is true of every answer ----------------------------------------------------------------
 
-function conclusions({ loss, limit, repeated }: Campaign): HTMLElement[] {
+function conclusions({ loss, limit, repeated, spells }: Campaign): HTMLElement[] {
   const ratio = Math.exp(loss.epsilon);
   const sure = ratio < Infinity ? ratio / (1 + ratio) : 1;
   const shown = percent(Math.ceil(sure * 1000) / 1000);
@@ -151,7 +151,7 @@ function conclusions({ loss, limit, repeated }: Campaign): HTMLElement[] {
     make("p", {}, say("oddsExample", { sure: shown })),
   ];
   if (repeated && limit !== null)
-    parts.push(make("p", {}, say("oddsMany", { times: times(limit) })));
+    parts.push(make("p", {}, say(spells ? "oddsMany" : "oddsStays", { times: times(limit) })));
   return [...parts, make("p", { class: "hint" }, say("notHidden"))];
 }
 

@@ -185,12 +185,16 @@ function reached(
 ): string {
   const question = campaign.questions[attributes[0]!]!;
   if (attributes.length > 1) return say("ends");
-  if (!found) return closed(law, question.labels);
+  if (!found && !(law.permanent && law.takes.kind === "number")) {
+    return closed(law, question.labels);
+  }
   const shown = (value: number) => {
     if (Number.isNaN(value)) return say("noAnswer");
     return `${rough(question.low + ((value + 1) / 2) * (question.high - question.low), 4)} ${question.unit}`.trim();
   };
-  const pair = say("reachedValue", { one: shown(found.one), other: shown(found.other) });
+  const { one, other } = found ?? { one: -1, other: 1 }; // of a kept bit, the two ends
+  const pair = say("reachedValue", { one: shown(one), other: shown(other) });
+  if (!found) return pair;
   return `${pair}, ${say("byReport", { report: shown(found.report) })}`;
 }
 

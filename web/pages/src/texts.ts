@@ -57,6 +57,8 @@ export const PARTICIPANT = {
     "Somebody who thought two answers equally likely can afterwards be at most {sure} sure of one of them, whatever else they know.",
   oddsMany:
     "This campaign asks again: all your reports together change the odds by at most a factor of {times}.",
+  oddsStays:
+    "This campaign asks again: all your reports together change the odds by at most a factor of {times}, as long as an answer stays as it is. When it changes is not hidden.",
   notHidden:
     "What they do see: that this browser took part, when, and which questions the report is about.",
   // who

@@ -23,6 +23,7 @@ from murmuration.campaign.file.asked import asked
 from murmuration.campaign.file.lines import Lines
 from murmuration.campaign.file.resolve import check, resolve, terms_of
 from murmuration.campaign.file.schema import (
+    LAWS,
     UPLOADS,
     AttributeTable,
     CampaignTable,
@@ -32,6 +33,7 @@ from murmuration.campaign.file.schema import (
     gathered,
 )
 from murmuration.campaign.model import Campaign, Terms
+from murmuration.campaign.periods import EVERY
 from murmuration.campaign.question import KINDS
 from murmuration.errors import CampaignError, RefusedError
 
@@ -227,7 +229,7 @@ def _complaint(message: str, path: tuple[str | int, ...]) -> Mistake:
         wanted = " or ".join(_TYPES.get(one, one) for one in found[1].split(" | ") if one != "null")
         return Mistake(f"{subject} is {wanted}; this is {_TYPES.get(found[2], found[2])}", *path)
     if found := re.match(r"Invalid enum value '(.*)'", message):
-        known = {"kind": KINDS, "case": CASES}.get(subject, UPLOADS)
+        known = {"kind": KINDS, "case": CASES, "every": EVERY, "law": LAWS}.get(subject, UPLOADS)
         near = difflib.get_close_matches(found[1], known, 1)
         meant = f"; {near[0]} is meant?" if near else ""
         return Mistake(f"{subject} is one of {', '.join(known)}; got {found[1]!r}{meant}", *path)

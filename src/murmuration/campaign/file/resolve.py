@@ -16,10 +16,12 @@ from typing import Any, TypeGuard
 
 from murmuration.audit import admission
 from murmuration.campaign.file.schema import (
+    SPELLS,
     VALUES,
     AttributeTable,
     CampaignTable,
     Mistake,
+    RepeatTable,
     budget_of,
     check_table,
     gathered,
@@ -27,8 +29,9 @@ from murmuration.campaign.file.schema import (
 )
 from murmuration.campaign.levels import BY_LOT, FREELY, Levels
 from murmuration.campaign.model import Campaign, Terms
-from murmuration.campaign.periods import GRACE
+from murmuration.campaign.periods import GRACE, period_of
 from murmuration.campaign.question import Question
+from murmuration.campaign.spells import Spells
 from murmuration.errors import MurmurationError, ParameterError, PromiseError
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.base import Mechanism
@@ -272,9 +275,19 @@ def _collected(table: CampaignTable, questions: tuple[Question, ...], sharing: S
             accept_loss=table.accept_loss,
             rounds=1 if table.repeat is None else table.repeat.rounds,
             every=None if table.repeat is None else table.repeat.every,
+            spells=_spells(table.repeat),
         )
     except ParameterError as problem:
         raise Mistake(str(problem), "strategy") from None
+
+
+def _spells(repeat: RepeatTable | None) -> Spells | None:
+    """Return the spells that the file asks for, by the changes that they allow for."""
+    if repeat is None or repeat.law != SPELLS:
+        return None
+    if repeat.every is None or repeat.first is None or repeat.changes is None:
+        raise Mistake("spells need every, first and changes", "repeat", "law")
+    return Spells.allowing(repeat.changes, period_of(repeat.every, repeat.first), repeat.rounds)
 
 
 def terms_of(table: CampaignTable) -> Terms:
@@ -335,12 +348,7 @@ def _check_kind(table: CampaignTable, place: int, question: Question) -> None:
         message = f"{question.name}: a graded attribute has budgets of its own: it takes no levels"
         raise Mistake(message, "attributes", place, "kind")
     if table.repeat is not None:
-        if question.k is None:
-            message = f"{question.name}: a repeated question is a category, with labels"
-            raise Mistake(message, "attributes", place, "kind")
-        if one.mechanism not in ("auto", "memoised"):
-            message = f"{question.name}: a repeated question is answered by memoised"
-            raise Mistake(message, "attributes", place, "mechanism")
+        _check_repeated(place, one, question)
         return
     if question.kind == "graded":
         _check_ranges(place, one, question)
@@ -354,10 +362,30 @@ def _check_kind(table: CampaignTable, place: int, question: Question) -> None:
     if one.mechanism not in ("auto", *fitting):
         known = one.mechanism in list_mechanisms()
         problem = f"{one.mechanism} is not for a {question.kind}" if known else "no such mechanism"
-        hint = "; it needs [repeat]" if one.mechanism == "memoised" and question.k else ""
+        again = mechanisms_for(Number if question.k is None else Items, asked_again=True)
+        hint = "; it needs [repeat]" if one.mechanism in again else ""
         meant = "" if known else _meant(one.mechanism, [AUTO, *fitting])
         message = f"{question.name}: {problem}{meant}{hint}; there are auto, {', '.join(fitting)}"
         raise Mistake(message, "attributes", place, "mechanism")
+
+
+def _check_repeated(place: int, one: AttributeTable, question: Question) -> None:
+    """Refuse what no permanent answer is for."""
+    if question.kind not in ("category", "number"):
+        message = f"{question.name}: a repeated question is a category or a number"
+        raise Mistake(message, "attributes", place, "kind")
+    if question.kind == "number" and question.missing:
+        message = f"{question.name}: a number that is asked again cannot be missing"
+        raise Mistake(message, "attributes", place, "missing")
+    if one.mechanism not in ("auto", law := _kept_by(question)):
+        message = f"{question.name}: a repeated {question.kind} is answered by {law}"
+        raise Mistake(message, "attributes", place, "mechanism")
+
+
+def _kept_by(question: Question) -> str:
+    """Return the mechanism that answers a repeated question."""
+    (name,) = mechanisms_for(Number if question.k is None else Items, asked_again=True)
+    return name
 
 
 def _fitting(question: Question) -> list[str]:
@@ -384,12 +412,12 @@ def _answering(
     table: CampaignTable, one: AttributeTable, question: Question, epsilon: float, share: float
 ) -> Mechanism:
     """Return the mechanism of an attribute: the one that is named, or the planner's choice."""
-    if table.repeat is not None and question.k is not None:
+    size = {} if question.k is None else {"k": question.k}
+    if table.repeat is not None:
         permanent = table.repeat.permanent
-        return named("memoised", epsilon=epsilon, k=question.k, permanent=permanent)
+        return named(_kept_by(question), epsilon=epsilon, **size, permanent=permanent)
     if question.kind == "graded":
         return _graded(one, question)
-    size = {} if question.k is None else {"k": question.k}
     if one.mechanism != "auto":
         chosen = named(one.mechanism, epsilon=epsilon, **size, **_tupled(one.parameters))
     elif question.kind == "distribution":
@@ -464,9 +492,15 @@ def _limit(table: CampaignTable, levels: int) -> float | None:
     """Return the most this campaign may cost a device: the file's, or that of its values."""
     if table.lifetime is not None or table.repeat is None:
         return table.lifetime
+    if (spells := _spells(table.repeat)) is not None:
+        return table.repeat.permanent * spells.number * len(table.attributes)
     # Each attribute has permanent answers of its own, and over the rounds all may be asked; where
     # "no answer" is one of them, it is paid for with the first report, at every level.
-    answers = [table.repeat.values + one.missing * levels for one in table.attributes]
+    # A number has one for all of its values.
+    answers = [
+        table.repeat.values + one.missing * levels if one.kind == "category" else 1
+        for one in table.attributes
+    ]
     return table.repeat.permanent * sum(answers)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -35,6 +35,8 @@ GIVEN = ("epsilon", "k", "edges", "semantics")
 VALUES = ("repeat", "values")
 ROUNDS = ("repeat", "rounds")
 PERIOD_GRACE = ("repeat", "grace")
+PERMANENT, SPELLS = "permanent", "spells"
+LAWS = (PERMANENT, SPELLS)
 
 
 class Mistake(Exception):  # noqa: N818 - not yet an error: its line is to be found
@@ -109,6 +111,12 @@ class RepeatTable(_Table, frozen=True):
     """What a report is about: a device sends one for each, and figures are by period."""
     grace: int = GRACE
     """For how many periods after its end reports of one are taken."""
+    law: Literal["permanent", "spells"] = "permanent"
+    """What is kept: an answer for each value, or one for each of some spells of time."""
+    changes: int | None = None
+    """How many changes of a value are allowed for: there is one spell more. With spells only."""
+    first: date | None = None
+    """A day of the first period. With spells only."""
 
 
 class CampaignTable(_Table, frozen=True):
@@ -177,6 +185,31 @@ def _table_mistakes(table: CampaignTable) -> Iterator[Mistake]:
             yield Mistake("grace, for how many periods one stays open, is 0 or more", *PERIOD_GRACE)
         if table.repeat.every is None and table.repeat.grace != GRACE:
             yield Mistake("grace is for periods: say every, too", *PERIOD_GRACE)
+        yield from _spell_mistakes(table.repeat)
+        if table.repeat.law == SPELLS and table.levels is not None:
+            message = "spells take no levels: at each level a spell would begin anew"
+            yield Mistake(message, "levels")
+
+
+def _spell_mistakes(repeat: RepeatTable) -> Iterator[Mistake]:
+    """Say what spells need, and refuse keys that do nothing without them, or with them."""
+    said = [key for key in ("changes", "first") if getattr(repeat, key) is not None]
+    if repeat.law != SPELLS:
+        for key in said:
+            yield Mistake(f'{key} is about spells: say law = "spells", too', "repeat", key)
+        return
+    if repeat.every is None:
+        message = 'spells are of so many periods: say every = "day", "week" or "month", too'
+        yield Mistake(message, "repeat", "law")
+    if repeat.values != 1:
+        message = "with spells each has one permanent answer, whatever the values: leave it out"
+        yield Mistake(f"values: {message}", *VALUES)
+    if repeat.changes is None or not 1 <= repeat.changes < max(2, repeat.rounds):
+        message = f"1 to {repeat.rounds - 1} here: one spell more, and each has a period"
+        yield Mistake(f"changes, how many are allowed for, is {message}", "repeat", "changes")
+    if repeat.first is None or repeat.first.year < 1970:
+        message = "first, a day of the first period, is a date such as 2026-11-16"
+        yield Mistake(message, "repeat", "first")
 
 
 def _origin_mistakes(origins: Sequence[str]) -> Iterator[Mistake]:

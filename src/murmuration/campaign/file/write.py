@@ -201,12 +201,15 @@ _TAIL = """\
 # medium = "1/2"
 # low = 1
 
-# The same question again and again (categories only): one permanent noisy answer for each value,
-# fresh noise on it each time. `permanent` is what all reports about one value cost together.
+# The same question again and again (categories and numbers): one permanent noisy answer for each
+# value, fresh noise on it each time. `permanent` is what all reports about one value cost together.
 # [repeat]
 # permanent = 2.0
 # rounds = 12  # how often one device reports at most
 # every = "week"  # or "day", "month": each report says its week, and figures are by week
 # grace = 1  # for how many weeks after its end reports of a week are taken
 # values = 3  # how many different values one person may report
+# law = "spells"  # one permanent answer for each of some spells of periods: hides when it changed
+# changes = 2  # with spells: one spell more than that, each costs permanent
+# first = 2026-11-16  # with spells: a day of the first period
 """

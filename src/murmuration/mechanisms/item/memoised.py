@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -178,10 +178,7 @@ class Memoised(FrequencyMechanism, SymbolReports):
 
         Exact up to 64 reports; beyond that rounded up, in the 50th digit.
         """
-        whole = isinstance(reports, int | np.integer) and not isinstance(reports, bool)
-        if not whole or not 1 <= reports <= MOST_REPORTS:
-            raise ParameterError(f"reports are 1 to {MOST_REPORTS:,}; got {reports!r}")
-        count, odds = int(reports), Fraction(self.keep, self.swap)
+        count, odds = checked_count(reports), Fraction(self.keep, self.swap)
         certain = count > EXACT_REPORTS and count * math.log2(odds) > CERTAIN_BITS
         ratio = self.memory.p / self.memory.q if certain else self._ratio(_power(odds, count))
         return Loss(log_above(ratio), self.permanent, ratio, (0, 1), f"0, {count} times")
@@ -190,6 +187,31 @@ class Memoised(FrequencyMechanism, SymbolReports):
         """The worst ratio for r^T = power; it grows with it."""
         truth, lie = self.memory.truth, self.memory.lie
         return (truth * power + (self.k - 1) * lie) / (lie * power + truth + (self.k - 2) * lie)
+
+    def told_by_changes(self, reports: int) -> float:
+        """Return what T reports tell at least, at worst, between two histories of values.
+
+        A value that alternates between two items i and j, and says i and j in turn (n_i and n_j
+        times), against one that stays i, has with r = K/S the ratio
+
+            (P r^n_i + (k-1) L) (P r^n_j + (k-1) L) / (W (P r^n_i + L r^n_j + (k-2) L)).
+
+        Other histories may be further apart: this is reached, and grows by ln(r)/2 a report.
+        A value that stays is hidden by `permanent`; *when* it changes is not.
+        """
+        count = checked_count(reports)
+        truth, lie = self.memory.truth, self.memory.lie
+        rest = (self.k - 1) * lie
+
+        def told(own: int, odds: Decimal) -> float:
+            mine, other = odds**own, odds ** (count - own)
+            apart = (truth * mine + rest) * (truth * other + rest)
+            return log_of(apart, WHOLE * (truth * mine + lie * other + rest - lie))
+
+        halves = {count // 2, count - count // 2, max(0, count // 2 - 1), 0}
+        with localcontext(DIGITS):
+            odds = Decimal(self.keep) / self.swap
+            return max(told(own, odds) for own in halves)
 
     @property
     def promise_kept(self) -> bool:
@@ -220,6 +242,23 @@ class Memoised(FrequencyMechanism, SymbolReports):
     def law(self) -> dict[str, Any]:
         """The permanent answer's weights, and those of the noise on it, out of 2^52."""
         return {"permanent": self.memory.law(), "keep": self.keep, "swap": self.swap}
+
+
+def checked_count(reports: int) -> int:
+    """Return a number of reports, or say what it may be."""
+    whole = isinstance(reports, int | np.integer) and not isinstance(reports, bool)
+    if not whole or not 1 <= reports <= MOST_REPORTS:
+        raise ParameterError(f"reports are 1 to {MOST_REPORTS:,}; got {reports!r}")
+    return int(reports)
+
+
+DIGITS = Context(prec=80, Emax=10**15, Emin=-(10**15))
+"""What losses of many reports are worked out in, where powers are too long to be written out."""
+
+
+def log_of(above: Decimal, below: Decimal) -> float:
+    """Return ln(above / below), rounded up to a float."""
+    return math.nextafter(float((above / below).ln()), math.inf)
 
 
 def _power(base: Fraction, exponent: int) -> Fraction:

@@ -3,7 +3,7 @@
 import { type Json, must, table } from "../form.js";
 import type { Law } from "../types.js";
 import * as item from "./item.js";
-import { graded, number, orNone } from "./number.js";
+import { graded, memoisedBit, number, orNone } from "./number.js";
 import type { Published } from "./shared.js";
 import * as vector from "./vector.js";
 
@@ -34,6 +34,7 @@ const KINDS = new Map<unknown, Kind>([
   ["dithered", ["epsilon thresholds kappa", TABLE, number]],
   ["optimal", ["epsilon prior", TABLE, number]],
   ["dct", ["epsilon alpha", TABLE, number]],
+  ["memoised-bit", ["epsilon permanent", "permanent keep swap", memoisedBit]],
   ["graded-bit", ranges],
   ["graded-optimal", ranges],
   ["graded-laplace", ranges],

@@ -25,13 +25,13 @@ function support(own: number, other: number): () => Chances {
 
 // --- randomised response, and what is made of it ------------------------------------------------
 
-interface Response {
+export interface Response {
   readonly truth: number;
   readonly lie: number;
 }
 
 /** Read the weights of randomised response on k items: truth + (k-1) lie = 2^52. */
-function response({ truth, lie }: Table, k: number): Response {
+export function response({ truth, lie }: Table, k: number): Response {
   const own = whole(truth, 1, WHOLE, "truth");
   const other = whole(lie, 1, WHOLE, "lie");
   must(own + (k - 1) * other === WHOLE, "truth and lies add up to 2^52");
@@ -67,24 +67,31 @@ export function grr(published: Published): Law {
 
 /** A permanent answer by randomised response, and fresh noise on it for every report. */
 export function memoised(published: Published): Law {
-  const { parameters, law: weights } = published;
-  const k = items(parameters);
+  const k = items(published.parameters);
+  const { memory, ratio, own, other, permanent, size, repeat } = kept(published, k);
+  const remember = (item: number, words: Words) => ownOrOther(item, memory, words);
+  return {
+    ...itemLaw(published, ratio, size),
+    charge: permanent,
+    permanent: { byValue: true, remember, repeat },
+    respond: ([item], words) => repeat(remember(item!, words), words),
+    chances: symmetric(k, own, other),
+  };
+}
+
+/** What laws share that keep one of k symbols and repeat it with noise. */
+export function kept({ parameters, law: weights }: Published, k: number) {
   const memory = response(table(weights["permanent"], "truth lie", "permanent"), k);
   const noise = response({ truth: weights["keep"]!, lie: weights["swap"]! }, k);
   const [own, other] = composed(memory, noise, k);
   const permanent = budget(parameters["permanent"]);
   const long = lossOf(apart(memory.truth, memory.lie), permanent);
   must(long.kept, `permanent answers cost ${long.words}`);
-  const size = bytesFor(k);
-  const square = WHOLE ** 2;
-  const remember = (item: number, words: Words) => ownOrOther(item, memory, words);
-  const repeat = (kept: number, words: Words) => octets(ownOrOther(kept, noise, words), size);
+  const [size, square] = [bytesFor(k), WHOLE ** 2];
+  const repeat = (answer: number, words: Words) => octets(ownOrOther(answer, noise, words), size);
   return {
-    ...itemLaw(published, apart(own, other), size),
-    charge: permanent,
-    permanent: { remember, repeat },
-    respond: ([item], words) => repeat(remember(item!, words), words),
-    chances: symmetric(k, Number(own) / square, Number(other) / square),
+    ...{ memory, permanent, size, repeat, ratio: apart(own, other) },
+    ...{ own: Number(own) / square, other: Number(other) / square },
   };
 }
 

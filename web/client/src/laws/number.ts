@@ -8,6 +8,7 @@ import { type Json, type Table, budget, list, must, whole, wholes } from "../for
 import { apart, largest, lossOf, most, pairwise } from "../loss.js";
 import type { Answer, Chances, Law, Loss, Ratio } from "../types.js";
 import { WHOLE, type Words } from "../words.js";
+import { kept } from "./item.js";
 import { type Published, bytesFor, law, octets } from "./shared.js";
 
 const MOST_RANGES = 64;
@@ -174,6 +175,28 @@ function answering(published: Published, table: Weights, loss: Loss, promised: n
     ...law(published, { kind: "number" }, promised, loss, size),
     respond: ([x], own) => octets(table.symbol(x!, own.word(), own.word()), size),
     chances: ([x]) => ({ kind: "symbols", probabilities: table.chances(x!), values: table.values }),
+  };
+}
+
+/** A number that is asked again: a threshold and a lie that are kept, whatever the values are, and
+ * fresh noise on the bit for every report. */
+export function memoisedBit(published: Published): Law {
+  const { memory, ratio, own, other, permanent, size, repeat } = kept(published, 2);
+  const promised = budget(published.parameters["epsilon"]);
+  const remember = (x: number, words: Words) => {
+    const above = Number(fixedPoint(x) + words.word() >= WHOLE);
+    return above ^ Number(words.word() >= memory.truth);
+  };
+  const bound = 1 / (own - other);
+  return {
+    ...law(published, { kind: "number" }, promised, lossOf(ratio, promised), size),
+    charge: permanent,
+    permanent: { byValue: false, remember, repeat },
+    respond: ([x], words) => repeat(remember(x!, words), words),
+    chances: ([x]) => {
+      const up = (1 + x! * (own - other)) / 2;
+      return { kind: "symbols", probabilities: [1 - up, up], values: [-bound, bound] };
+    },
   };
 }
 

@@ -1,0 +1,131 @@
+"""`murmur plan repeat`: which law for a question that comes back, and what all periods tell."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from murmuration.cli.options import Json, Plot
+from murmuration.cli.output import checked_plot, console, emit_json, pyplot, save_plot
+from murmuration.errors import ParameterError
+from murmuration.planning.longitudinal import Comparison, InSpells, compared
+
+MOST_DRAWN = 200
+"""Points of a line."""
+
+
+def repeat(
+    epsilon: Annotated[float, typer.Option(help="What one report may cost.")],
+    periods: Annotated[int, typer.Option(min=2, help="How often it is asked.")],
+    people: Annotated[int, typer.Option(min=1, help="How many answer in a period.")],
+    permanent: Annotated[
+        float | None,
+        typer.Option(help="What a permanent answer may cost: twice epsilon if left out."),
+    ] = None,
+    changes: Annotated[
+        str, typer.Option(help="Changes that spells allow for: a list such as 1,3,11.")
+    ] = "1,3",
+    categorical: Annotated[
+        int | None,
+        typer.Option(min=2, help="One of so many items; left out: a number.", metavar="K"),
+    ] = None,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> None:
+    """Compare laws for a question that comes back: loss against periods, error of one period.
+
+    --plot draws the loss of each law against the number of periods.
+    """
+    checked_plot(plot)
+    found = compared(epsilon, permanent, categorical, periods, people, _counts(changes))
+    if as_json:
+        emit_json(as_data(found))
+    else:
+        _print(found)
+    if plot is not None:
+        save_plot(draw(found), plot)
+
+
+def _counts(text: str) -> list[int]:
+    """Read numbers of changes.
+
+    >>> _counts("1,3")
+    [1, 3]
+    """
+    try:
+        return sorted({int(part) for part in text.split(",") if part.strip()})
+    except ValueError:
+        raise ParameterError(f"--changes takes whole numbers, as 1,3; got {text!r}") from None
+
+
+def as_data(found: Comparison) -> dict[str, Any]:
+    """Return a choice as plain data."""
+    return {
+        "periods": found.periods,
+        "people": found.people,
+        "laws": [
+            {
+                "law": one.name,
+                "mechanism": one.law.name,
+                "epsilon": one.law.epsilon,
+                "spell": one.length if isinstance(one, InSpells) else None,
+                "stderr": one.stderr(found.people),
+                "exact": one.bounded,
+                "loss": [
+                    {"periods": count, "stays": one.stays(count), "changes": one.changes(count)}
+                    for count in found.shown
+                ],
+            }
+            for one in found.laws
+        ],
+    }
+
+
+def _print(found: Comparison) -> None:
+    console.print(_table(found, "a value that does not change", False))
+    console.print(_table(found, "values that may change, at worst", True))
+    notes = [
+        "loss: exact, of all reports of one person together, after so many periods (>=: reached; "
+        "other histories may tell more).",
+        "std error: worst case, of one period's mean in [-1, 1] or of one item's frequency in it.",
+        "spells: a period's figure is about the values that people had when its spell began: up to "
+        "the length of a spell, less one period, ago.",
+        "as dear: fresh noise that tells over all periods what the longest spells do.",
+    ]
+    for note in notes:
+        console.print(note, style="dim", highlight=False)
+
+
+def _table(found: Comparison, title: str, changing: bool) -> Table:
+    table = Table(title=f"loss of all reports so far: {title}")
+    table.add_column("law")
+    table.add_column("std error", justify="right", no_wrap=True)
+    for count in found.shown:
+        table.add_column(f"{count:,}", justify="right", no_wrap=True)
+    for one in found.laws:
+        told, sign = (one.changes, "" if one.bounded else ">=") if changing else (one.stays, "")
+        losses = [f"{sign}{told(count):.3g}" for count in found.shown]
+        table.add_row(one.name, f"{one.stderr(found.people):.4g}", *losses)
+    return table
+
+
+def draw(found: Comparison) -> Any:
+    """Return a figure: each law's loss against periods, and the error of one period's figure."""
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    step = max(1, found.periods // MOST_DRAWN)
+    counts = sorted({*range(1, found.periods + 1, step), found.periods})
+    for one in found.laws:
+        label = f"{one.name} (one period ±{one.stderr(found.people):.2g})"
+        (line,) = axes.plot(counts, [one.stays(count) for count in counts], label=label)
+        worst = [one.changes(count) for count in counts]
+        if worst[-1] > one.stays(found.periods):
+            more = "a value that changes" + ("" if one.bounded else ", at least")
+            axes.plot(counts, worst, ls="--", color=line.get_color(), label=f"{one.name}, {more}")
+    axes.set(xlabel="periods", ylabel="loss of all reports of one person", yscale="log")
+    axes.set_title(f"what {found.periods} periods tell; {found.people:,} people in each")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    return figure

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.model import Campaign
+from murmuration.collector import folder, log
 from murmuration.collector.commit import OUTCOMES
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store.sqlite import SqliteStore
@@ -21,6 +23,7 @@ from murmuration.collector.tallies import pooled
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
+from murmuration.wire import parquet
 from murmuration.wire.ids import Ids, new_ids
 
 COMMUTE = """
@@ -57,8 +60,11 @@ class Accounts:
         return set(self.rows)
 
 
-def audited(store: Store, *versions: Campaign) -> Accounts:
-    """Read everything about a campaign, in all its versions, and assert that it adds up."""
+def audited(store: Store, *versions: Campaign, reports: Path | None = None) -> Accounts:
+    """Read everything about a campaign, in all its versions, and assert that it adds up.
+
+    `reports` is the folder that its collector writes reports to, if not into the store.
+    """
     with store.transaction():
         if isinstance(store, SqliteStore):
             assert store.execute("PRAGMA integrity_check") == [("ok",)]
@@ -67,6 +73,8 @@ def audited(store: Store, *versions: Campaign) -> Accounts:
         tallies = {}
         for campaign in versions:
             mine = _reports(store, campaign)
+            if reports is not None:
+                mine = _in_folder(store, campaign, reports, mine)
             tallies[campaign.digest] = _tallies(store, campaign, [row for _, row in mine])
             found += mine
     assert len({each for each, _ in found}) == len(found)
@@ -77,10 +85,40 @@ def audited(store: Store, *versions: Campaign) -> Accounts:
     return Accounts(dict(found), counts, tallies)
 
 
-def audited_at(url: str, *versions: Campaign) -> Accounts:
+def audited_at(url: str, *versions: Campaign, reports: Path | None = None) -> Accounts:
     """The same, with a store that is opened for it."""
     with closing(open_store(url)) as store:
-        return audited(store, *versions)
+        return audited(store, *versions, reports=reports)
+
+
+def _in_folder(
+    store: Store, campaign: Campaign, reports: Path, known: Sequence[tuple[bytes, bytes]]
+) -> list[tuple[bytes, bytes]]:
+    """The reports in parts and in logs: exactly those that the store counts, each of them once."""
+    by_group: dict[str, dict[bytes, bytes]] = {}
+    for path in folder.Place(folder.place_of(reports, campaign), campaign).parts().values():
+        table = parquet.arrow().parquet.read_table(path, partitioning=None)
+        mine = _pairs(*parquet.rows_of(campaign, table))
+        assert [each for each, _ in mine] == sorted(each for each, _ in mine)
+        group = by_group.setdefault(path.name.split("-")[1], {})
+        assert not group.keys() & dict(mine).keys()
+        group |= dict(mine)
+    for path in (reports / log.FOLDER).glob(f"*{log.ENDING}"):
+        end = store.log_end(path.stem) or log.EMPTY
+        with path.open("rb") as file:
+            records = [r for r in log.read(file.fileno(), end) if r.digest == campaign.digest]
+        mine = [pair for record in records for pair in _pairs(record.ids, record.rows)]
+        assert len(dict(mine)) == len(mine)
+        sealed = by_group.get(path.stem, {})
+        assert sealed.items() <= dict(mine).items()  # as far as it came before it was killed
+        by_group[path.stem] = dict(mine)
+    found = [pair for group in by_group.values() for pair in group.items()]
+    assert sorted(each for each, _ in found) == [each for each, _ in known]
+    return found
+
+
+def _pairs(ids: Ids, rows: Rows) -> list[tuple[bytes, bytes]]:
+    return list(zip(map(bytes, ids), map(bytes, rows), strict=True))
 
 
 def _reports(store: Store, campaign: Campaign) -> list[tuple[bytes, bytes]]:

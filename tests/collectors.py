@@ -264,6 +264,7 @@ class Collector(Asking):
         forwarded: bool = False,
         prefix: str = "",
         truths: Mapping[str, Mapping[str, float]] | None = None,
+        reports: Path | None = None,
         token: bool = True,
         measured: bool = True,
         before: Sequence[str] = (),
@@ -290,7 +291,7 @@ class Collector(Asking):
             **{"limits": dict(limits or {}), "constants": dict(constants or {})},
             **{"certificate": str(certificate or ""), "key": str(key or "")},
             **{"fault": str(fault or ""), "forwarded": forwarded},
-            **{"prefix": prefix, "truths": truths},
+            **{"prefix": prefix, "truths": truths, "reports": str(reports or "")},
             "documents": [publish(campaign_of(text)).decode() for text in campaigns],
         }
         self._settings.write_text(json.dumps(settings), encoding="utf-8")
@@ -506,7 +507,8 @@ def serve(settings: str) -> None:
     front = {name: given[name] for name in ("forwarded", "prefix")}
     address = Endpoint(HOST, given["port"], *files, **front)
     limits = Limits(**given["limits"])
-    run(campaigns, given["store"], address, given["workers"], limits, given["truths"])
+    folder = Path(given["reports"]) if given["reports"] else None
+    run(campaigns, given["store"], address, given["workers"], limits, given["truths"], folder)
 
 
 def _make_breakable(fault: Path) -> None:

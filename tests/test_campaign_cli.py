@@ -29,7 +29,7 @@ from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
-from murmuration.wire import report
+from murmuration.wire import parquet, report
 from murmuration.wire.ids import new_ids
 from murmuration.wire.report import Incoming, Upload
 
@@ -167,7 +167,7 @@ def test_init_examples_are_right_when_the_comment_is_taken_away(murmur, tmp_path
 
 @pytest.mark.slow
 def test_init_from_parquet_and_mistakes(murmur, tmp_path) -> None:
-    arrow = export.arrow()
+    arrow = parquet.arrow()
     table = arrow.table({"height": [1.5, 2.01, None], "sport": ["run", "swim", None]})
     arrow.parquet.write_table(table, tmp_path / "people.parquet")
     murmur("init", "sub/c.toml", "--data", "people.parquet", "--yes")
@@ -306,7 +306,7 @@ def test_estimate_from_a_store(murmur, tmp_path) -> None:
     murmur("estimate", "a.db", *options)
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()))
     assert float(rows[0]["value"]) == age["value"]
-    assert export.arrow().parquet.read_table(tmp_path / "out.parquet").num_rows == len(rows)
+    assert parquet.arrow().parquet.read_table(tmp_path / "out.parquet").num_rows == len(rows)
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
     assert murmur("estimate", "a.db", "--csv", "-").startswith("attribute,item,value")
 
@@ -475,7 +475,7 @@ def test_exports_that_cannot_be(murmur, tmp_path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"nothing")
     with pytest.raises(export.FormatError, match="no Parquet"):
         export.campaign_of(tmp_path / "x.parquet")
-    arrow = export.arrow()
+    arrow = parquet.arrow()
     arrow.parquet.write_table(arrow.table({"id": [1]}), tmp_path / "y.parquet")
     with pytest.raises(export.FormatError, match="not written by"):
         export.campaign_of(tmp_path / "y.parquet")
@@ -515,10 +515,15 @@ def test_a_link_in_the_place_of_an_export_is_replaced_and_not_followed(murmur, t
 
 def test_an_export_is_what_its_name_says(murmur, tmp_path) -> None:
     fill(tmp_path / "a.db", CAMPAIGN, crowd(CAMPAIGN, 20, 1))
-    for name in ("x.csv", "x", "x.parquet.csv"):
-        assert "ends in .parquet; got" in murmur("export", "a.db", name, code=2)
+    for name in ("x.csv", "x.parquet.csv"):
+        assert "ends in .parquet, or a folder" in murmur("export", "a.db", name, code=2)
         assert not (tmp_path / name).exists()
+    (tmp_path / "file").touch()
+    assert "or a folder" in murmur("export", "a.db", "file", code=2)
     murmur("export", "a.db", "x.PARQUET")
+    assert (tmp_path / "x.PARQUET").is_file()
+    murmur("export", "a.db", "x")
+    assert (tmp_path / "x" / "survey").is_dir()
 
 
 # --- merge ---------------------------------------------------------------------------------------
@@ -582,7 +587,9 @@ def test_a_store_that_scrubs_since_yesterday(murmur, tmp_path) -> None:
     murmur("merge", "a.db", "b.db")
     fill(tmp_path / "all.db", CAMPAIGN, one, two, three)
     assert tallies_of(tmp_path / "a.db") == tallies_of(tmp_path / "all.db")
-    assert "500 reports of survey; 400 were scrubbed" in murmur("export", "b.db", "out.parquet")
+    assert "500 reports of survey; 400 are known by their id only" in murmur(
+        "export", "b.db", "out.parquet"
+    )
 
 
 @pytest.mark.slow

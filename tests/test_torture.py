@@ -27,3 +27,12 @@ def test_postgresql_survives_ten_kills(postgres_url: str) -> None:
 def test_being_asked_to_end_loses_nothing_either(tmp_path: Path) -> None:
     notes = torture(str(tmp_path / "store.db"), kills=5, seed=3, gently=True)
     assert len(notes.acknowledged) > 500
+
+
+@pytest.mark.slow
+def test_reports_that_go_to_a_folder_survive_thirty_kills(tmp_path: Path) -> None:
+    reports = tmp_path / "reports"
+    notes = torture(str(tmp_path / "store.db"), kills=30, seed=4, reports=reports)
+    assert notes.cut_off > 30
+    assert len(notes.acknowledged) > 3000
+    assert not list(reports.glob("_logs/*"))  # it was asked to end, and has sealed them

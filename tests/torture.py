@@ -18,6 +18,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -37,6 +39,11 @@ LONGEST = 0.15
 RUNS = "murmuration.collector.store.runs"
 SMALL = {f"{RUNS}.BLOCK": 16, f"{RUNS}.TIERS": (32, 256, 2048), f"{RUNS}.MERGED": 4}
 """Runs are merged often."""
+OFTEN = {
+    "murmuration.collector.to_folder.MOST_BYTES": 30_000,
+    "murmuration.server.state.SEAL_SECONDS": 0.02,
+}
+"""Logs are sealed often."""
 PAUSE = 0.005
 
 
@@ -248,16 +255,18 @@ def torture(
     seed: int = 1,
     every: int = 5,
     gently: bool = False,
+    reports: Path | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Notes:
     """Kill a collector so many times under load, and compare after every few kills.
 
     Nothing in a collector brings a lost report back or takes a double one away, so a comparison
     sees what went wrong in any of the kills before it. One kill in ten comes before the collector
-    is ready. Gently: it is asked to end, not killed.
+    is ready. Gently: it is asked to end, not killed. `reports` is the folder that they go to.
     """
     campaign, chance = commute(), random.Random(seed)
-    collector = Collector(store, [COMMUTE], constants=SMALL, token=False, measured=False)
+    options: dict[str, Any] = {"constants": {**SMALL, **OFTEN}, "token": False, "measured": False}
+    collector = Collector(store, [COMMUTE], reports=reports, **options)
     load = Load(campaign, collector.port, seed)
     try:
         with load.running():
@@ -271,11 +280,12 @@ def torture(
                 load.check()
                 if kill % every == 0:
                     seen = Seen.of(load.notes)
-                    accounts = audited_at(store, campaign)
+                    accounts = audited_at(store, campaign, reports=reports)
                     compare(seen, accounts, load.notes)
                     tell(f"{kill} kills: {told(load.notes, accounts)}")
             collector.start()
-        notes, accounts = load.notes, audited_at(store, campaign)
+        collector.stop()
+        notes, accounts = load.notes, audited_at(store, campaign, reports=reports)
         compare(Seen.of(notes), accounts, notes)
         assert accounts.ids == notes.sent == notes.acknowledged
         tell(f"the end: {told(notes, accounts)}")
@@ -300,11 +310,13 @@ def main() -> None:
     parser.add_argument("--store", default="", help="default: a SQLite file in a temporary folder")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10_000))
     parser.add_argument("--every", type=int, default=5, help="kills between two comparisons")
+    parser.add_argument("--reports", action="store_true", help="reports go to a folder")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        reports = Path(folder, "reports") if given.reports else None
         store = given.store or f"{folder}/store.db"
         print(f"{given.kills} kills, seed {given.seed}")  # noqa: T201
-        torture(store, given.kills, given.seed, given.every, tell=_print)
+        torture(store, given.kills, given.seed, given.every, reports=reports, tell=_print)
     print(f"PASSED: {given.kills} kills, no acknowledged report lost, none counted twice")  # noqa: T201
 
 

@@ -15,27 +15,30 @@ from murmuration.collector import export as reports_file
 from murmuration.collector import publish
 from murmuration.collector.store import open_store
 from murmuration.errors import ParameterError
+from murmuration.wire import parquet
 
 
 def export(
     store: StoreArgument,
-    out: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
+    out: Annotated[
+        Path, typer.Argument(help="A file that ends in .parquet, or a folder of Parquet parts.")
+    ],
     campaign: CampaignOption = "",
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a campaign's randomised reports to a Parquet file that only you can read.
+    """Write a campaign's randomised reports as Parquet that only you can read.
 
-    One row per report: its id, and for each entry the number of its law and the bytes. The
-    campaign is in the file's metadata; `murmuration.collector.export.read` yields columns of it.
+    One row per report: its id, and for each entry the number of its law and what was sent.
+    A file has all reports, and the campaign in its metadata. A folder gets parts by digest and day,
+    and only what it does not have yet; the campaign lies beside them. docs/files.md has the schema.
     """
-    if out.suffix.lower() != ".parquet":
-        raise ParameterError(
-            f"an export is a Parquet file: name one that ends in .parquet; got {out}"
-        )
+    parquet.arrow()
+    if out.suffix.lower() != ".parquet" or out.is_dir():
+        _to_folder(store, out, campaign, as_json)
+        return
     if os.path.lexists(out) and not force:
         raise ParameterError(f"{out} exists already; --force overwrites it")
-    reports_file.arrow()
     with closing(open_store(store, readonly=True)) as opened:
         served = publish.served(opened, publish.named_or_only(opened, campaign))
         with progress_bar() as bar:
@@ -46,5 +49,31 @@ def export(
             {"campaign": served.campaign.name, "written": done.written, "scrubbed": done.scrubbed}
         )
         return
-    scrubbed = f"; {done.scrubbed:,} were scrubbed and are left out" if done.scrubbed else ""
-    say(f"{done.written:,} reports of {served.campaign.name}{scrubbed}: {out}", markup=False)
+    say(f"{done.written:,} reports of {served.campaign.name}{_left_out(done)}: {out}", markup=False)
+
+
+def _to_folder(store: str, out: Path, campaign: str, as_json: bool) -> None:
+    """Write what a folder does not have yet."""
+    if not out.is_dir() and (out.suffix or os.path.lexists(out)):
+        raise ParameterError(
+            "an export is a file that ends in .parquet, or a folder (a name without a dot); "
+            f"got {out}"
+        )
+    with closing(open_store(store, create=False)) as opened:
+        name = publish.named_or_only(opened, campaign)
+        with progress_bar() as bar:
+            task = bar.add_task("exporting", total=None)
+            done = reports_file.write_folder(opened, name, out, lambda n: bar.advance(task, n))
+    if as_json:
+        counts = {"written": done.written, "before": done.before, "scrubbed": done.scrubbed}
+        emit_json({"campaign": name, **counts})
+        return
+    before = f" ({done.before:,} were there)" if done.before else ""
+    say(
+        f"{done.written:,} new reports of {name}{_left_out(done)}: {out / name}{before}",
+        markup=False,
+    )
+
+
+def _left_out(done: reports_file.Exported) -> str:
+    return f"; {done.scrubbed:,} are known by their id only" if done.scrubbed else ""

@@ -18,6 +18,7 @@ from murmuration.cli.output import console, say
 from murmuration.collector.publish import published
 from murmuration.collector.publish import serve as publish
 from murmuration.collector.store import Store, open_store
+from murmuration.collector.to_folder import check as check_folder
 from murmuration.errors import ParameterError
 
 
@@ -51,6 +52,10 @@ def serve(
         Path | None,
         typer.Option("--demo-truths", hidden=True, help="What is so, where people are simulated."),
     ] = None,
+    reports: Annotated[
+        Path | None,
+        typer.Option(help="Write reports to this folder as Parquet, not into the store."),
+    ] = None,
     new_laws: Annotated[
         bool,
         typer.Option("--new-laws", help="Choose laws anew, though the file asks the same."),
@@ -76,14 +81,21 @@ def serve(
     if not where.startswith("postgres") and not Path(where.removeprefix("sqlite:///")).exists():
         for file in read:
             _ = file.campaign  # a mistake is found before a store is made
+    if reports is not None:
+        check_folder(reports, {file.name: file.terms for file in read})
     with closing(open_store(where)) as opened:
         campaigns = [_published(opened, file, address.url, new_laws) for file in read]
         _hand_out(opened, where)
         _link(opened, where, address.url)
     if not where.startswith("postgres"):  # such an address may hold a password
         say(f"  store {where}; Ctrl-C ends the collector")
+    if reports is not None:
+        say(
+            f"  reports go to {reports}: to a log, and within about an hour to Parquet; the store "
+            "has ids and tallies"
+        )
     known = None if truths is None else json.loads(truths.read_text())
-    processes.run(campaigns, where, address, workers, truths=known)
+    processes.run(campaigns, where, address, workers, truths=known, reports=reports)
 
 
 def _published(store: Store, file: CampaignFile, url: str, new_laws: bool) -> Campaign:

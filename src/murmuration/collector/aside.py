@@ -29,5 +29,15 @@ def aside(path: Path, mode: int = OWNER) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+        sync_folder(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -19,6 +19,7 @@ import numpy as np
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
 from murmuration.collector.store.runs import picked
+from murmuration.collector.to_folder import ToFolder
 from murmuration.wire.ids import ID_BYTES, in_order
 from murmuration.wire.report import CODES, FINE, REASONS, Codes, Incoming, Upload, joined
 
@@ -51,17 +52,25 @@ class Batch:
         return len(self.incoming) * (ID_BYTES + self.served.campaign.row_bytes)
 
 
-def commit(store: Store, group: Sequence[Batch]) -> None:
-    """Decide the fate of every report of a group: one transaction, durable on return."""
+def commit(store: Store, group: Sequence[Batch], reports: ToFolder | None = None) -> None:
+    """Decide the fate of every report of a group: one transaction, durable on return.
+
+    With `reports`, rows go there and not into the store.
+    """
     by_campaign: dict[int, list[Batch]] = {}
     for batch in sorted(group, key=lambda batch: batch.incoming.columns is not None):
         by_campaign.setdefault(batch.served.key, []).append(batch)
     uploads = [_checked(batches) for batches in by_campaign.values()]
     with store.transaction():
+        if reports is not None:
+            reports.begin(store)
         found = [
-            _commit_campaign(store, batches, upload)
+            _commit_campaign(store, batches, upload, reports)
             for batches, upload in zip(by_campaign.values(), uploads, strict=True)
         ]
+        end = 0 if reports is None else reports.write(store)
+    if reports is not None:
+        reports.committed(end)
     # Only now is it true: a transaction that failed has made no report a duplicate.
     for batches, decided in zip(by_campaign.values(), found, strict=True):
         ends = np.cumsum([len(batch) for batch in batches])[:-1]
@@ -93,7 +102,9 @@ def _of_open_periods(batches: Sequence[Batch], upload: Upload) -> Upload:
     return upload.refusing(wrong, "wrong-period") if wrong.any() else upload
 
 
-def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> Codes:
+def _commit_campaign(
+    store: Store, batches: Sequence[Batch], upload: Upload, reports: ToFolder | None
+) -> Codes:
     """Store one campaign's reports and account for them; return their problems with duplicates.
 
     The upload is left as it was: it may have to be tried again.
@@ -103,9 +114,14 @@ def _commit_campaign(store: Store, batches: Sequence[Batch], upload: Upload) -> 
     ids, rows = upload.ids, upload.rows
     order, first = in_order(ids)
     chosen = order[first]
-    kept = rows if served.campaign.terms.keep_reports else rows[:, :0]
-    new = chosen[store.add_reports(served.key, picked(ids, chosen), picked(kept, chosen))]
-    store.add_tallies(served.key, served.campaign.counted(picked(rows, new)))
+    elsewhere = reports is not None
+    kept = rows if served.campaign.terms.keep_reports and not elsewhere else rows[:, :0]
+    mine = picked(ids, chosen), picked(kept, chosen)
+    new = chosen[store.add_reports(served.key, *mine, elsewhere=elsewhere)]
+    counted = picked(rows, new)
+    store.add_tallies(served.key, served.campaign.counted(counted))
+    if reports is not None:
+        reports.add(served.campaign, picked(ids, new), counted)
     if len(new):
         store.note_hour(served.key)
     again = np.ones(len(ids), dtype=bool)

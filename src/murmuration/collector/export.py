@@ -1,38 +1,35 @@
-"""Raw reports as Parquet, to be counted elsewhere: one row per report, two columns per entry.
+"""Raw reports as one Parquet file, to be counted elsewhere: one row per report.
 
-    id                fixed_size_binary(16)
-    period            its name, where the campaign has periods: string
-    entry_0_cell      the number of the cell (the law) that this entry is by: uint16
-    entry_0_report    that cell's own report, without padding: binary
-    entry_1_cell ...
-
-The file's metadata hold the campaign's digest and its published document, so that a file can be
-read and counted by itself: `read` yields columns, one set for each cell, `rows` what was sent.
+The columns are those of `wire.parquet`. The file's metadata hold the campaign's digest and its
+published document, so that a file can be read and counted by itself: `read` yields columns, one set
+for each cell, `rows` what was sent. `folder.py` writes a folder of such files instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
 
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign.model import Campaign
-from murmuration.campaign.periods import PERIOD_BYTES
+from murmuration.collector import folder, publish
 from murmuration.collector.aside import aside
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
 from murmuration.errors import FormatError, ParameterError
-from murmuration.exact.arrays import Ints, Reports, Rows
+from murmuration.exact.arrays import Reports, Rows
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.packing import integer_rows
 from murmuration.results.table import Columns, Table
+from murmuration.wire import parquet
 from murmuration.wire.ids import ID_BYTES, Ids
 
-DIGEST, DOCUMENT = b"murmuration.digest", b"murmuration.campaign"
+DOCUMENT = b"murmuration.campaign"
 ROWS_PER_BATCH = 1 << 16
 
 
@@ -42,16 +39,8 @@ class Exported:
 
     written: int
     scrubbed: int
-
-
-def arrow() -> Any:
-    """Return pyarrow with its Parquet part, or say how to install it."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ParameterError("Parquet needs: pip install 'murmuration[arrow]'") from None
-    return pyarrow
+    before: int = 0
+    """Reports that the folder had already."""
 
 
 def write(
@@ -61,23 +50,28 @@ def write(
 
     Only its owner reads it.
     """
-    pa, campaign = arrow(), served.campaign
-    schema = _schema(pa, served)
+    campaign = served.campaign
+    schema = parquet.schema(campaign, {DOCUMENT: served.document})
     written = scrubbed = 0
     with aside(path) as file:
-        with pa.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        with parquet.writer(file, schema) as writer:
             for ids, rows, without in _kept(store, served):
                 if len(ids):
-                    writer.write_batch(_batch(pa, schema, campaign, ids, rows))
+                    writer.write_batch(parquet.batch(campaign, ids, rows, schema))
                 written, scrubbed = written + len(ids), scrubbed + without
                 if advance is not None:
                     advance(len(ids) + without)
         if scrubbed and not written:
-            raise ParameterError(
-                f"{campaign.name} keeps no reports: all {scrubbed:,} were scrubbed after counting "
-                "(keep_reports = false). `murmur estimate` reads what they add up to."
-            )
+            raise _nothing_kept(campaign.name, scrubbed)
     return Exported(written, scrubbed)
+
+
+def _nothing_kept(name: str, scrubbed: int) -> ParameterError:
+    return ParameterError(
+        f"this store has no reports of {name}: all {scrubbed:,} were scrubbed after counting "
+        "(keep_reports = false), or went to the folder that its collector was given (--reports). "
+        "`murmur estimate` reads what they add up to."
+    )
 
 
 def _kept(store: Store, served: Served) -> Iterator[tuple[Ids, Rows, int]]:
@@ -87,43 +81,60 @@ def _kept(store: Store, served: Served) -> Iterator[tuple[Ids, Rows, int]]:
             yield ids[kept], rows, len(ids) - len(kept)
 
 
-def _schema(pa: Any, served: Served) -> Any:
-    fields = [pa.field("id", pa.binary(ID_BYTES), nullable=False)]
-    if served.campaign.every is not None:
-        fields.append(pa.field("period", pa.string(), nullable=False))
-    for entry in range(len(served.campaign.frame.widths)):
-        fields.append(pa.field(f"entry_{entry}_cell", pa.uint16(), nullable=False))
-        fields.append(pa.field(f"entry_{entry}_report", pa.binary(), nullable=False))
-    metadata = {DIGEST: served.campaign.digest.encode(), DOCUMENT: served.document}
-    return pa.schema(fields, metadata)
+# --- a folder ------------------------------------------------------------------------------------
 
 
-def _sizes(campaign: Campaign) -> Ints:
-    return campaign.frame.sizes
+def write_folder(
+    store: Store,
+    name: str,
+    into: Path,
+    advance: Callable[[int], None] | None = None,
+    day: date | None = None,
+) -> Exported:
+    """Write what a folder does not have yet of a campaign's reports, to all its questions so far.
+
+    What the store has now is closed as a part under a name of its own (`Store.close_part`); which
+    parts are in the folder is read off its names. So each report is written once, whatever is
+    killed in the middle, and while a collector runs. `day` is that of the export: a store does not
+    know on which day a report came.
+    """
+    day = day or datetime.now(UTC).date()
+    written = scrubbed = before = 0
+    for served in _versions(store, name):
+        kept, without = _waiting(store, served)
+        scrubbed += without
+        if not kept:
+            continue
+        place = folder.described(into, served.campaign, served.document)
+        with folder.alone(place):
+            store.close_part(served.key, token_hex(8))
+            for part, n in sorted(store.parts(served.key).items()):
+                if place.parts().keys() >= set(folder.names(part, n)):
+                    before += n
+                    continue
+                done = folder.write(place, day, part, _rows_of(store, served, part), advance)
+                written, before = written + done, before + n - done
+    if scrubbed and not written + before:
+        raise _nothing_kept(name, scrubbed)
+    return Exported(written, scrubbed, before)
 
 
-def _batch(pa: Any, schema: Any, campaign: Campaign, ids: Ids, rows: Rows) -> Any:
-    """Return reports as columns; each entry without the zeros after it."""
-    flat = pa.py_buffer(np.ascontiguousarray(ids).tobytes())
-    columns = [pa.Array.from_buffers(pa.binary(ID_BYTES), len(ids), [None, flat])]
-    sizes = _sizes(campaign)
-    if campaign.every is not None:
-        columns.append(pa.array(_names(campaign, rows)))
-    for number, octets in campaign.entries(rows):
-        lengths = sizes[number]
-        ends = np.zeros(len(ids) + 1, dtype="<i4")
-        ends[1:] = np.cumsum(lengths)
-        inside = np.arange(octets.shape[1]) < lengths[:, None]
-        buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(octets[inside].tobytes())]
-        columns.append(pa.array(number.astype(np.uint16)))
-        columns.append(pa.Array.from_buffers(pa.binary(), len(ids), buffers))
-    return pa.record_batch(columns, schema=schema)
+def _versions(store: Store, name: str) -> list[Served]:
+    """Return the newest version of each digest of a campaign."""
+    newest = {digest: version for version, digest in store.versions(name).items()}
+    return [publish.served(store, name, version) for version in sorted(newest.values())]
 
 
-def _names(campaign: Campaign, rows: Rows) -> list[str]:
-    periods, place = np.unique(campaign.periods_of(rows), return_inverse=True)
-    names = [campaign.name_of(period) for period in periods.tolist()]
-    return [names[which] for which in place.tolist()]
+def _waiting(store: Store, served: Served) -> tuple[int, int]:
+    """Return how many reports are kept, and how many are known by their id only."""
+    kept = store.report_count(served.key, kept=True)
+    return kept, store.report_count(served.key) - kept
+
+
+def _rows_of(store: Store, served: Served, part: str) -> folder.Chunks:
+    with store.snapshot():
+        for ids, rows, _ in store.kept_reports(served.key, served.campaign.row_bytes, part):
+            yield ids, rows
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -135,7 +146,7 @@ def campaign_of(path: Path) -> Campaign:
     if DOCUMENT not in metadata:
         raise FormatError(f"{path} was not written by `murmur export`")
     campaign = campaign_document.read(metadata[DOCUMENT])
-    if campaign.digest.encode() != metadata.get(DIGEST):
+    if campaign.digest.encode() != metadata.get(parquet.DIGEST):
         raise FormatError(f"{path}: the digest is not that of the campaign")
     return campaign
 
@@ -201,42 +212,11 @@ def rows(path: Path | str, campaign: Campaign | None = None) -> Iterator[tuple[I
     path = Path(path)
     campaign = campaign or campaign_of(path)
     for batch in _opened(path).iter_batches(ROWS_PER_BATCH):
-        ids = np.frombuffer(b"".join(batch.column("id").to_pylist()), dtype=np.uint8)
-        parts = []
-        try:
-            if campaign.every is not None:
-                parts.append(_heads(campaign, batch.column("period").to_pylist()))
-            for entry, width in enumerate(campaign.frame.widths):
-                numbers = np.asarray(batch.column(f"entry_{entry}_cell"), dtype=np.int64)
-                texts = batch.column(f"entry_{entry}_report").to_pylist()
-                parts.append(_entry(campaign, width, numbers, texts))
-        except (KeyError, IndexError, ValueError, TypeError):
-            raise FormatError(f"{path} does not hold reports of {campaign.name}") from None
-        yield ids.reshape(-1, ID_BYTES), np.concatenate(parts, axis=1)
-
-
-def _heads(campaign: Campaign, names: list[str]) -> Rows:
-    """Return periods as bytes, as they stand before the entries."""
-    numbers = {name: campaign.period_named(name) for name in set(names)}
-    return integer_rows(np.array([numbers[name] for name in names], dtype=np.int64), PERIOD_BYTES)
-
-
-def _entry(campaign: Campaign, width: int, numbers: Ints, texts: list[bytes]) -> Rows:
-    """Return one entry of all reports as bytes of one length."""
-    index, lengths = campaign.frame.index_bytes, _sizes(campaign)[numbers]
-    if any(len(text) != length for text, length in zip(texts, lengths.tolist(), strict=True)):
-        raise ValueError("a report has the length that its law says")
-    part = np.zeros((len(numbers), width), dtype=np.uint8)
-    part[:, 0] = numbers & 255
-    if index == 2:
-        part[:, 1] = numbers >> 8
-    inside = np.arange(width - index) < lengths[:, None]
-    part[:, index:][inside] = np.frombuffer(b"".join(texts), dtype=np.uint8)
-    return part
+        yield parquet.rows_of(campaign, batch)
 
 
 def _opened(path: Path) -> Any:
-    pa = arrow()
+    pa = parquet.arrow()
     try:
         return pa.parquet.ParquetFile(path)
     except pa.ArrowException as problem:

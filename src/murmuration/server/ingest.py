@@ -19,6 +19,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.store import Store, StoreError, StoreFullError
+from murmuration.collector.to_folder import ToFolder
 from murmuration.server.problems import Problem
 from murmuration.server.shares import Part, Share
 
@@ -88,8 +89,13 @@ class Queue:
 class Ingest:
     """The queue before the store, and the one thread that writes."""
 
-    def __init__(self, store: Store, most_waiting: int = MOST_WAITING) -> None:
-        self._store = store
+    def __init__(
+        self,
+        store: Store,
+        most_waiting: int = MOST_WAITING,
+        reports: ToFolder | None = None,
+    ) -> None:
+        self._store, self._reports = store, reports
         self._most = most_waiting
         self._share = Share(most_waiting, "overloaded")
         self._waiting = Queue()
@@ -144,7 +150,7 @@ class Ingest:
         try:
             batches = [one.batch for one in group]
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._thread, commit, self._store, batches)
+            await loop.run_in_executor(self._thread, commit, self._store, batches, self._reports)
         except asyncio.CancelledError:
             raise
         except BaseException as failure:

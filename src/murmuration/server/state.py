@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -15,6 +16,8 @@ from starlette.applications import Starlette
 
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store, StoreError, Token
+from murmuration.collector.to_folder import ToFolder
+from murmuration.errors import MurmurationError
 from murmuration.server.access import Gate
 from murmuration.server.body import Room
 from murmuration.server.client_files import client_files
@@ -28,6 +31,10 @@ from murmuration.server.streams import Watcher
 from murmuration.server.watch import Truths, Watch
 from murmuration.wire.report import JSON
 
+log = logging.getLogger("murmuration.server")
+
+SEAL_SECONDS = 5.0
+"""Between two looks at which logs of reports can be sealed."""
 END_SECONDS = 30.0
 """Between two looks at which tokens have ended."""
 
@@ -50,8 +57,10 @@ class Collector:
         limits: Limits | None = None,
         front: Front | None = None,
         truths: Truths | None = None,
+        reports: ToFolder | None = None,
     ) -> None:
         self.limits = limits or Limits()
+        self._reports = reports
         self.served = {one.campaign.name: one for one in served}
         self.documents = {one.campaign.name: _document(one) for one in served}
         self.client_files, self.pages = client_files(), page_files()
@@ -70,15 +79,18 @@ class Collector:
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="murmur-read")
         self._figures = ThreadPoolExecutor(1, thread_name_prefix="murmur-figures")
         self._parsing = ThreadPoolExecutor(1, thread_name_prefix="murmur-parse")
+        self._sealing = ThreadPoolExecutor(1, thread_name_prefix="murmur-seal")
         self.gate = Gate(self._tokens)
 
     @asynccontextmanager
     async def running(self, app: Starlette) -> AsyncIterator[None]:
         """Start writing; at the end write what has arrived."""
         del app
-        self.ingest = Ingest(self._store, self.limits.waiting)
+        self.ingest = Ingest(self._store, self.limits.waiting, self._reports)
         self.ingest.start()
         running = [self._end_tokens()]
+        if self._reports is not None:
+            running.append(self._seal(self._reports))
         for name, served in self.served.items():
             self.watchers[name] = self._watcher(served)
             running.append(self.watchers[name].run())
@@ -88,9 +100,12 @@ class Collector:
         finally:
             for task in tasks:
                 task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self.ingest.stop()
-            for threads in (self._reading, self._figures, self._parsing):
+            for threads in (self._reading, self._figures, self._parsing, self._sealing):
                 threads.shutdown(wait=True)
+            if self._reports is not None:
+                self._reports.end(self._store)
             self._reader.close()
             self._store.close()
 
@@ -117,6 +132,18 @@ class Collector:
     async def _tokens(self) -> list[Token]:
         """Return tokens and sessions; what a text may do is known by its hash."""
         return await self.read(lambda store: [*store.tokens(), *store.sessions()])
+
+    async def _seal(self, reports: ToFolder) -> None:
+        """Make Parquet parts of logs, now and then; what fails is tried again."""
+        while True:
+            try:
+                await self.ingest.write(reports.rotate)
+                for one in [*reports.sealing]:
+                    await _in(self._sealing, partial(reports.seal, one))
+                    await self.ingest.write(reports.forget, one)
+            except (OSError, MurmurationError) as problem:
+                log.error("a log of reports is not sealed yet: %s", problem)
+            await asyncio.sleep(SEAL_SECONDS)
 
     async def _end_tokens(self) -> None:
         """Mark tokens that have ended, now and then: a clock that steps back revives none."""

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -22,6 +23,7 @@ from murmuration.campaign.document import publish, read
 from murmuration.campaign.model import Campaign
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
+from murmuration.collector.to_folder import ToFolder
 from murmuration.errors import ParameterError
 from murmuration.server.limits import Limits
 from murmuration.server.run import Endpoint, configured, discreet, log_to_stderr
@@ -38,6 +40,7 @@ class Settings:
     endpoint: Endpoint
     limits: Limits
     truths: Truths | None = None
+    reports: Path | None = None
 
 
 class Server(uvicorn.Server):
@@ -60,11 +63,15 @@ def run(
     workers: int = 1,
     limits: Limits | None = None,
     truths: Truths | None = None,
+    reports: Path | None = None,
 ) -> None:
-    """Listen until told to stop. `truths` are for the demo, where people are simulated."""
+    """Listen until told to stop. `truths` are for the demo, where people are simulated.
+
+    With `reports`, reports go to that folder and not into the store.
+    """
     check(store, endpoint, workers)
     documents = tuple(publish(campaign) for campaign in campaigns)
-    settings = Settings(store, documents, endpoint, limits or Limits(), truths)
+    settings = Settings(store, documents, endpoint, limits or Limits(), truths, reports)
     listener = listening(endpoint)
     if workers == 1:
         _serve(settings, listener)
@@ -117,7 +124,11 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
     store = open_store(settings.store)
     served = [serve(store, read(document)) for document in settings.documents]
     endpoint = settings.endpoint
-    collector = Collector(store, served, settings.limits, endpoint.front, settings.truths)
+    where = settings.reports
+    collector = Collector(
+        *(store, served, settings.limits, endpoint.front, settings.truths),
+        None if where is None else ToFolder(where, store, served),
+    )
     server = Server(configured(collector, endpoint), collector)
     _calm_collection()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -308,6 +308,12 @@ class Store(ABC):
         )
         return bytes(found[0][0]) if found else None
 
+    def document_with(self, digest: str) -> bytes | None:
+        """Return the newest document with this digest, of whichever campaign."""
+        sql = "SELECT document FROM campaigns WHERE digest = ? ORDER BY version DESC LIMIT 1"
+        found = self.execute(sql, (digest,))
+        return bytes(found[0][0]) if found else None
+
     def key_of(self, digest: str) -> int | None:
         """Return the number under which the reports of a digest are stored, if there are any."""
         found = self.execute("SELECT key FROM collections WHERE digest = ?", (digest,))
@@ -398,27 +404,65 @@ class Store(ABC):
 
     # --- raw reports -----------------------------------------------------------------------------
 
-    def add_reports(self, key: int, ids: Octets, rows: Octets) -> Mask:
-        """Store reports whose ids are all different; tell which were not there before."""
+    def add_reports(self, key: int, ids: Octets, rows: Octets, *, elsewhere: bool = False) -> Mask:
+        """Store reports whose ids are all different; tell which were not there before.
+
+        Rows without bytes are of reports that are scrubbed, unless they are kept `elsewhere`.
+        """
         with self.transaction():
             new = self._runs.add(key, ids, rows)
-            self._scrubbed |= rows.shape[1] == 0 and bool(new.any())
+            self._scrubbed |= not elsewhere and rows.shape[1] == 0 and bool(new.any())
             return new
 
-    def report_count(self, key: int) -> int:
-        """Return how many reports are stored, scrubbed ones too."""
-        return self._runs.count(key)
+    def report_count(self, key: int, *, kept: bool = False) -> int:
+        """Return how many reports are stored: scrubbed ones too, or only those that are kept."""
+        return self._runs.count(key, kept)
 
-    def kept_reports(self, key: int, width: int) -> Iterator[tuple[Octets, Octets, Ints]]:
+    def kept_reports(
+        self, key: int, width: int, part: str = ""
+    ) -> Iterator[tuple[Octets, Octets, Ints]]:
         """Yield ids in chunks, the rows of those that were not scrubbed, and which ones these are.
 
-        In the order of the ids; `width` is the length of a row.
+        In the order of the ids; `width` is the length of a row. With a name, only of that part.
         """
         with self.snapshot():
-            for parts in self._runs.chunks(key):
+            for parts in self._runs.chunks(key, part):
                 if any(rows.shape[1] not in (0, width) for _, rows in parts):
                     raise FormatError(DAMAGED)
                 yield _in_order(parts, width)
+
+    def close_part(self, key: int, part: str) -> None:
+        """Let all kept reports that belong to no part be those of a new one, for good."""
+        with self.transaction():
+            self._runs.close(key, part)
+        merging = True
+        while merging:  # one after the other: a collector that runs does not wait for long
+            with self.transaction():
+                merging = self._runs.merge_part(key, part)
+
+    def parts(self, key: int) -> dict[str, int]:
+        """Return the parts that were closed, and how many reports each has."""
+        return self._runs.parts(key)
+
+    # --- logs of reports that go to a folder -----------------------------------------------------
+
+    def note_log(self, log: str, end: int) -> None:
+        """Note up to which byte a log counts, inside the transaction that counts its reports."""
+        self.execute(
+            "INSERT INTO logs (log, bytes) VALUES (?, ?) "
+            "ON CONFLICT (log) DO UPDATE SET bytes = excluded.bytes",
+            (log, end),
+        )
+
+    def log_end(self, log: str) -> int | None:
+        """Return up to which byte a log counts; None if nothing in it does."""
+        found = self.execute("SELECT bytes FROM logs WHERE log = ?", (log,))
+        return int(found[0][0]) if found else None
+
+    def forget_log(self, log: str) -> None:
+        """Forget a log whose reports are in parts."""
+        with self.transaction():
+            self.execute("DELETE FROM logs WHERE log = ?", (log,))
 
     # --- other collectors ------------------------------------------------------------------------
 

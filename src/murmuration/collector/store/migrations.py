@@ -2,7 +2,7 @@
 
     campaigns   every version of every campaign file that was served, as published
     collections a small number for each digest, and the hour of the last report that was stored
-    runs        sorted runs of reports, with a filter of their ids
+    runs        sorted runs of reports, with a filter of their ids, and what was exported together
     blocks      the reports of a run, some hundred to a row: ids, and bytes unless they are scrubbed
     tallies     one row per period and cell: what the reports add up to
     counts      what became of every report that arrived, by campaign and outcome
@@ -10,6 +10,7 @@
     sessions    who is signed in by a browser, and codes that let one sign in: hashes, too
     merged      what counts of other collectors, the latest of each
     held        of which other collectors the reports are here too, and up to which tallies
+    logs        of reports that are on their way to a folder: up to which byte they count
     merge_key   the secret under which collectors compare their ids, if they share one
 
 BLOB and INTEGER are what SQLite calls them; PostgreSQL says BYTEA and BIGINT.
@@ -175,6 +176,15 @@ MIGRATIONS: tuple[Step, ...] = (
         "SELECT key, 0, cell, n, counts FROM tallies",
         "DROP TABLE tallies",
         "ALTER TABLE tallies_by_period RENAME TO tallies",
+    ),
+    (
+        "ALTER TABLE runs ADD COLUMN part TEXT NOT NULL DEFAULT ''",
+        "DROP INDEX runs_of_key",
+        "CREATE INDEX runs_of_key ON runs (key, run, n, width, part)",
+        """CREATE TABLE logs (
+            log TEXT NOT NULL PRIMARY KEY,
+            bytes INTEGER NOT NULL
+        )""",
     ),
 )
 

@@ -5,7 +5,8 @@ sorted by id and cut into blocks; runs of about one size are merged into a large
 at which a merge takes a fraction of a second. All of it is part of the transaction that adds the
 group, so a crash leaves the runs of before or of after.
 
-    runs      one row per run: its campaign's key, how many reports, the bytes of a row, its filter
+    runs      one row per run: its campaign's key, how many reports, the bytes of a row, its filter,
+              and the part that it belongs to
     blocks    its reports, 128 to a row: first id, all ids, all rows
 
 To find which ids are known, a process keeps the runs' filters (`filters.py`) and the first id of
@@ -15,13 +16,17 @@ in that run's block: what is stored decides.
 
 Merging also takes away the traces of who arrived together: within a run, reports are in the order
 of their ids.
+
+What is written to a folder (`collector/folder.py`) is closed first: all runs that belong to no part
+get the name of a new one, and nothing is added to a part, so its reports stay the same for good.
+Only runs of one part are merged.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -69,6 +74,13 @@ class Run:
     width: int
     firsts: Texts
     """The first id of each block."""
+    part: str = ""
+    """The part that it belongs to; none as long as reports are added."""
+
+    @property
+    def grows(self) -> bool:
+        """Whether it may be merged into a larger one as reports arrive."""
+        return not self.part and 4 * self.n <= most(self.width)
 
     def starts(self, ids: Texts) -> list[bytes]:
         """Return the first ids of the blocks in which ids would be."""
@@ -89,7 +101,7 @@ class Known:
     def put(self, run: Run, hashes: Hashes | None, words: Words | None = None) -> None:
         """Take notice of a run, by its ids or by its filter."""
         self.runs[run.number] = run
-        if 4 * run.n <= most(run.width):
+        if run.grows:
             self.growing.setdefault((run.width, tier_of(run.n)), []).append(run)
         bits = filters.bits_for(run.n)
         alike = self.shelves.setdefault(bits, [])
@@ -105,6 +117,13 @@ class Known:
         for bits in {filters.bits_for(run.n) for run in gone}:
             for shelf in self.shelves[bits]:
                 shelf.drop(numbers)
+
+    def close(self, parts: Mapping[int, str]) -> None:
+        """Note that some runs belong to a part now."""
+        for number, part in parts.items():
+            before, self.runs[number] = self.runs[number], replace(self.runs[number], part=part)
+            if before.grows:
+                self.growing[before.width, tier_of(before.n)].remove(before)
 
     def maybe(self, hashes: Hashes) -> dict[int, NDArray[np.int64]]:
         """Return the runs that may hold some of the ids, and which ids."""
@@ -176,8 +195,8 @@ class Runs:
         return new
 
     def append(self, key: int, ids: Octets, rows: Octets) -> None:
-        """Store sorted reports of which none is known."""
-        self.noticed(key)
+        """Store sorted reports of which none is known: in a migration, when nobody else writes."""
+        self._known.setdefault(key, Known())
         self._append_all(key, ids, rows, filters.hashed(ids, self._read_secret()))
 
     def _append_all(self, key: int, ids: Octets, rows: Octets, hashes: Hashes) -> None:
@@ -192,13 +211,16 @@ class Runs:
         known = self._known.setdefault(key, Known())
         if key in self._current:
             return known
-        sql = "SELECT run, n, width FROM runs WHERE key = ?"
-        listed = {int(run): (int(n), int(w)) for run, n, w in self._db.execute(sql, (key,))}
+        sql = "SELECT run, n, width, part FROM runs WHERE key = ?"
+        found = self._db.execute(sql, (key,))
+        listed = {int(run): (int(n), int(w)) for run, n, w, _ in found}
+        parts = {int(run): str(part) for run, _, _, part in found}
         known.drop(known.runs.keys() - listed.keys())
+        known.close({n: parts[n] for n, run in known.runs.items() if run.part != parts[n]})
         for number in sorted(listed.keys() - known.runs.keys()):
             ((data,),) = self._db.execute("SELECT filter FROM runs WHERE run = ?", (number,))
             words = np.frombuffer(bytes(data), dtype="<u8")
-            run = Run(number, *listed[number], self._firsts(number))
+            run = Run(number, *listed[number], self._firsts(number), parts[number])
             if len(words) != 1 << filters.bits_for(run.n):
                 raise FormatError(DAMAGED)
             known.put(run, None, words)
@@ -237,7 +259,7 @@ class Runs:
             data += self._db.execute(sql, [value for block in some for value in block])
         return _ids_of(b"".join(bytes(row[0]) for row in data))
 
-    def _append(self, key: int, ids: Octets, rows: Octets, hashes: Hashes) -> None:
+    def _append(self, key: int, ids: Octets, rows: Octets, hashes: Hashes, part: str = "") -> None:
         """Write a run: its filter, and its reports block by block."""
         number = int(self._db.execute("SELECT COALESCE(MAX(run), 0) + 1 FROM runs")[0][0])
         n, width = rows.shape
@@ -245,15 +267,17 @@ class Runs:
             "INSERT INTO runs (run, key, n, width, filter) VALUES (?, ?, ?, ?, ?)",
             (number, key, n, width, filters.made(hashes).astype("<u8").tobytes()),
         )
-        parts = [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
+        if part:
+            self._db.execute("UPDATE runs SET part = ? WHERE run = ?", (part, number))
+        cuts = [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
         self._db.execute_many(
             "INSERT INTO blocks (run, first, ids, rows) VALUES (?, ?, ?, ?)",
             [
-                (number, ids[part.start].tobytes(), ids[part].tobytes(), rows[part].tobytes())
-                for part in parts
+                (number, ids[cut.start].tobytes(), ids[cut].tobytes(), rows[cut].tobytes())
+                for cut in cuts
             ],
         )
-        run = Run(number, n, width, as_texts(ids[::BLOCK]))
+        run = Run(number, n, width, as_texts(ids[::BLOCK]), part)
         self._known[key].put(run, hashes)
         self._made.append((key, number))
 
@@ -277,24 +301,50 @@ class Runs:
         if not _are_sorted(ids):
             order, _ = in_order(ids)
             ids, rows = ids[order], rows[order]
-        self._append(key, ids, rows, filters.hashed(ids, self._read_secret()))
+        self._append(key, ids, rows, filters.hashed(ids, self._read_secret()), merged[0].part)
         for table in ("blocks", "runs"):
             self._db.execute(f"DELETE FROM {table} WHERE run IN ({marks})", numbers)  # noqa: S608
         self._known[key].drop(numbers)
 
+    # --- parts -----------------------------------------------------------------------------------
+
+    def close(self, key: int, part: str) -> None:
+        """Let all reports with rows that belong to no part be those of a new one."""
+        sql = "UPDATE runs SET part = ? WHERE key = ? AND part = '' AND width > 0"
+        self._db.execute(sql, (part, key))
+        self._current.discard(key)
+
+    def merge_part(self, key: int, part: str) -> bool:
+        """Make one run of several of a part; return whether there were enough small ones."""
+        runs = self.noticed(key).runs.values()
+        small = [run for run in runs if run.part == part and 4 * run.n <= most(run.width)]
+        small = [run for run in small if run.width == small[0].width]
+        if len(small) > 1:
+            self._replace(key, _fitting(small, most(small[0].width)))
+        return len(small) > 1
+
+    def parts(self, key: int) -> dict[str, int]:
+        """Return how many reports each part has."""
+        sql = "SELECT part, SUM(n) FROM runs WHERE key = ? AND part <> '' GROUP BY part"
+        return {str(part): int(n) for part, n in self._db.execute(sql, (key,))}
+
     # --- reading ---------------------------------------------------------------------------------
 
-    def count(self, key: int) -> int:
-        """Return how many reports are stored."""
-        sql = "SELECT COALESCE(SUM(n), 0) FROM runs WHERE key = ?"
-        return int(self._db.execute(sql, (key,))[0][0])
+    def count(self, key: int, kept: bool = False) -> int:
+        """Return how many reports are stored, or how many of them with their rows."""
+        sql = "SELECT COALESCE(SUM(n), 0) FROM runs WHERE key = ? AND width >= ?"
+        return int(self._db.execute(sql, (key, int(kept)))[0][0])
 
-    def chunks(self, key: int) -> Iterator[list[tuple[Octets, Octets]]]:
+    def chunks(self, key: int, part: str = "") -> Iterator[list[tuple[Octets, Octets]]]:
         """Yield all reports in the order of their ids, in ranges of ids: what each run has of it.
 
-        In the order of the runs, it would tell who came early and who came late.
+        In the order of the runs, it would tell who came early and who came late. With a name, only
+        those of that part.
         """
-        listed = self._db.execute("SELECT run, n, width FROM runs WHERE key = ?", (key,))
+        listed = self._db.execute(
+            "SELECT run, n, width FROM runs WHERE key = ? AND (? = '' OR part = ?)",
+            (key, part, part),
+        )
         runs = [Run(int(r), int(n), int(w), self._firsts(int(r))) for r, n, w in listed]
         if not runs:
             return

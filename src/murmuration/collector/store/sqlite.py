@@ -23,6 +23,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+from murmuration.collector.aside import sync_folder
 from murmuration.collector.store.base import (
     ONLY_READ,
     Store,
@@ -238,7 +239,7 @@ def _make(path: Path) -> None:
             _write_schema(draft)
             with suppress(FileExistsError):
                 os.link(draft, path)
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
     except OSError as problem:
         if problem.errno == errno.ENOSPC:
             raise StoreFullError("the disk is full") from None
@@ -254,15 +255,6 @@ def _write_schema(draft: Path) -> None:
     except sqlite3.Error as problem:
         raise _translated(problem, draft) from None
     SqliteStore(draft).close()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _is_frozen(path: Path) -> bool:

@@ -1,0 +1,199 @@
+"""Reports as columns of a table, for Parquet and every engine that reads it without us.
+
+    id               fixed_size_binary(16)
+    period           uint32, where the question comes back: which period the report is about
+    entry_0_cell     uint16: the number of the cell (the law) that this entry is by
+    entry_0_report   what that cell's device sent: its bytes as an unsigned little-endian integer
+                     (a symbol, or bits with the lowest first), where no report of the entry has
+                     more than four; else bytes of one length, with zeros after shorter ones
+    entry_1_cell ...
+
+Nothing is null. Columns and rows of bytes (`wire.report`) say the same: `batch` makes columns of
+rows, `rows_of` rows of columns, both array by array. `cells` says what each cell's number means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.campaign.model import Campaign
+from murmuration.errors import FormatError, ParameterError
+from murmuration.exact.arrays import Rows
+from murmuration.mechanisms.base import Mechanism
+from murmuration.wire.ids import ID_BYTES, Ids
+
+DIGEST = b"murmuration.digest"
+"""In a file's metadata: the digest of the campaign whose reports it holds."""
+CELL_BYTES, MOST_INTEGER = 2, 4
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column beside the id: where its bytes are in a row, and what it is in a table."""
+
+    name: str
+    start: int
+    width: int
+    integer: int
+    """The bytes of its unsigned integers; 0 if it has plain bytes."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its type.
+
+        >>> Column("entry_0_cell", 0, 1, 2).kind, Column("entry_0_report", 1, 9, 0).kind
+        ('uint16', 'fixed_size_binary[9]')
+        """
+        return f"uint{8 * self.integer}" if self.integer else f"fixed_size_binary[{self.width}]"
+
+
+def layout(campaign: Campaign) -> tuple[Column, ...]:
+    """Return the columns of a campaign's reports, in their order."""
+    frame, columns = campaign.frame, []
+    start = campaign.row_bytes - frame.row_bytes
+    if start:
+        columns.append(Column("period", 0, start, start))
+    index = frame.index_bytes
+    for entry, width in enumerate(frame.widths):
+        columns.append(Column(f"entry_{entry}_cell", start, index, CELL_BYTES))
+        size = width - index
+        columns.append(Column(f"entry_{entry}_report", start + index, size, _integer_bytes(size)))
+        start += width
+    return tuple(columns)
+
+
+def _is_symbol(law: Mechanism) -> bool:
+    """Whether a report of this law is one integer."""
+    return law.from_rows(np.zeros((1, law.report_bytes), dtype=np.uint8)).ndim == 1
+
+
+def _integer_bytes(width: int) -> int:
+    """Return the bytes of the integer type for reports of so many bytes; 0 if there is none.
+
+    >>> [_integer_bytes(width) for width in (1, 2, 3, 4, 5)]
+    [1, 2, 4, 4, 0]
+    """
+    return 0 if width > MOST_INTEGER else 4 if width == 3 else width
+
+
+def cells(campaign: Campaign) -> list[dict[str, Any]]:
+    """Say what each cell's number means: what it asks, at which level, by which law."""
+    groups = campaign.strategy.grouped(len(campaign.questions))
+    names = campaign.levels.names if campaign.levels else ("",)
+    return [
+        {
+            "cell": number,
+            "attribute": ", ".join(campaign.questions[place].name for place in groups[group]),
+            "level": names[number - campaign.frame.cells_of[group].start],
+            "mechanism": law.name,
+            "report": "symbol" if _is_symbol(law) else "bytes",
+            "report_bytes": law.report_bytes,
+            "counters": law.counters,
+        }
+        for number, (law, group) in enumerate(
+            zip(campaign.frame.cells, campaign.frame.group_of.tolist(), strict=True)
+        )
+    ]
+
+
+def arrow() -> Any:
+    """Return pyarrow with its Parquet part, or say how to install it."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ParameterError("Parquet needs: pip install 'murmuration[arrow]'") from None
+    return pyarrow
+
+
+def schema(campaign: Campaign, metadata: Mapping[bytes, bytes] | None = None) -> Any:
+    """Return the pyarrow schema of a campaign's reports; its digest is in the metadata."""
+    pa = arrow()
+    fields = [pa.field("id", pa.binary(ID_BYTES), nullable=False)]
+    fields += [pa.field(one.name, _type(pa, one), nullable=False) for one in layout(campaign)]
+    return pa.schema(fields, {DIGEST: campaign.digest.encode(), **(metadata or {})})
+
+
+def _type(pa: Any, column: Column) -> Any:
+    if column.integer:
+        return getattr(pa, column.kind)()
+    return pa.binary(column.width)
+
+
+def writer(file: Any, made: Any) -> Any:
+    """Return a writer of a Parquet file with this schema; its metadata are written once."""
+    found = arrow().parquet.ParquetWriter(file, made, compression="zstd", store_schema=False)
+    found.add_key_value_metadata(made.metadata)
+    return found
+
+
+def batch(campaign: Campaign, ids: Ids, rows: Rows, made: Any = None) -> Any:
+    """Return reports as a pyarrow RecordBatch; `made` is their schema, if it is there already."""
+    pa = arrow()
+    made = schema(campaign) if made is None else made
+    arrays = [_fixed(pa, pa.binary(ID_BYTES), ids)]
+    for column in layout(campaign):
+        octets = rows[:, column.start : column.start + column.width]
+        if column.integer > column.width:
+            wide = np.zeros((len(rows), column.integer), dtype=np.uint8)
+            wide[:, : column.width] = octets
+            octets = wide
+        arrays.append(_fixed(pa, _type(pa, column), octets))
+    return pa.record_batch(arrays, schema=made)
+
+
+def _fixed(pa: Any, kind: Any, octets: NDArray[np.uint8]) -> Any:
+    """Return values of one length, little-endian, as an array: their bytes are what it holds."""
+    flat = np.ascontiguousarray(octets).reshape(-1)
+    return pa.Array.from_buffers(kind, len(octets), [None, pa.py_buffer(flat)])
+
+
+def rows_of(campaign: Campaign, batch: Any) -> tuple[Ids, Rows]:
+    """Return the ids and rows of a RecordBatch (or Table) that has these columns.
+
+    Other types that hold the same values will do, as engines write them back: wider integers,
+    bytes of any length where all have the one. Columns besides are left alone.
+    """
+    pa = arrow()
+    ids = _octets(pa, campaign, batch, "id", pa.binary(ID_BYTES))
+    rows = np.empty((batch.num_rows, campaign.row_bytes), dtype=np.uint8)
+    for column in layout(campaign):
+        octets = _octets(pa, campaign, batch, column.name, _type(pa, column))
+        if octets[:, column.width :].any():
+            raise _strange(campaign, f"{column.name} has numbers of more than {column.width} bytes")
+        rows[:, column.start : column.start + column.width] = octets[:, : column.width]
+    return ids, rows
+
+
+def names(campaign: Campaign) -> Sequence[str]:
+    """Return the names of the columns, the id's first: those that a reader needs."""
+    return ("id", *(column.name for column in layout(campaign)))
+
+
+def _octets(pa: Any, campaign: Campaign, batch: Any, name: str, kind: Any) -> NDArray[np.uint8]:
+    """Return a column's values as rows of bytes."""
+    if name not in batch.schema.names:
+        raise _strange(campaign, f"there is no column {name}")
+    values = batch.column(name)
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if values.null_count:
+        raise _strange(campaign, f"{name} is null in places")
+    try:
+        values = values if values.type == kind else values.cast(kind)
+    except pa.ArrowException:  # what it says repeats what is in the file
+        raise _strange(campaign, f"{name} does not hold values of {kind}") from None
+    size, data = kind.bit_width // 8, values.buffers()[1]
+    if not len(values):
+        return np.zeros((0, size), dtype=np.uint8)
+    flat = np.frombuffer(data, np.uint8, size * len(values), size * values.offset)
+    return flat.reshape(len(values), size)
+
+
+def _strange(campaign: Campaign, why: str) -> FormatError:
+    return FormatError(f"these are no reports of {campaign.name}: {why}")

@@ -27,7 +27,7 @@ from murmuration.collector.store import Store, open_store
 from murmuration.collector.tallies import CollectorTallies, by_period, exported, total
 from murmuration.errors import CampaignError, FormatError, MismatchError, ParameterError
 from murmuration.exact.arrays import Rows
-from murmuration.wire import report
+from murmuration.wire import parquet, report
 from murmuration.wire.ids import Ids, new_ids
 
 TEXT = """
@@ -271,8 +271,8 @@ def test_exported_reports_say_their_period_and_come_back(store: Store, tmp_path:
     parts = list(export.rows(tmp_path / "reports.parquet"))
     again = np.concatenate([sent for _, sent in parts])
     assert CAMPAIGN.counted(again) == CAMPAIGN.counted(rows) == by_period(store, CAMPAIGN)
-    table = export.arrow().parquet.read_table(tmp_path / "reports.parquet")
-    assert sorted(set(table["period"].to_pylist())) == ["2026-W47", "2026-W48"]
+    table = parquet.arrow().parquet.read_table(tmp_path / "reports.parquet")
+    assert sorted(set(table["period"].to_pylist())) == [WEEK, WEEK + 1]
 
 
 # --- other collectors ----------------------------------------------------------------------------

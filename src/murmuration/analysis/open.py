@@ -1,4 +1,4 @@
-"""Where an analyst reads: a store, or a collector's address. Both give the same things."""
+"""Where an analyst reads: a store, a collector's address, or a file of tallies."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import urllib.error
 import urllib.request
 from abc import ABC, abstractmethod
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -15,6 +17,7 @@ from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.figures import Estimates, Trend
+from murmuration.analysis.tally_file import MAGIC, TallyFile
 from murmuration.campaign.model import ByPeriod
 from murmuration.collector.publish import Served, named_or_only, served
 from murmuration.collector.status import Status
@@ -70,7 +73,9 @@ def open_source(
     plain_http: bool = False,
     version: int | None = None,
 ) -> Source:
-    """Open a store (a path, sqlite:///..., postgresql://...) or a collector (http...).
+    """Open a store (a path, sqlite:///..., postgresql://...), a collector (http...), or a file.
+
+    A file is one that `murmur tally` wrote.
 
     Of a store an earlier `version` of the campaign can be read; a collector serves the latest.
     """
@@ -81,6 +86,8 @@ def open_source(
                 "store"
             )
         return CollectorSource(where, campaign, token, plain_http=plain_http)
+    if (data := bytes_of(where)) is not None:
+        return TallySource(TallyFile.from_bytes(data), campaign, version)
     store = open_store(where, readonly=True)
     try:
         return StoreSource(store, campaign, version)
@@ -129,6 +136,42 @@ class StoreSource(Source):
     def close(self) -> None:
         """Close the store."""
         self.store.close()
+
+
+def bytes_of(where: str) -> bytes | None:
+    """Return what is in a file of a campaign's tallies; None if it is something else."""
+    with suppress(OSError, ValueError), Path(where).open("rb") as file:
+        if (start := file.read(len(MAGIC))) == MAGIC:
+            return start + file.read()
+    return None
+
+
+class TallySource(Source):
+    """A file that `murmur tally` wrote; the cohort rule is the same as a collector's."""
+
+    def __init__(self, file: TallyFile, campaign: str = "", version: int | None = None) -> None:
+        name = file.campaign.name
+        if campaign not in ("", name) or version is not None:
+            raise ParameterError(f"this is a file of the tallies of {name}, and of no other")
+        self.file = file
+
+    def asked(self, query: Query) -> Estimates:
+        """Read the tallies."""
+        return estimates_of(self._served(), self.file.tallies, query)
+
+    def trend(self, query: Query) -> Trend:
+        """Read the tallies, period by period."""
+        return trend_of(self._served(), self.file.tallies, query)
+
+    def _served(self) -> Served:
+        return Served(self.file.campaign, version=0, document=b"", key=0, older=frozenset())
+
+    def status(self) -> Status:
+        """A file does not know when what arrived."""
+        raise ParameterError("a file of tallies has estimates, and no status")
+
+    def close(self) -> None:
+        """It is read already."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -16,7 +16,7 @@ from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.figures import Estimates, notes_on
-from murmuration.analysis.open import Source, open_source
+from murmuration.analysis.open import Source, bytes_of, open_source
 from murmuration.campaign.model import ByPeriod, Campaign
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
@@ -94,7 +94,7 @@ class Opened:
 
     def status(self) -> Status:
         """Return what has arrived and what became of it."""
-        if _tallies_of(self.where) is not None:
+        if _tallies_of(self.where) is not None or bytes_of(self.where) is not None:
             raise ParameterError("a file of tallies has estimates, and no status")
         with self._source() as source:
             return source.status()
@@ -118,7 +118,7 @@ def opened(
     """ANALYST. Open results to read: a store, a collector, or a file of tallies.
 
     where: a path, sqlite:///..., postgresql://..., http(s)://..., or a file that has the bytes of
-        `Tally.to_bytes` or of a collector's address `.../tally`
+        `Tally.to_bytes`, of `murmur tally`, or of a collector's address `.../tally`
     campaign: its name, where there are several; for a collector's tallies the campaign itself
     token: for a collector that asks for one; MURMUR_TOKEN of the environment if it is left out
     plain_http: let the token go over plain HTTP

@@ -65,6 +65,10 @@ COMMANDS = {
         "Simulate collections with every numeric mechanism and compare error, theory and limit.",
         COMPARISONS,
     ),
+    "simulate": Entry(
+        "simulate",
+        "Simulate campaigns x epsilon x mechanisms x repetitions; a tidy table of all results.",
+    ),
     "tuples": Entry(
         "tuples", "Collect mixed tuples from simulated people with every mechanism that takes them."
     ),
@@ -100,7 +104,12 @@ COMMANDS = {
         "Print means and shares with their intervals; what too few have answered is listed.",
     ),
     "export": Entry(
-        "export", "Write a campaign's randomised reports to a Parquet file that only you can read."
+        "export", "Write a campaign's randomised reports as Parquet that only you can read."
+    ),
+    "tally": Entry(
+        "tally",
+        "Count files of reports, each id once, and write the tallies; `murmur estimate` reads "
+        "them.",
     ),
     "merge": Entry(
         "merge",

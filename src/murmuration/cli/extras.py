@@ -11,6 +11,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "learn": ("a model", ("sklearn",)),
     "plots": ("a plot", ("matplotlib",)),
     "postgres": ("PostgreSQL", ("psycopg",)),
+    "spark": ("Spark", ("pandas", "pyarrow", "pyspark")),
     "server": ("a collector", ("httptools", "starlette", "uvicorn", "uvloop")),
 }
 """For each extra of pyproject.toml: what needs it, and the packages that it installs."""

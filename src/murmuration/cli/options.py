@@ -54,7 +54,8 @@ StoreArgument = Annotated[str, typer.Argument(help=f"The store: {STORE_HELP}.")]
 Source = Annotated[
     str,
     typer.Argument(
-        help="A store (a file, or postgresql://...), or a collector's address (http...)."
+        help="A store (a file, or postgresql://...), a collector's address (http...), or a file "
+        "of `murmur tally`."
     ),
 ]
 ONE_CAMPAIGN = "Its name, if there are several."

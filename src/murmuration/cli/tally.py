@@ -1,0 +1,154 @@
+"""`murmur tally`: files of reports become a file of tallies, on this machine or on Spark."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from murmuration.analysis.tally_file import TallyFile
+from murmuration.campaign.model import Campaign
+from murmuration.cli.extras import require
+from murmuration.cli.options import Json
+from murmuration.cli.output import checked_place, emit_json, errors, progress_bar, say
+from murmuration.collector.aside import ANYBODY, aside
+from murmuration.engines import local, parts
+from murmuration.engines.parts import Part
+from murmuration.engines.sums import Sums
+from murmuration.errors import ParameterError
+
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def tally(
+    reports: Annotated[
+        list[Path], typer.Argument(help="Folders, or files: Parquet, Arrow (IPC) or CSV.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file to write.", metavar="FILE")
+    ],
+    campaign: Annotated[
+        Path | None,
+        typer.Option(
+            help="The campaign: as published (.json), or campaign.toml. Left out: the folder's."
+        ),
+    ] = None,
+    dedup: Annotated[
+        bool,
+        typer.Option("--dedup/--no-dedup", help="Whether an id counts once, over all files."),
+    ] = True,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--state/--no-state",
+            help="Whether FILE.state is kept, so that the next time only new parts are read.",
+        ),
+    ] = True,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Read all parts again.")] = False,
+    memory: Annotated[
+        str, typer.Option(help="What finding duplicates may take, as 500M or 2G.")
+    ] = "256M",
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="How many work at once. Left out: all cores.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="local, or spark.")] = "local",
+    master: Annotated[
+        str, typer.Option(help="Where Spark runs, as spark://host:7077.")
+    ] = "local[*]",
+    as_json: Json = False,
+) -> None:
+    """Count files of reports, each id once, and write the tallies; `murmur estimate` reads them.
+
+    A folder that has grown is not read again from the start. Reports that cannot be counted are
+    listed by reason.
+    """
+    require("arrow")
+    if engine not in ("local", "spark"):
+        raise ParameterError(f"--engine is local or spark; got {engine!r}")
+    room = _bytes(memory)
+    checked_place(output)
+    found = parts.find(reports)
+    asked = parts.campaign_of(reports, campaign)
+    start = time.perf_counter()
+    if engine == "spark":
+        require("spark")
+        sums = _on_spark(asked, found, master, dedup=dedup)
+        about = {"parts": len(found), "parts_read": len(found), "parts_gone": 0}
+    else:
+        with _progress() as advance:
+            how = local.How(dedup, room, fresh=fresh, advance=advance, **_threads(threads))
+            place = output.with_name(f"{output.name}.state") if keep else None
+            done = local.tally(asked, found, place, how)
+        sums = done.sums
+        about = {"parts": len(found), "parts_read": len(done.read), "parts_gone": len(done.gone)}
+    with aside(output, ANYBODY) as file:
+        file.write(TallyFile(asked, sums.tallies(asked), sums.to_json()).to_bytes())
+    _tell(asked, sums, about, output, time.perf_counter() - start, as_json=as_json)
+
+
+def _threads(threads: int | None) -> dict[str, int]:
+    return {} if threads is None else {"threads": threads}
+
+
+def _bytes(text: str) -> int:
+    """Read a size.
+
+    >>> _bytes("2G") == 2 << 30
+    True
+    """
+    match = re.fullmatch(r"([0-9]{1,12})\s*([KMG]?)i?B?", text.strip(), flags=re.I)
+    if match is None:
+        raise ParameterError(f"--memory is a size as 500M or 2G; got {text!r}")
+    return int(match[1]) * UNITS[match[2].upper()]
+
+
+def _on_spark(campaign: Campaign, found: list[Part], master: str, *, dedup: bool) -> Sums:
+    from murmuration.engines import spark
+    from murmuration.engines.session import session
+
+    with errors.status("starting Spark") as status, session(master) as started:
+        status.update("counting on Spark")
+        return spark.tally(started, campaign, found, dedup=dedup)
+
+
+@contextmanager
+def _progress() -> Iterator[local.Advance]:
+    with progress_bar() as bar:
+        tasks: dict[str, Any] = {}
+
+        def advance(what: str, more: int, of: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=of or None)
+            bar.advance(tasks[what], more)
+
+        yield advance
+
+
+def _tell(
+    campaign: Campaign,
+    sums: Sums,
+    about: dict[str, int],
+    output: Path,
+    seconds: float,
+    *,
+    as_json: bool,
+) -> None:
+    """Say what became of the reports."""
+    if as_json:
+        head = {"campaign": campaign.name, "digest": campaign.digest}
+        emit_json({**head, **sums.to_json(), **about, "seconds": round(seconds, 3)})
+        return
+    say(f"{sums.counted:,} reports of {campaign.name} counted: {output}", markup=False)
+    known, gone = about["parts"] - about["parts_read"], about["parts_gone"]
+    unread = f", {known:,} of them known from before" if known else ""
+    left = f"; {gone:,} that were counted before are gone" if gone else ""
+    say(f"  {sums.read:,} in {about['parts']:,} files{unread}{left}", markup=False)
+    if sums.duplicates:
+        say(f"  {sums.duplicates:,} have an id that counts already", markup=False)
+    for reason, n in sorted(sums.refused.items()):
+        say(f"  {n:,} refused: {reason}", markup=False)

@@ -1,0 +1,392 @@
+"""A whole study: campaigns x epsilon x mechanisms x repetitions, as one tidy table.
+
+    people = 20000             # in every campaign, unless it has data
+    repetitions = 50
+    seed = 1
+    epsilon = [0.5, 1, 2]
+    mechanism = ["auto", "optimal+subset"]   # each for the attributes that it takes
+
+    [[campaigns]]
+    file = "campaign.toml"     # its own epsilon and mechanisms are set aside
+    data = "people.parquet"    # left out: people are made up
+
+A *cell* is one collection: a campaign at one epsilon by one choice of mechanisms, once. What comes
+out of it follows from the study alone, on any engine and in any order. A finished cell is a file,
+and is not run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.analysis.read import figures
+from murmuration.campaign.file.load import CampaignFile, opened
+from murmuration.campaign.model import Campaign
+from murmuration.campaign.question import Question
+from murmuration.collector.aside import ANYBODY, aside
+from murmuration.errors import ParameterError
+from murmuration.exact.randomness import seeded_rng
+from murmuration.lab.compare import crowd
+from murmuration.mechanisms.registry import list_mechanisms
+from murmuration.results.figure import Figure
+from murmuration.wire.parquet import arrow
+
+AUTO = "auto"
+Answers = Mapping[str, Any]
+Reader = Callable[[Path, Sequence[str]], Answers]
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    file: str
+    data: str = ""
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    campaigns: list[_Entry]
+    epsilon: list[float]
+    mechanism: list[str] = msgspec.field(default_factory=lambda: [AUTO])
+    repetitions: int = 20
+    people: int = 10_000
+    seed: int = 1
+    level: float = 0.95
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One collection of the study."""
+
+    campaign: str
+    epsilon: float
+    mechanism: str
+    repetition: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of one collection, beside the truth and the theory."""
+
+    campaign: str
+    epsilon: float
+    mechanism: str
+    repetition: int
+    attribute: str
+    item: str
+    laws: str
+    """The mechanism that answered the attribute."""
+    people: int
+    answers: int
+    truth: float
+    estimate: float
+    stderr: float
+    low: float
+    high: float
+    covered: bool
+    squared_error: float
+    predicted: float
+    """The squared error that the theory expects; nan where it has no simple form."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is collected from whom, how often."""
+
+    campaigns: Mapping[tuple[str, float, str], Campaign]
+    people: Mapping[str, tuple[NDArray[np.generic], ...]]
+    """Of each campaign: encoded columns."""
+    repetitions: int
+    seed: int
+    level: float
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """All collections, repetitions last: the first results are about everything."""
+        names = list(self.campaigns)
+        return [Cell(*name, time) for time in range(self.repetitions) for name in names]
+
+    def key(self, cell: Cell) -> str:
+        """Return a name for what a cell depends on: a changed study runs it again."""
+        campaign = self.campaigns[cell.campaign, cell.epsilon, cell.mechanism]
+        whom = self._digests[cell.campaign]
+        parts = [campaign.digest, whom, self.seed, self.level, asdict(cell)]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
+        return {
+            name: hashlib.sha256(b"".join(one.tobytes() for one in columns)).hexdigest()
+            for name, columns in self.people.items()
+        }
+
+    def run(self, cell: Cell) -> list[Row]:
+        """Collect once: devices, tally, estimate."""
+        campaign = self.campaigns[cell.campaign, cell.epsilon, cell.mechanism]
+        columns = self.people[cell.campaign]
+        named = json.dumps([self.seed, *asdict(cell).values()]).encode()
+        rng = seeded_rng(int.from_bytes(hashlib.sha256(named).digest()[:8], "little"))
+        tallies = campaign.tally(campaign.privatize(columns, rng))
+        found = figures(campaign, tallies, level=self.level, cohort=1)
+        truths = _truths(campaign.questions, columns)
+        return [
+            _row(cell, campaign, columns, figure, truths[figure.attribute, figure.item])
+            for figure in found
+            if (figure.attribute, figure.item) in truths and figure.stderr is not None
+        ]
+
+
+# --- reading a study -----------------------------------------------------------------------------
+
+
+def read(path: Path, reader: Reader) -> Study:
+    """Return the study of a file; `reader` reads columns of data files."""
+    try:
+        table = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _Table)
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as problem:
+        raise ParameterError(f"{path} is no study: {problem}") from None
+    if not (table.campaigns and table.epsilon and table.mechanism) or table.repetitions < 1:
+        raise ParameterError(f"{path}: a study has campaigns, epsilon, mechanism and repetitions")
+    if table.people < 2 or not 0 < table.level < 1:
+        raise ParameterError(f"{path}: people are 2 or more, and level is between 0 and 1")
+    campaigns, people = {}, {}
+    for entry in table.campaigns:
+        file = opened(path.parent / entry.file)
+        if file.name in people:
+            raise ParameterError(f"{path}: two campaigns are called {file.name}")
+        for epsilon, mechanism in product(table.epsilon, table.mechanism):
+            made = _with(file, epsilon, mechanism)
+            _check(made)
+            campaigns[file.name, float(epsilon), mechanism] = made
+        data = path.parent / entry.data if entry.data else None
+        people[file.name] = _people(made, data, reader, table.people, table.seed)
+    return Study(campaigns, people, table.repetitions, table.seed, table.level)
+
+
+def _with(file: CampaignFile, epsilon: float, mechanism: str) -> Campaign:
+    """Return a file's campaign at another epsilon, by other mechanisms."""
+    names = mechanism.split("+")
+    known = list_mechanisms()
+    if unknown := [name for name in names if name != AUTO and name not in known]:
+        raise ParameterError(f"no mechanism is called {', '.join(unknown)}")
+    chosen = []
+    for one in file.table.attributes:
+        kind = "category" if one.kind == "category" else "number"
+        fit = [name for name in names if name != AUTO and _takes(known[name], kind)]
+        law = fit[0] if fit and one.kind in ("category", "number") else AUTO
+        chosen.append(msgspec.structs.replace(one, mechanism=law, parameters={}, epsilon=None))
+    table = msgspec.structs.replace(file.table, epsilon=float(epsilon), attributes=chosen)
+    return replace(file, table=table).campaign
+
+
+def _takes(kind: Any, wanted: str) -> bool:
+    return {"Number": "number", "Items": "category"}.get(kind.takes.__name__) == wanted
+
+
+def _check(campaign: Campaign) -> None:
+    plain = campaign.levels is None and not campaign.repeated
+    if not plain or any(question.missing for question in campaign.questions):
+        raise ParameterError(
+            f"{campaign.name}: a study is of questions that are asked once, without levels and "
+            "without missing answers"
+        )
+
+
+def _people(
+    campaign: Campaign, data: Path | None, reader: Reader, n: int, seed: int
+) -> tuple[NDArray[np.generic], ...]:
+    """Return encoded columns: of a file, or of people who are made up."""
+    if data is None:
+        return tuple(_made_up(one, n, seed + place) for place, one in enumerate(campaign.questions))
+    answers = reader(data, [question.name for question in campaign.questions])
+    return tuple(campaign.encode(answers, seeded_rng(seed)))
+
+
+def _made_up(question: Question, n: int, seed: int) -> NDArray[np.generic]:
+    """Numbers around a third above the middle; labels that are ever rarer."""
+    if question.k is None:
+        return crowd("gaussian", n, seed)
+    shares = 1 / np.arange(1, question.k + 1)
+    return np.random.default_rng(seed).choice(question.k, n, p=shares / shares.sum())
+
+
+# --- truth and theory ----------------------------------------------------------------------------
+
+
+def _truths(
+    questions: Sequence[Question], columns: Sequence[NDArray[np.generic]]
+) -> dict[tuple[str, str], float]:
+    found = {}
+    for question, column in zip(questions, columns, strict=True):
+        if question.k is None:
+            low, high = question.range
+            mean = float(np.mean(column.astype(np.float64)))
+            found[question.name, "mean"] = low + (mean + 1) / 2 * (high - low)
+        else:
+            shares = np.bincount(column.astype(np.int64), minlength=question.k) / len(column)
+            found |= {
+                (question.name, label): float(share)
+                for label, share in zip(question.labels, shares, strict=True)
+            }
+    return found
+
+
+def _predicted(
+    campaign: Campaign, columns: Sequence[NDArray[np.generic]], figure: Figure, truth: float
+) -> float:
+    """Return the theory's squared error: noise, and that those asked are some of all."""
+    if campaign.strategy.gathers or not figure.n:
+        return math.nan
+    place = [question.name for question in campaign.questions].index(figure.attribute)
+    (law,), question = campaign.laws_of(place), campaign.questions[place]
+    silent = 1 - figure.n / len(columns[place])
+    if question.k is not None:
+        spread = truth * (1 - truth)
+        return float((law.variance(np.array([truth]))[0] + silent * spread) / figure.n)
+    values, (low, high) = columns[place].astype(np.float64), question.range
+    noise = float(law.variance(values).mean() + silent * values.var())
+    return noise / figure.n * ((high - low) / 2) ** 2
+
+
+def _row(
+    cell: Cell,
+    campaign: Campaign,
+    columns: Sequence[NDArray[np.generic]],
+    figure: Figure,
+    truth: float,
+) -> Row:
+    place = [question.name for question in campaign.questions].index(figure.attribute)
+    low = -math.inf if figure.low is None else figure.low
+    high = math.inf if figure.high is None else figure.high
+    return Row(
+        **asdict(cell),
+        attribute=figure.attribute,
+        item=figure.item,
+        laws=campaign.laws_of(place)[0].name,
+        people=len(columns[0]),
+        answers=figure.n,
+        truth=truth,
+        estimate=figure.value,
+        stderr=math.nan if figure.stderr is None else figure.stderr,
+        low=low,
+        high=high,
+        covered=low <= truth <= high,
+        squared_error=(figure.value - truth) ** 2,
+        predicted=_predicted(campaign, columns, figure, truth),
+    )
+
+
+# --- running, and what is there already ----------------------------------------------------------
+
+
+def run(
+    study: Study, folder: Path, advance: Callable[[int], None], session: Any = None
+) -> tuple[int, int]:
+    """Run the cells that are not there yet; return how many were run, and how many were there.
+
+    Each cell is written when it is finished, so a study that is interrupted goes on from there.
+    """
+    cells = folder / "cells"
+    cells.mkdir(parents=True, exist_ok=True)
+    left = [cell for cell in study.cells if not (cells / f"{study.key(cell)}.json").exists()]
+    known = len(study.cells) - len(left)
+    advance(known)
+    for cell, rows in _spread(study, left, session):
+        with aside(cells / f"{study.key(cell)}.json", ANYBODY) as file:
+            file.write(json.dumps([asdict(row) for row in rows]).encode())
+        advance(1)
+    return len(left), known
+
+
+def _spread(study: Study, left: Sequence[Cell], session: Any) -> Iterator[tuple[Cell, list[Row]]]:
+    if session is None:
+        with ThreadPoolExecutor() as pool:
+            for some in _batched(left, 64):
+                yield from zip(some, pool.map(study.run, some), strict=True)
+        return
+    from murmuration.engines.session import tidy_errors
+
+    context = session.sparkContext
+    held = context.broadcast(study)
+    for some in _batched(left, 16 * context.defaultParallelism):
+        with tidy_errors():
+            work = context.parallelize(some, len(some))
+            found = work.map(lambda cell: (cell, held.value.run(cell))).collect()
+        yield from found
+
+
+def _batched(cells: Sequence[Cell], n: int) -> Iterator[Sequence[Cell]]:
+    for start in range(0, len(cells), n):
+        yield cells[start : start + n]
+
+
+def results(study: Study, folder: Path) -> Any:
+    """Return all rows as an Arrow table: campaign by campaign, in the order of the study."""
+    found: list[Mapping[str, Any]] = []
+    for cell in sorted(study.cells):
+        path = folder / "cells" / f"{study.key(cell)}.json"
+        try:
+            found += json.loads(path.read_bytes())
+        except (OSError, ValueError) as problem:
+            raise ParameterError(f"{path} cannot be read: {problem}; delete it") from None
+    names = [field.name for field in fields(Row)]
+    return arrow().table({name: [row[name] for row in found] for name in names})
+
+
+@dataclass(frozen=True)
+class Line:
+    """A campaign's attribute at one epsilon by one choice, over all repetitions and items."""
+
+    campaign: str
+    attribute: str
+    epsilon: float
+    mechanism: str
+    laws: str
+    rmse: float
+    predicted: float
+    covered: float
+    figures: int
+
+
+def summary(rows: Iterable[Mapping[str, Any]]) -> list[Line]:
+    """Return one line per attribute, epsilon and mechanism."""
+    groups: dict[tuple[str, str, float, str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        key = (row["campaign"], row["attribute"], row["epsilon"], row["mechanism"], row["laws"])
+        groups.setdefault(key, []).append(row)
+    return [_line(*key, found) for key, found in sorted(groups.items(), key=lambda one: one[0])]
+
+
+def _line(
+    campaign: str,
+    attribute: str,
+    epsilon: float,
+    mechanism: str,
+    laws: str,
+    found: Sequence[Mapping[str, Any]],
+) -> Line:
+    def mean(name: str) -> float:
+        return float(np.mean([row[name] for row in found]))
+
+    return Line(
+        campaign,
+        attribute,
+        epsilon,
+        mechanism,
+        laws,
+        rmse=math.sqrt(mean("squared_error")),
+        predicted=math.sqrt(mean("predicted")),
+        covered=mean("covered"),
+        figures=len(found),
+    )

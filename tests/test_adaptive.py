@@ -14,14 +14,14 @@ from hypothesis.extra.numpy import arrays
 
 from checks import STANDARD_ERRORS
 from murmuration import seeded_rng
-from murmuration.errors import EmptyError, InputError, MismatchError, ParameterError
+from murmuration.errors import InputError, MismatchError, ParameterError
 from murmuration.learn import Category, LinearRegression, LinearSVC, LogisticRegression, Number
-from murmuration.learn import questions as asked
-from murmuration.learn.adaptive import AdaptiveTraining
-from murmuration.learn.legs import OTHERS
-from murmuration.learn.losses import objective
-from murmuration.learn.questions import Model, NumberQuestion, Question, VectorQuestion
-from murmuration.learn.state import Setting
+from murmuration.training import questions as asked
+from murmuration.training.adaptive import AdaptiveTraining
+from murmuration.training.legs import OTHERS
+from murmuration.training.losses import objective
+from murmuration.training.questions import Model, NumberQuestion, Question, VectorQuestion
+from murmuration.training.state import Setting, Trained, ask
 
 D = 3
 KINDS = (LinearRegression, LogisticRegression, LinearSVC)
@@ -35,7 +35,7 @@ SQUARED, LOGISTIC, SOFTMAX = (objective(name) for name in ("squared", "logistic"
 
 def each_question(epsilon: float, people: int = 1000) -> dict[str, Question]:
     """One of every kind, with ranges that nobody in [-1, 1] is beyond."""
-    who = {"people": people, "epsilon": epsilon}
+    who = {"people": people, "laws": asked.Laws(epsilon)}
     one = {**who, "model": MODEL, "objective": SQUARED}
     three = {**who, "model": CLASSES, "objective": SOFTMAX}
     slopes = {"most": 3.0, "reach": 3.0, "constant": 0.2}
@@ -145,7 +145,7 @@ def test_numbers_are_cut_off_at_their_half(name: str, x, y) -> None:
 @given(x=arrays(float, (4, D), elements=ANY), y=arrays(float, 4, elements=ANY))
 def test_vectors_are_shortened_and_keep_their_direction(name: str, x, y) -> None:
     question = QUESTIONS[name]
-    rows = question.vectors(x, targets(name, y)) / question.clip
+    rows = question.vectors(x, targets(name, y)).T / question.clip
     found = question.values(x, targets(name, y))
     long = np.linalg.norm(rows, axis=1)
     assert np.allclose(np.linalg.norm(found, axis=1), np.minimum(long, 1), rtol=1e-8)
@@ -155,7 +155,7 @@ def test_vectors_are_shortened_and_keep_their_direction(name: str, x, y) -> None
 def test_slopes_and_features_are_cut_off_before_they_are_multiplied() -> None:
     question = replace(QUESTIONS["gradient"], most=0.5, reach=0.7, clip=1.0)
     x, y = np.array([[1.0, 1, 1], [0.2, 0, -0.1]]), np.array([-9.0, 0.1])
-    far, near = question.vectors(x, y)
+    far, near = question.vectors(x, y).T
     assert far[:D] @ far[:D] == pytest.approx((0.5 * 0.7) ** 2)
     assert far[D] == pytest.approx(0.5 * 0.2)  # the constant is as long for everybody
     assert near.tolist() == [0.0] * 4  # at the centre, where the model is right
@@ -302,15 +302,14 @@ def test_training_follows_from_the_tallies(name: str) -> None:
 def test_tallies_that_do_not_belong_are_refused_and_the_round_stays_open() -> None:
     training, rng = AdaptiveTraining(setting(3000)), seeded_rng(1)
     x, y = crowd(3000)
-    length, target = questions = training.next_round()
+    _, target = questions = training.next_round()
     good = [q.mechanism.tally(q.answer(x[: q.people], y[: q.people], rng)) for q in questions]
-    other = asked.Target(people=5, epsilon=2.0).mechanism
+    other = asked.Target(people=5, laws=asked.Laws(2.0)).mechanism
     wrong = other.tally(other.privatize(y[:5], rng))
     for tallies, error in (
         (good[:1], ParameterError),
         ([*good, good[0]], ParameterError),
         ([good[0], wrong], MismatchError),
-        ([length.mechanism.tally(length.answer(x[:0], y[:0], rng)), good[1]], EmptyError),
     ):
         with pytest.raises(error):
             training.close_round(tallies)
@@ -613,8 +612,8 @@ class NotShortened(asked.Means):
 
 def test_epsilon_times_one_point_one_is_seen() -> None:
     for question in (
-        TenPercentMore(people=10, epsilon=1.0),
-        TenPercentMoreOfVectors(people=10, epsilon=1.0, dimensions=D),
+        TenPercentMore(people=10, laws=asked.Laws(1.0)),
+        TenPercentMoreOfVectors(people=10, laws=asked.Laws(1.0), dimensions=D),
     ):
         with pytest.raises(AssertionError):
             check_loss(question)
@@ -623,8 +622,8 @@ def test_epsilon_times_one_point_one_is_seen() -> None:
 def test_values_that_are_not_clipped_are_seen() -> None:
     x, y = np.full((2, D), 3.0), np.full(2, 3.0)
     for question in (
-        NotCutOff(people=2, epsilon=1.0),
-        NotShortened(people=2, epsilon=1.0, dimensions=D),
+        NotCutOff(people=2, laws=asked.Laws(1.0)),
+        NotShortened(people=2, laws=asked.Laws(1.0), dimensions=D),
     ):
         with pytest.raises(AssertionError):
             check_inside(question, x, y)
@@ -645,3 +644,80 @@ def test_asking_somebody_twice_is_seen() -> None:
     training = AdaptiveTraining(setting(2000))
     with pytest.raises(AssertionError):  # one person too few for what is asked
         train(training, *crowd(1900))
+
+
+# --- as many as answer ---------------------------------------------------------------------------
+
+
+def trained_by(training: AdaptiveTraining, answering, name: str = "logistic") -> Trained:
+    """Train by people of whom `answering` says, round by round, how many answer each question."""
+    rng, (x, y), start, number = seeded_rng(3), crowd(40_000, name), 0, 0
+    while (questions := training.next_round()) is not None:
+        tallies = []
+        for question in questions:
+            here = slice(start, start + answering(number, question))
+            start = here.stop
+            law = question.mechanism
+            reports = law.tally(question.answer(x[here], y[here], rng))
+            tallies.append(reports if here.stop > here.start else law.empty())
+        number += 1
+        training.close_round(tallies)
+    return training.trained
+
+
+@pytest.mark.parametrize("name", ["squared", "logistic", "hinge"])
+def test_training_goes_on_with_as_many_as_answer(name: str) -> None:
+    """More here, fewer there, by a draw that is no person's: the model is about as good."""
+    draw = np.random.default_rng(5)
+
+    def some(number: int, question: Question) -> int:
+        return int(question.people * draw.uniform(0.8, 1.2))
+
+    trained = trained_by(AdaptiveTraining(setting(20_000, name)), some, name)
+    plain = trained_by(AdaptiveTraining(setting(20_000, name)), lambda _, q: q.people, name)
+    assert trained.kept > 0
+    one, other = trained.model.weights.ravel(), plain.model.weights.ravel()
+    angle = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    assert angle > 0.7
+    assert trained.noise == pytest.approx(plain.noise, rel=0.5)
+
+
+@pytest.mark.parametrize("name", ["squared", "logistic", "hinge", "softmax"])
+def test_a_training_that_nobody_answers_ends(name: str) -> None:
+    trained = trained_by(AdaptiveTraining(setting(3000, name)), lambda *_: 0, name)
+    assert not trained.model.weights.any()
+    assert trained.score is None
+    assert np.isfinite(trained.model.level).all()
+    assert trained.model.scale > 0
+
+
+@pytest.mark.parametrize("silent", range(12))
+def test_a_round_that_nobody_answers_is_as_if_it_had_not_been(silent: int) -> None:
+    """Whichever it is: training ends, and all of its numbers are numbers."""
+
+    def but_one(number: int, question: Question) -> int:
+        return 0 if number % 12 == silent else question.people
+
+    trained = trained_by(AdaptiveTraining(setting(6000, "logistic")), but_one)
+    for part in (trained.model.weights, trained.model.level, trained.model.centre):
+        assert np.isfinite(part).all()
+
+
+def test_without_gradients_the_model_is_a_constant() -> None:
+    def no_gradients(number: int, question: Question) -> int:
+        return 0 if isinstance(question, asked.Gradient) else question.people
+
+    trained = trained_by(AdaptiveTraining(setting(6000, "logistic")), no_gradients)
+    assert not trained.model.weights.any()
+    assert trained.kept == 0
+
+
+def test_noise_is_that_of_those_who_answered() -> None:
+    question = asked.Target(people=1000, laws=asked.Laws(1.0))
+    asking = ask(question)
+    next(asking)
+    law = question.mechanism
+    with pytest.raises(StopIteration) as done:
+        asking.send([law.tally(law.privatize(np.zeros(250), seeded_rng(1)))])
+    (answer,) = done.value.value
+    assert answer.noise == pytest.approx(2 * question.noise)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checks import STANDARD_ERRORS
-from murmuration.learn.descent import Leg, largest_step, mixed, noise_kept
+from murmuration.training.descent import Leg, largest_step, mixed, noise_kept
 
 CURVES = np.array([0.9, 0.4, 0.1, 0.02])
 """Of a loss that is a square, along each coordinate."""
@@ -28,11 +28,11 @@ def loss(w: np.ndarray) -> np.ndarray:
 
 def gone(step: float, rounds: int, noise: float = 0.0, draw=None) -> tuple[Leg, np.ndarray]:
     """A leg from 0, and the point at which its last gradient was asked."""
-    leg, there = Leg(step, noise, len(BEST)), np.zeros(len(BEST))
+    leg, there = Leg(step, len(BEST)), np.zeros(len(BEST))
     for _ in range(rounds):
         there = leg.point
         error = 0.0 if draw is None else draw.normal(0, noise, len(BEST))
-        leg.move(gradient(there) + error)
+        leg.move(gradient(there) + error, noise)
     return leg, there
 
 
@@ -50,9 +50,9 @@ def many(step: float, rounds: int, noise: float, seed: int, repeats: int) -> lis
 def test_the_noise_that_is_kept(rounds: int, step: float, curvature: float) -> None:
     """Legs of 20,000 coordinates that are noise and nothing else."""
     many = 20_000
-    draw, leg = np.random.default_rng(4), Leg(step, 1.0, many)
+    draw, leg = np.random.default_rng(4), Leg(step, many)
     for _ in range(rounds):
-        leg.move(curvature * leg.point + draw.normal(size=many))
+        leg.move(curvature * leg.point + draw.normal(size=many), 1.0)
     expected = noise_kept(rounds, step, curvature)
     assert abs(np.mean(leg.average**2) / expected - 1) < STANDARD_ERRORS * math.sqrt(2 / many)
     assert abs(leg.average.mean()) < STANDARD_ERRORS * math.sqrt(expected / many)
@@ -87,10 +87,10 @@ def test_the_largest_step_keeps_within_the_allowance(
 
 
 def test_the_newest_weights_are_two_of_k_plus_one() -> None:
-    leg = Leg(1.0, 0.0, 1)
+    leg = Leg(1.0, 1)
     path = []
     for slope in (1.0, -2.0, 0.5):
-        leg.move(np.array([slope]))
+        leg.move(np.array([slope]), 0.0)
         path.append(float(leg.newest[0]))
     assert path == [-1.0, 3.0, 1.5]  # the k-th gradient moves by k steps
     assert [mixed(k) for k in (1, 2, 3)] == [1.0, 2 / 3, 0.5]
@@ -138,16 +138,16 @@ def test_noise_not_taken_off_would_be_seen() -> None:
     """The planted bug: what a gradient's own noise adds to the product of it and its move."""
 
     class Naive(Leg):
-        def _count(self, gradient, here) -> None:
-            before, there, _ = self._last
+        def _count(self, gradient, here, noise) -> None:
+            before, there, *_ = self._last
             self.fallen -= float((gradient + before) @ (here - there)) / 2
 
     draw, off = np.random.default_rng(3), []
     for _ in range(1000):
-        leg, there = Naive(0.5, 0.2, len(BEST)), np.zeros(len(BEST))
+        leg, there = Naive(0.5, len(BEST)), np.zeros(len(BEST))
         for _ in range(8):
             there = leg.point
-            leg.move(gradient(there) + draw.normal(0, 0.2, len(BEST)))
+            leg.move(gradient(there) + draw.normal(0, 0.2, len(BEST)), 0.2)
         off.append(leg.fallen - (loss(np.zeros(len(BEST))) - loss(there)))
     assert np.mean(off) > 2 * STANDARD_ERRORS * np.std(off) / math.sqrt(len(off))
 
@@ -178,11 +178,11 @@ def test_steepness_bounds_the_curvature_in_nearly_every_leg() -> None:
 
 
 def test_a_leg_that_noise_has_made_says_nothing() -> None:
-    assert Leg(0.5, 0.1, 3).steepness(np.ones(3), 0.1) is None
+    assert Leg(0.5, 3).steepness(np.ones(3), 0.1) is None
     draw, told = np.random.default_rng(6), 0
     for _ in range(500):
-        leg = Leg(0.5, 1.0, 20)
+        leg = Leg(0.5, 20)
         for _ in range(6):
-            leg.move(draw.normal(size=20))
+            leg.move(draw.normal(size=20), 1.0)
         told += leg.steepness(draw.normal(size=20), 1.0) is not None
     assert told <= 5

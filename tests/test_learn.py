@@ -27,8 +27,8 @@ from murmuration.learn import (
     Training,
 )
 from murmuration.learn.gradients import Courier, courier_for, gradient_mechanism
-from murmuration.learn.losses import OBJECTIVES, objective
 from murmuration.learn.schedule import Plan
+from murmuration.training.losses import OBJECTIVES, objective
 
 MECHANISMS = [
     "privunit",
@@ -98,7 +98,8 @@ def test_slopes_are_the_derivatives(name: str) -> None:
         for loss, slope in ((LOSSES, "slope"), (SMOOTH, "smooth")):
             numeric = (loss[name](scores + step, y) - loss[name](scores - step, y)) / (2 * step)
             found = getattr(objective(name), slope)(scores, targets)
-            assert np.allclose(found, numeric, atol=1e-6)
+            table = (name, slope) == ("logistic", "smooth")  # lines between its entries
+            assert np.allclose(found, numeric, atol=5e-5 if table else 1e-6)
         assert np.allclose(objective(name).loss(scores, targets), LOSSES[name](scores, targets))
 
 

@@ -19,6 +19,7 @@ import pytest
 from collectors import Collection, running
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign import origins
+from murmuration.campaign import round as round_document
 from murmuration.campaign.answers import BLANKS, FOLDS, MOST_TEXT
 from murmuration.campaign.levels import MOST_LEVELS
 from murmuration.campaign.model import MOST_ATTRIBUTES
@@ -32,6 +33,7 @@ from murmuration.mechanisms.graded.base import MOST_RANGES
 from murmuration.mechanisms.registry import list_mechanisms
 from murmuration.server.limits import Limits
 from murmuration.server.problems import PROBLEMS
+from murmuration.training.questions import VectorQuestion
 from murmuration.wire import report
 from tools import require_tool
 from vectors import DOCS, VECTORS
@@ -239,6 +241,32 @@ def test_every_law_has_steps_and_a_loss() -> None:
     assert steps == losses
     described = set(re.findall(r"^\*([a-z -]+)\*", PAGE, flags=re.M))
     assert steps <= described
+
+
+# --- trainings -----------------------------------------------------------------------------------
+
+
+def test_the_keys_of_a_training() -> None:
+    named = [key for keys, _ in table("training") for key in codes(keys)]
+    document = json.loads((VECTORS / "training" / "logistic.json").read_text())["document"]
+    collection = json.loads(json.loads(document)["collection"])
+    assert [key for key in named if key != "rounds"] == list(collection)
+
+
+def test_the_roles_of_a_round() -> None:
+    rows = [re.split(r"(?<!\\)\|", line)[1:6] for line in role_lines()]
+    assert [codes(row[0])[0] for row in rows] == list(round_document.NUMBERS)
+    for ask, models, numbers, law, _ in rows:
+        name = codes(ask)[0]
+        assert tuple(codes(models)) == round_document.AT.get(name, ())
+        assert tuple(codes(numbers)) == round_document.NUMBERS[name]
+        vector = issubclass(round_document.ROLES[name], VectorQuestion)
+        assert law.strip().startswith("vector" if vector else "number")
+
+
+def role_lines() -> list[str]:
+    after = PAGE.split("<!-- table: roles -->\n", 1)[1].lstrip("\n")
+    return after.split("\n\n", 1)[0].splitlines()[2:]
 
 
 # --- reports and answers -------------------------------------------------------------------------

@@ -14,6 +14,7 @@
     │   └── RefusedError   the same in a campaign file, with its line (a CampaignError, too)
     ├── BudgetError        a report would cost more than the person or the campaign allows
     ├── LedgerError        the record of what was spent cannot be read or written
+    ├── NoRoundError       no round of a training is open: nothing was charged, come back later
     └── SendError          a collector could not be reached, or gave no answer that can be used
 
 Messages name the rule that was broken and what to do. They repeat what the caller typed as a
@@ -97,3 +98,7 @@ class LedgerError(MurmurationError):
 
 class SendError(MurmurationError):
     """Nothing came back that settles it. What was charged is kept, to be sent again as it is."""
+
+
+class NoRoundError(MurmurationError):
+    """No round of a training is open now. Nothing was charged; another one may open."""

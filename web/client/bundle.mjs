@@ -1,7 +1,8 @@
-// Builds the one file that collectors serve: the library and the element, minified.
+// Builds the files that collectors serve, minified: the library and the element; and, in a file of its
+// own, as most pages need none of it, what takes part in trainings.
 //
-//     node bundle.mjs            writes it
-//     node bundle.mjs --check    says whether the one that is there is the one that would be written
+//     node bundle.mjs            writes them
+//     node bundle.mjs --check    says whether those that are there are those that would be written
 //
 // Without source map, banner and paths the same sources give the same bytes on every machine.
 import { readFile, writeFile } from "node:fs/promises";
@@ -9,8 +10,9 @@ import { gzipSync } from "node:zlib";
 import { build, transform } from "esbuild";
 import { minify } from "terser";
 
-const FILE = new URL("../../src/murmuration/server/static/murmuration-client.js", import.meta.url);
-const MOST = 27_648; // bytes, gzipped: what a page pays for it
+const FOLDER = new URL("../../src/murmuration/server/static/", import.meta.url);
+const FILES = { "murmuration-client.js": "src/browser.ts", "murmuration-training.js": "src/training/index.ts" };
+const MOST = 28_672; // bytes, gzipped: what a page pays for each
 
 // A style sheet in a text is left as it is, unless it is taken out of it.
 const styles = {
@@ -22,28 +24,31 @@ const styles = {
       return { contents: before + JSON.stringify(code.trim()) + after, loader: "ts" };
     }),
 };
-const { outputFiles } = await build({
-  absWorkingDir: import.meta.dirname,
-  entryPoints: ["src/browser.ts"],
-  bundle: true,
-  format: "esm",
-  target: "es2022",
-  charset: "utf8",
-  minify: true,
-  plugins: [styles],
-  legalComments: "none",
-  logLevel: "warning",
-  write: false,
-});
 // Terser finds a twentieth more than esbuild does. (No function here is called by `new`: classes are.)
 const compress = { passes: 3, unsafe_arrows: true };
 const options = { module: true, ecma: 2022, compress, format: { comments: false } };
-const contents = Buffer.from(`${(await minify(outputFiles[0].text, options)).code}\n`);
-const size = gzipSync(contents, { level: 9 }).length;
-console.log(`murmuration-client.js: ${contents.length} bytes, ${size} gzipped`);
-if (size > MOST) throw new Error(`it has more than ${MOST} bytes: make it smaller`);
-if (!process.argv.includes("--check")) {
-  await writeFile(FILE, contents);
-} else if (!(await readFile(FILE)).equals(contents)) {
-  throw new Error("the file that collectors serve is not built from these sources: make web");
+for (const [name, entry] of Object.entries(FILES)) {
+  const { outputFiles } = await build({
+    absWorkingDir: import.meta.dirname,
+    entryPoints: [entry],
+    bundle: true,
+    format: "esm",
+    target: "es2022",
+    charset: "utf8",
+    minify: true,
+    plugins: [styles],
+    legalComments: "none",
+    logLevel: "warning",
+    write: false,
+  });
+  const contents = Buffer.from(`${(await minify(outputFiles[0].text, options)).code}\n`);
+  const size = gzipSync(contents, { level: 9 }).length;
+  console.log(`${name}: ${contents.length} bytes, ${size} gzipped`);
+  if (size > MOST) throw new Error(`${name} has more than ${MOST} bytes: make it smaller`);
+  const file = new URL(name, FOLDER);
+  if (!process.argv.includes("--check")) {
+    await writeFile(file, contents);
+  } else if (!(await readFile(file)).equals(contents)) {
+    throw new Error(`${name}, as collectors serve it, is not built from these sources: make web`);
+  }
 }

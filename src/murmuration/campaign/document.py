@@ -143,6 +143,8 @@ def read(data: bytes) -> Campaign:
     if size := _too_large(data, ()):
         raise FormatError(f"the campaign's document has {size}")
     document = decoded(data)
+    if '"kind":"model"' in document.collection[:40]:
+        raise FormatError("this campaign trains a model: it has no figures, and other documents")
     try:
         found = msgspec.json.decode(document.collection, type=_Collection)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
@@ -188,7 +190,7 @@ def _campaign(document: Document, found: _Collection) -> Campaign:
         raise FormatError("levels are chosen, and there are none")
     levels = levels and replace(levels, chosen=found.chosen)
     terms = Terms(**{field.name: getattr(document, field.name) for field in fields(Terms)})
-    questions = tuple(_question(table) for table in found.attributes)
+    questions = tuple(question_of(table) for table in found.attributes)
     strategy = strategy_of(found.strategy, found.sample, found.ends)
     epsilon = checked_epsilon(found.epsilon)
     for part in levels.budgets(epsilon) if levels else ():
@@ -233,7 +235,7 @@ def _law(cell: _Cell) -> dict[str, Any]:
     return {"mechanism": cell.mechanism, "parameters": cell.parameters, "law": cell.law}
 
 
-def _question(table: dict[str, Any]) -> Question:
+def question_of(table: dict[str, Any]) -> Question:
     """Return an attribute; a range is in floats, and 0 has no sign: one form for one range."""
     given = dict(table)
     for key in {"labels", "markers"} & set(given):

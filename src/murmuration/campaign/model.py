@@ -220,7 +220,7 @@ class Campaign:
             "campaign": self.name,
             "epsilon": self.epsilon,
             **{key: value for key, value in settings.items() if value != USUAL.get(key, key)},
-            "attributes": [_unusual(question) for question in self.questions],
+            "attributes": [unusual(question) for question in self.questions],
             "cells": self._cells(),
         }
 
@@ -323,30 +323,7 @@ class Campaign:
         one for each attribute's name. `never_silent`: answers that a question would refuse count by
         its other rule.
         """
-        if (columns := table_columns(answers)) is None:
-            raise InputError(
-                f"answers come by name, in a mapping or a DataFrame; got {described(answers)}"
-            )
-        answers, names = dict(columns), [question.name for question in self.questions]
-        given = {name: column for name, column in answers.items() if column is not None}
-        if missing := [q.name for q in self.questions if q.name not in given and not q.missing]:
-            raise InputError(
-                f"no answer for {', '.join(missing)}. Nothing was sent. (missing = true in the "
-                "campaign file makes no answer an answer.)"
-            )
-        if unknown := [name for name in answers if name not in names]:
-            raise InputError(f"nobody asks for {', '.join(map(str, unknown))}. Nothing was sent.")
-        asked = [q.never_silent() if never_silent else q for q in self.questions]
-        found = {
-            q.name: q.encode(given[q.name], rng if isinstance(rng, Rng) else rng[q.name])
-            for q in asked
-            if q.name in given
-        }
-        people = {len(column) for column in found.values()} or {1}
-        if len(people) != 1:
-            raise InputError("all columns must be of one length, one row per person")
-        silent = {q.name: q.no_answers(*people) for q in asked if q.name not in found}
-        return [{**found, **silent}[name] for name in names]
+        return encoded(self.questions, answers, rng, never_silent)
 
     def privatize(
         self,
@@ -499,7 +476,40 @@ class Campaign:
         return -(-self.frame.reports(tallies) // self.rounds)
 
 
-def _unusual(question: Question) -> dict[str, Any]:
+def encoded(
+    questions: Sequence[Question],
+    answers: Any,
+    rng: Rng | Mapping[str, Rng],
+    never_silent: bool = False,
+) -> list[NDArray[np.generic]]:
+    """Return one column per question from answers by name: see `Campaign.encode`."""
+    if (columns := table_columns(answers)) is None:
+        raise InputError(
+            f"answers come by name, in a mapping or a DataFrame; got {described(answers)}"
+        )
+    answers, names = dict(columns), [question.name for question in questions]
+    given = {name: column for name, column in answers.items() if column is not None}
+    if missing := [q.name for q in questions if q.name not in given and not q.missing]:
+        raise InputError(
+            f"no answer for {', '.join(missing)}. Nothing was sent. (missing = true in the "
+            "campaign file makes no answer an answer.)"
+        )
+    if unknown := [name for name in answers if name not in names]:
+        raise InputError(f"nobody asks for {', '.join(map(str, unknown))}. Nothing was sent.")
+    asked = [q.never_silent() if never_silent else q for q in questions]
+    found = {
+        q.name: q.encode(given[q.name], rng if isinstance(rng, Rng) else rng[q.name])
+        for q in asked
+        if q.name in given
+    }
+    people = {len(column) for column in found.values()} or {1}
+    if len(people) != 1:
+        raise InputError("all columns must be of one length, one row per person")
+    silent = {q.name: q.no_answers(*people) for q in asked if q.name not in found}
+    return [{**found, **silent}[name] for name in names]
+
+
+def unusual(question: Question) -> dict[str, Any]:
     """Return a question's fields that are not at their default."""
     fields = dataclasses.fields(question)
     pairs = ((field, getattr(question, field.name)) for field in fields)

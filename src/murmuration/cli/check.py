@@ -14,10 +14,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from murmuration.campaign import document as campaign_document
+from murmuration.campaign import training as training_document
 from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import CLAMP, NO_ANSWER, REFUSE, SPREAD, Question
 from murmuration.campaign.review import Asked, Law, Review, review
+from murmuration.campaign.training import ModelCampaign
+from murmuration.cli import check_model
 from murmuration.cli.fit import MOST_MISFITS, measure, require_fitting, show
 from murmuration.cli.options import (
     AllowMisfits,
@@ -64,7 +67,7 @@ def check(
         raise ParameterError("--document - prints JSON already: leave --json out")
     try:
         with errors.status("building every law"):
-            campaign = campaign_file.load(file)
+            campaign = campaign_file.load_any(file)
     except CampaignError as problem:
         if not as_json:
             raise
@@ -72,6 +75,9 @@ def check(
         mistakes = [{"line": one.line, **_said(one)} for one in (problem, *problem.also)]
         emit_json({"passed": False, "refused": refused, **mistakes[0], "mistakes": mistakes})
         raise typer.Exit(1 if refused else 2) from None
+    if isinstance(campaign, ModelCampaign):
+        _check_model(campaign, document, data, as_json)
+        return
     if document == "-":
         sys.stdout.write(campaign_document.pretty(campaign_document.publish(campaign)) + "\n")
         return
@@ -92,6 +98,27 @@ def check(
     if not reviewed.passed:
         raise typer.Exit(1)
     require_fitting(fits, allow_misfits)
+
+
+def _check_model(campaign: ModelCampaign, document: str, data: Path | None, as_json: bool) -> None:
+    """Check a campaign that trains a model."""
+    if data is not None:
+        raise ParameterError("--data is for campaigns that ask for figures")
+    published = training_document.publish(campaign)
+    if document == "-":
+        sys.stdout.write(campaign_document.pretty(published) + "\n")
+        return
+    with errors.status("auditing every law"):
+        audits = check_model.audits_of(campaign)
+    if as_json:
+        emit_json(check_model.as_data(campaign, audits))
+    else:
+        check_model.show(campaign, audits)
+    if document:
+        Path(document).write_bytes(published)
+        remark(f"document: {Path(document).resolve()}")
+    if not all(one.sampler_agrees for one in audits):
+        raise typer.Exit(1)
 
 
 def _said(problem: CampaignError) -> dict[str, Any]:

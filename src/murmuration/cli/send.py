@@ -31,7 +31,7 @@ from murmuration.cli.options import (
 )
 from murmuration.cli.output import console, emit_json, errors, progress_bar, say
 from murmuration.cli.tables import Columns, Form, open_table
-from murmuration.device.client import load
+from murmuration.device.loading import load
 from murmuration.device.words import CrowdWords
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints

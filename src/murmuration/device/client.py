@@ -43,10 +43,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.model import Campaign, utc_now
+from murmuration.campaign.round import Round
+from murmuration.campaign.training import ModelCampaign
 from murmuration.device.ledger import Entry, Ledger, Memo, SpellBegunError, exact_cost
+from murmuration.device.loading import load_any, open_round
 from murmuration.device.secret import Cost
 from murmuration.device.sending import (
     DUPLICATE,
@@ -55,13 +56,12 @@ from murmuration.device.sending import (
     Patience,
     deliver,
     outcomes,
-    reason,
 )
+from murmuration.device.training import Trainee
 from murmuration.device.words import DeviceWords, answered, as_octets, owned, remembered
 from murmuration.errors import (
     BudgetError,
     InputError,
-    MismatchError,
     ParameterError,
     PromiseError,
     SendError,
@@ -98,71 +98,7 @@ class Receipt:
         return self.outcome in (STORED, DUPLICATE)
 
 
-def load(
-    source: str | Path,
-    allow_plain_http: bool = False,
-    digest: str | None = None,
-    witness: str | None = None,
-) -> tuple[Campaign, Address | None]:
-    """Return a campaign from its address, its published document or its file, and its address.
-
-    A document's digest is checked and every law in it is audited; a law that leaks is refused. So
-    is a document whose digest is not the one that is pinned (`digest`), or not the one that a
-    second collector shows (`witness`): one of its own for each device would tell devices apart.
-    """
-    campaign, address = _loaded(source, allow_plain_http)
-    if digest is not None and campaign.digest != digest:
-        raise MismatchError(
-            f"{campaign.name} has the digest {campaign.digest[:16]}..., and {digest[:16]}... was "
-            "expected: this is another campaign. Nothing was sent."
-        )
-    if witness is not None:
-        _require_witness(campaign, address, Address.parse(witness, allow_plain_http))
-    return campaign, address
-
-
-def _loaded(source: str | Path, allow_plain_http: bool) -> tuple[Campaign, Address | None]:
-    if isinstance(source, str) and source.startswith(("http://", "https://")):
-        address = Address.parse(source, allow_plain_http)
-        return _fetched(address), address
-    path = Path(source)
-    if not path.is_file():
-        raise ParameterError(f"{path} is neither a file nor an address (https://...)")
-    if path.suffix == ".toml":
-        return campaign_file.load(path), None
-    return campaign_document.read(path.read_bytes()), None
-
-
-def _fetched(address: Address) -> Campaign:
-    """Return the campaign that an address publishes, if it is the one that the address names."""
-    with Link(address) as link:
-        answer = link.get(campaign_document.MOST_BYTES)
-    if answer.status != 200:
-        hint = "; an address ends in /v1/campaigns/NAME" if answer.status == 404 else ""
-        raise SendError(f"no campaign from {address}: {reason(answer)}{hint}")
-    campaign = campaign_document.read(answer.data)
-    if address.path.rpartition("/")[2] != campaign.name:
-        raise MismatchError(
-            f"{address} publishes a campaign of another name, {campaign.name!r}: a limit on one "
-            "campaign would mean nothing. Nothing was sent."
-        )
-    return campaign
-
-
-def _require_witness(campaign: Campaign, address: Address | None, witness: Address) -> None:
-    """Refuse a campaign that somebody else does not show in the same words."""
-    if address is not None and address.origin == witness.origin:
-        raise ParameterError("a witness is another collector than the one that is asked")
-    shown = _fetched(witness)
-    if shown.digest != campaign.digest:
-        raise MismatchError(
-            f"{campaign.name} has the digest {campaign.digest[:16]}..., and {witness} shows "
-            f"{shown.digest[:16]}...: this device may have been given a campaign of its own. "
-            "Nothing was sent."
-        )
-
-
-class Client:
+class Client(Trainee):
     """One person's device in one campaign.
 
     `source` is the campaign's address, its published document, or its campaign.toml; from a file,
@@ -217,7 +153,8 @@ class Client:
         accept_loss: str | None = None,
         may_be_silent: bool = False,
     ) -> None:
-        self.campaign, found = load(source, allow_plain_http, digest, witness)
+        self.source, found = load_any(source, allow_plain_http, digest, witness)
+        self._witness, self._plain = witness, allow_plain_http
         self._require_consent(accept_loss)
         self._may_be_silent = may_be_silent
         self.address = Address.parse(send_to, allow_plain_http) if send_to else found
@@ -234,15 +171,31 @@ class Client:
 
     def _require_consent(self, accept_loss: str | None) -> None:
         """Refuse laws that break their promise, unless the person's side says so too."""
-        words = self.campaign.accept_loss
+        words = self.source.accept_loss
         if words is not None and words != accept_loss:
             raise PromiseError(
-                f"{self.campaign.name} costs more than it promises: {words}. To agree to "
+                f"{self.source.name} costs more than it promises: {words}. To agree to "
                 "that, say accept_loss with these words, and set a lifetime that allows it."
             )
 
     def __repr__(self) -> str:
-        return f"Client({self.campaign.name!r}, {self.ledger!r})"
+        return f"Client({self.source.name!r}, {self.ledger!r})"
+
+    @property
+    def campaign(self) -> Campaign:
+        """The campaign, if it asks for figures."""
+        if isinstance(self.source, ModelCampaign):
+            raise ParameterError(
+                f"{self.source.name} trains a model: answer it with train, not report"
+            )
+        return self.source
+
+    @property
+    def training(self) -> ModelCampaign:
+        """The campaign, if it trains a model."""
+        if not isinstance(self.source, ModelCampaign):
+            raise ParameterError(f"{self.source.name} trains no model: answer it with report")
+        return self.source
 
     # --- sending -------------------------------------------------------------------------------
 
@@ -275,7 +228,8 @@ class Client:
         Only what was made for this collector: one host's report is no other's.
         """
         waiting = self.ledger.pending(self._require_address().origin)
-        return [self._sent(entry) for entry in waiting if entry.digest == self.campaign.digest]
+        mine = [entry for entry in waiting if entry.digest == self.source.digest]
+        return [self._sent(entry) for entry in mine if not self.ledger.held(entry.report_id)]
 
     def _sent(self, entry: Entry) -> Receipt:
         """Send the bytes that the ledger holds, and note the answer."""
@@ -296,10 +250,11 @@ class Client:
         Reports of many rounds, side by side, show when the value behind them changed: their bytes
         are not kept once they have arrived.
         """
-        forget = self.campaign.repeated
+        forget = isinstance(self.source, Campaign) and self.source.repeated
         return self.ledger.acknowledge(entry.report_id, outcome, forget).outcome
 
     def _receipt(self, entry: Entry) -> Receipt:
+        """Return what became of a report that is in the ledger."""
         return Receipt(
             entry.campaign,
             entry.round,
@@ -354,7 +309,7 @@ class Client:
     def _words(self) -> DeviceWords:
         """Return the words of this device for this collector and question."""
         origin = self._require_address().origin
-        return DeviceWords(self.ledger.key, origin, self.campaign.digest)
+        return DeviceWords(self.ledger.key, origin, self.source.digest)
 
     def _drawn(
         self, columns: list[NDArray[np.generic]], levels: list[list[str]] | None, turn: str
@@ -430,6 +385,8 @@ class Client:
     @property
     def most(self) -> Cost:
         """The most that one report can cost: the costliest cells that it may have."""
+        if isinstance(self.source, ModelCampaign):
+            return min(exact_cost(self.source.charge), exact_cost(self.source.epsilon))
         return self._total(self.campaign.costliest())
 
     def _total(self, laws: list[Mechanism]) -> Cost:
@@ -479,14 +436,16 @@ class Client:
 
     def _period(self, turn: str) -> int | None:
         """Return the number of the period that a round is; None where there are none."""
-        return None if self.campaign.every is None else self.campaign.period_named(turn)
+        if isinstance(self.source, ModelCampaign) or self.source.every is None:
+            return None
+        return self.source.period_named(turn)
 
-    def _require_open(self, turn: str) -> None:
+    def _require_open(self, turn: str = "") -> None:
         """Refuse, before anything is charged, what the collector would refuse."""
-        terms, now, period = self.campaign.terms, utc_now(), self._period(turn)
+        terms, now, period = self.source.terms, utc_now(), self._period(turn)
         if not terms.accepts(now):
             raise ParameterError(
-                f"{self.campaign.name} has not opened yet, or has closed. Nothing was sent."
+                f"{self.source.name} has not opened yet, or has closed. Nothing was sent."
             )
         if period is not None and period not in self.campaign.open_periods(now):
             raise ParameterError(
@@ -494,7 +453,12 @@ class Client:
                 "begun. Nothing was sent."
             )
         if terms.upload == "token" and self._token is None:
-            raise ParameterError(f"{self.campaign.name} needs a device's token. Nothing was sent.")
+            raise ParameterError(f"{self.source.name} needs a device's token. Nothing was sent.")
+
+    def _open_round(self) -> Round | None:
+        """Return the round of a training that is open, checked; None if none is."""
+        address = self._require_address()
+        return open_round(self.training, address, self._witness, self._plain)
 
     def _require_small(self) -> None:
         """Refuse a campaign whose reports may cost more than the person gives for one.
@@ -504,7 +468,7 @@ class Client:
         limit = self.ledger.limits()["report"]
         if self.most > exact_cost(limit):
             raise BudgetError(
-                f"{self.campaign.name}: one report may cost {float(self.most):g}, and the person's "
+                f"{self.source.name}: one report may cost {float(self.most):g}, and the person's "
                 f"limit on a report is {limit:g}. Nothing was sent.",
                 "report",
             )

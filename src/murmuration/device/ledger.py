@@ -308,6 +308,8 @@ class Ledger:
         round: str = "",  # noqa: A002
         memos: Sequence[Memo] = (),
         rounds: int | None = None,
+        *,
+        hold: bool = False,
     ) -> Entry:
         """Charge a report, durably, and return the entry whose `report` is to be sent.
 
@@ -315,7 +317,8 @@ class Ledger:
         kept, if with it more than one of the person's limits or (if given) the campaign's `limit`
         would be spent, or if the question has `rounds` reports already. If this question and round
         have a report already, that one is returned and nothing is charged: send what the entry
-        holds, not what was passed in.
+        holds, not what was passed in. With `hold` it may not be sent before `let_go`, and can be
+        taken back until then.
         """
         own, most = exact_cost(cost), math.inf if limit is None else _limit("campaign", limit)
         sent, name = _octets("report", report), _octets("report_id", report_id)
@@ -337,13 +340,15 @@ class Ledger:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             made = Entry(origin, campaign, digest, purpose, round, own, now, name, sent, None)
             _insert(db, made, fresh, ever.get((origin, campaign), Fraction(0)) + total)
+            if hold:
+                _set(db, _held_name(name), 1)
         self.note_total()
         return replace(made, cost=total)
 
     def note_total(self) -> None:
         """Note the totals beside the key, too: before anything that was charged is sent."""
         with self._writing() as db:  # one process at a time, so that no total goes back
-            self.secret.note(_noted(db), _kept(db))
+            self.secret.note(_noted_without_held(db), _kept(db))
 
     def kept(self, name: bytes) -> bytes | None:
         """Return the permanent answer of a spell, hidden, as it is kept here or beside the key.
@@ -352,6 +357,49 @@ class Ledger:
         """
         with self._reading() as db:
             return {**_kept(db), **self.secret.kept()}.get(_octets("name", name))
+
+    # --- reports that may still be taken back --------------------------------------------------
+
+    def held(self, report_id: bytes, name: bytes | None = None) -> bool:
+        """Tell whether a report was charged, and its bytes were never let go (under that name)."""
+        with self._reading() as db:
+            held = _is_held(db, report_id)
+            return held and (name is None or not self._gone(db, report_id, name))
+
+    def let_go(self, report_id: bytes, name: bytes) -> bool:
+        """Let a report's bytes leave, once and for all; False if others have left under the name.
+
+        From here on they count as sent: the charge stays.
+        """
+        with self._writing() as db:
+            found = _select(db, "WHERE report_id = ?", report_id)
+            if not found or found[0].report is None:
+                return False  # taken back since
+            if _is_held(db, report_id):
+                if not self.secret.let_go(name, _mark_of(found[0].report)):
+                    return False
+                db.execute("DELETE FROM setting WHERE name = ?", (_held_name(report_id),))
+        self.note_total()
+        return True
+
+    def take_back(self, report_id: bytes, name: bytes) -> bool:
+        """Delete a report that was never let go, and what it was charged; False if it was."""
+        with self._writing() as db:
+            if not _is_held(db, report_id) or self._gone(db, report_id, name):
+                return False
+            (found,) = _select(db, "WHERE report_id = ?", report_id)
+            whose = found.origin, found.campaign
+            total = _noted(db).get(whose, Fraction(0)) - found.cost
+            db.execute("DELETE FROM entry WHERE report_id = ?", (report_id,))
+            db.execute("DELETE FROM setting WHERE name = ?", (_held_name(report_id),))
+            db.execute("INSERT OR REPLACE INTO total VALUES (?, ?, ?)", (*whose, str(total)))
+        return True
+
+    def _gone(self, db: sqlite3.Connection, report_id: bytes, name: bytes) -> bool:
+        """Tell whether the key says that these very bytes were let go."""
+        found = _select(db, "WHERE report_id = ?", report_id)
+        sent = found[0].report if found else None
+        return sent is not None and self.secret.gone(name) == _mark_of(sent)
 
     def find(self, origin: str, digest: str, round: str = "") -> Entry | None:  # noqa: A002
         """Return the report that was already made for this collector, question and round."""
@@ -483,6 +531,29 @@ def _noted(db: sqlite3.Connection) -> Totals:
     """Return what each campaign has cost, as it is noted in the ledger."""
     rows = db.execute("SELECT origin, campaign, cost FROM total").fetchall()
     return {(origin, campaign): read_cost(cost) for origin, campaign, cost in rows}
+
+
+def _noted_without_held(db: sqlite3.Connection) -> Totals:
+    """Return the same without what may still be taken back: beside the key nothing goes down."""
+    totals = _noted(db)
+    for (name,) in db.execute("SELECT name FROM setting WHERE name LIKE 'held %'").fetchall():
+        (held,) = _select(db, "WHERE report_id = ?", bytes.fromhex(name.split()[1]))
+        totals[held.origin, held.campaign] -= held.cost
+    return totals
+
+
+def _held_name(report_id: bytes) -> str:
+    return f"held {report_id.hex()}"
+
+
+def _is_held(db: sqlite3.Connection, report_id: bytes) -> bool:
+    sql = "SELECT 1 FROM setting WHERE name = ?"
+    return db.execute(sql, (_held_name(report_id),)).fetchone() is not None
+
+
+def _mark_of(report: bytes) -> bytes:
+    """Return what bytes that were let go are known by."""
+    return hashlib.sha256(report).digest()
 
 
 def _sum(totals: Totals, origin: str | None = None, campaign: str | None = None) -> Cost:

@@ -74,6 +74,16 @@ class Secret:
         """Return the permanent answers of spells that were noted."""
         return {}
 
+    def gone(self, name: bytes) -> bytes | None:
+        """Return the mark of what was let go under a name; None: nothing was, or nobody knows."""
+        del name
+        return None
+
+    def let_go(self, name: bytes, mark: bytes) -> bool:
+        """Note, once and for all, what is let go under a name; False if it is something else."""
+        del name, mark
+        return True
+
     def limits(self) -> dict[str, Cost]:
         """Return the person's limits, as they were noted last."""
         return {}
@@ -124,6 +134,35 @@ class SecretFile(Secret):
         if after != before:
             self._write(_text(after))
 
+    def gone(self, name: bytes) -> bytes | None:
+        """Return the mark of what was let go under a name: a file beside the key, made once."""
+        try:
+            return bytes.fromhex(self._gone(name).read_text(encoding="ascii"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            raise LedgerError(
+                f"{self._gone(name)} cannot be read: it says what was sent. Nothing was sent."
+            ) from None
+
+    def let_go(self, name: bytes, mark: bytes) -> bool:
+        """Note what is let go, durably; of several at once the first counts, for everybody."""
+        path = self._gone(name)
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            _sync(path.parent.parent)
+        except OSError as problem:
+            raise LedgerError(
+                f"{path.parent} cannot be made: {problem.strerror}. Nothing was sent."
+            ) from None
+        made_whole(path, lambda draft: draft.write_text(mark.hex(), encoding="ascii"))
+        return self.gone(name) == mark
+
+    def _gone(self, name: bytes) -> Path:
+        """The file of a name; beside the key itself, by whichever link it was named."""
+        key = self.path.resolve()
+        return key.parent / f"{key.name}.sent" / name.hex()
+
     def limits(self) -> dict[str, Cost]:
         """Return the person's limits, as they were noted last; none, if there is no file."""
         return self._read().limits if self.there else {}
@@ -136,7 +175,8 @@ class SecretFile(Secret):
             self._write(_text(after))
 
     def _write(self, text: str) -> None:
-        made_whole(self.path, lambda draft: draft.write_text(text), over=True)
+        # The file itself, by whichever link it was named: a link is not put in its place.
+        made_whole(self.path.resolve(), lambda draft: draft.write_text(text), over=True)
 
     def _read(self) -> _Noted:
         try:

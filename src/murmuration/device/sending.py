@@ -87,10 +87,13 @@ class Link:
             self._open.close()
             self._open = None
 
-    def get(self, most: int) -> Answer:
-        """Fetch the campaign's document, up to so many bytes; it is public: no token goes along."""
+    def get(self, most: int, below: str = "") -> Answer:
+        """Fetch the campaign's document, up to so many bytes; it is public: no token goes along.
+
+        `below` is the rest of the path to another document of the campaign.
+        """
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
-        return self._request("GET", self.address.path, None, headers, most)
+        return self._request("GET", self.address.path + below, None, headers, most)
 
     def post(self, body: bytes, kind: str) -> Answer:
         """Send reports, once."""

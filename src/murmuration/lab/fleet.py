@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.campaign.model import Campaign
+from murmuration.campaign.round import Round
 from murmuration.device.sending import (
     DUPLICATE,
     REFUSED,
@@ -27,16 +28,17 @@ from murmuration.device.sending import (
     deliver,
     outcomes,
 )
+from murmuration.device.training import answers
 from murmuration.device.words import CrowdWords, answered, remembered
 from murmuration.errors import ParameterError, SendError
-from murmuration.exact.arrays import Ints, Reports, Rows
+from murmuration.exact.arrays import Floats, Ints, Reports, Rows
 from murmuration.exact.keyed import Key, Keys
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.frame import Asked
 from murmuration.wire import report
 from murmuration.wire.address import Address
 from murmuration.wire.ids import ID_BYTES, Ids
-from murmuration.wire.report import MOST_REPORTS
+from murmuration.wire.report import MOST_REPORTS, Framed
 
 FORMS = {"binary": (report.BINARY, report.to_binary), "json": (report.JSON, report.to_json)}
 MOST_BYTES = 2 << 20
@@ -154,9 +156,18 @@ class Begun:
         return np.asarray(first[back[len(known) :]])
 
 
+def made_for_round(found: Round, keys: Keys, origin: str, x: Floats, y: Floats) -> tuple[Ids, Rows]:
+    """Return the ids and the rows of devices in a round: each is what that device alone makes.
+
+    x and y are encoded (`ModelCampaign.encode`, with `CrowdWords.spread` of the campaign's digest).
+    """
+    ids = CrowdWords(keys, origin, found.campaign.digest).ids("")
+    return ids, answers(found, CrowdWords(keys, origin, found.digest), x, y)
+
+
 def send_all(
     url: str,
-    campaign: Campaign,
+    campaign: Framed,
     ids: Ids,
     rows: Rows,
     *,
@@ -190,7 +201,7 @@ def send_all(
     return Sent(fleet.counts, len(ids) - answered, seconds, fleet.problem)
 
 
-def _fitting(campaign: Campaign, form: str) -> int:
+def _fitting(campaign: Framed, form: str) -> int:
     """Return how many reports fit an upload."""
     plain = ID_BYTES + campaign.row_bytes
     one = plain if form == "binary" else JSON_HEAD + JSON_BYTES * plain
@@ -202,7 +213,7 @@ class _Fleet:
 
     def __init__(
         self,
-        campaign: Campaign,
+        campaign: Framed,
         ids: Ids,
         rows: Rows,
         size: int,

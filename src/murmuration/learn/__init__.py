@@ -8,13 +8,13 @@
 [0.5, 0.0]
 """
 
-from murmuration.learn.adaptive import AdaptiveTraining
 from murmuration.learn.encode import Category, Encoder, Number
 from murmuration.learn.estimators import LinearRegression, LinearSVC, LogisticRegression
 from murmuration.learn.hiera import ByAttribute
 from murmuration.learn.rounds import Model, Training
 from murmuration.learn.schedule import FewRounds, MiniBatches, OneByOne
-from murmuration.learn.state import Setting
+from murmuration.training.adaptive import AdaptiveTraining
+from murmuration.training.state import Setting
 
 __all__ = [
     "AdaptiveTraining",

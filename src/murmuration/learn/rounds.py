@@ -23,10 +23,10 @@ from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats, Reports
 from murmuration.exact.randomness import Rng
 from murmuration.learn.gradients import Courier
-from murmuration.learn.losses import Objective
 from murmuration.learn.schedule import Plan
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.vector.base import TupleMechanism
+from murmuration.training.losses import Objective
 
 BEYOND = 2.5
 """Standard errors from which on a mean counts as different from 0."""

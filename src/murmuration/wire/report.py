@@ -22,15 +22,17 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
+from typing import Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.model import WIRE, Campaign
+from murmuration.campaign.model import WIRE
 from murmuration.campaign.periods import PERIOD_BYTES, last_possible
 from murmuration.errors import FormatError, ReportError
 from murmuration.exact.arrays import Ints, Rows
+from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.packing import integer_rows
 from murmuration.wire.ids import ID_BYTES, Ids
 
@@ -61,6 +63,36 @@ PROBLEM = "application/problem+json"
 PROBLEM_TYPE = "/problems/"
 """Before the name of a problem, in its type."""
 CODES = {reason: code for code, reason in enumerate(REASONS, 1)}
+
+
+class Framed(Protocol):
+    """What reports are made for: a campaign, or one round of a training."""
+
+    @property
+    def digest(self) -> str:
+        """What every report names."""
+
+    @property
+    def frame(self) -> Frame:
+        """The laws, and which of them a report names."""
+
+    @property
+    def every(self) -> str | None:
+        """How long a period is; None where there are none."""
+
+    @property
+    def head_bytes(self) -> int:
+        """The bytes of a report before its first entry: its period, if there are any."""
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a report."""
+
+    def periods_of(self, rows: Rows) -> Ints:
+        """Return the period of each row; 0 where there are none."""
+
+    def valid(self, rows: Rows) -> NDArray[np.bool_]:
+        """Tell for each row whether a device can have sent it."""
 
 
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -124,7 +156,7 @@ class Incoming:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def to_json(campaign: Campaign, ids: Ids, rows: Rows) -> bytes:
+def to_json(campaign: Framed, ids: Ids, rows: Rows) -> bytes:
     """Return one report as an object, several as a list."""
     reports = [
         Report(
@@ -139,7 +171,7 @@ def to_json(campaign: Campaign, ids: Ids, rows: Rows) -> bytes:
     return msgspec.json.encode(reports[0] if len(reports) == 1 else reports)
 
 
-def entries_of(campaign: Campaign, row: NDArray[np.uint8]) -> list[list[int]]:
+def entries_of(campaign: Framed, row: NDArray[np.uint8]) -> list[list[int]]:
     """Return a row's entries: the cell's number, then the octets of the cell's report."""
     found, start = [], campaign.head_bytes
     for width in campaign.frame.widths:
@@ -151,7 +183,7 @@ def entries_of(campaign: Campaign, row: NDArray[np.uint8]) -> list[list[int]]:
     return found
 
 
-def to_binary(campaign: Campaign, ids: Ids, rows: Rows) -> bytes:
+def to_binary(campaign: Framed, ids: Ids, rows: Rows) -> bytes:
     """Return reports in columns."""
     head = HEAD.pack(MAGIC, WIRE, bytes.fromhex(campaign.digest), len(ids))
     return head + ids.tobytes() + rows.tobytes()
@@ -176,7 +208,7 @@ SHORTEST = len(msgspec.json.encode(_NOTHING))
 """Bytes of JSON that the least report has."""
 
 
-def decode(campaign: Campaign, body: bytes, kind: str, older: Container[str] = ()) -> Incoming:
+def decode(campaign: Framed, body: bytes, kind: str, older: Container[str] = ()) -> Incoming:
     """Decode an upload of either form; refuse the body only if it cannot be read at all.
 
     `older` are the digests of earlier versions of the campaign. Whatever the body is, it never
@@ -199,7 +231,7 @@ def decode(campaign: Campaign, body: bytes, kind: str, older: Container[str] = (
     return Incoming([], _from_reports(campaign, reports, problems, older))
 
 
-def _from_json(campaign: Campaign, body: bytes, older: Container[str]) -> Upload:
+def _from_json(campaign: Framed, body: bytes, older: Container[str]) -> Upload:
     """Lay a body of JSON out in columns, a slice at a time."""
     parts = _parts(campaign, body)
     sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
@@ -208,7 +240,7 @@ def _from_json(campaign: Campaign, body: bytes, older: Container[str]) -> Upload
     return _together([_slice(campaign, parts[start:end], older) for start, end in pairwise(edges)])
 
 
-def longest(campaign: Campaign) -> int:
+def longest(campaign: Framed) -> int:
     """Return how many bytes of JSON a report may have: with much white space, and not without end.
 
     32 for each number in its entries, and what there is besides.
@@ -216,7 +248,7 @@ def longest(campaign: Campaign) -> int:
     return 4096 + 32 * (campaign.row_bytes + 2 * len(campaign.frame.widths))
 
 
-def _parts(campaign: Campaign, body: bytes) -> Sequence[msgspec.Raw]:
+def _parts(campaign: Framed, body: bytes) -> Sequence[msgspec.Raw]:
     """Cut a list into its elements without looking at them; a report alone is one."""
     if body.lstrip(b" \t\r\n")[:1] == b"{":
         if (
@@ -247,7 +279,7 @@ def _counted() -> msgspec.json.Decoder[msgspec.Struct]:
     return msgspec.json.Decoder(msgspec.defstruct("Counted", fields, array_like=True))
 
 
-def _slice(campaign: Campaign, parts: Sequence[msgspec.Raw], older: Container[str]) -> Upload:
+def _slice(campaign: Framed, parts: Sequence[msgspec.Raw], older: Container[str]) -> Upload:
     """Lay some reports out; if one is none, or too long, they are looked at one by one."""
     problems, most = np.zeros(len(parts), dtype=np.uint8), longest(campaign)
     sizes = [len(part) for part in parts]
@@ -270,7 +302,7 @@ def _report(part: msgspec.Raw) -> Report:
         return _NOTHING
 
 
-def joined(campaign: Campaign, parts: Sequence[Incoming], older: Container[str] = ()) -> Upload:
+def joined(campaign: Framed, parts: Sequence[Incoming], older: Container[str] = ()) -> Upload:
     """Put uploads together, those of objects first, and check every report."""
     listed = [part.reports for part in parts if part.columns is None]
     columns = [part.columns for part in parts if part.columns is not None]
@@ -292,7 +324,7 @@ def _together(parts: Sequence[Upload]) -> Upload:
 
 
 def _from_reports(
-    campaign: Campaign, reports: Sequence[Report], problems: Codes, older: Container[str]
+    campaign: Framed, reports: Sequence[Report], problems: Codes, older: Container[str]
 ) -> Upload:
     """Lay decoded reports out in columns; note what is wrong with them where nothing is yet."""
     if {report.digest for report in reports} - {campaign.digest}:
@@ -334,7 +366,7 @@ def _is_id(text: str) -> bool:
     return len(text) == 2 * ID_BYTES and all(c in "0123456789abcdefABCDEF" for c in text)
 
 
-def _rows(campaign: Campaign, reports: Sequence[Report], problems: Codes) -> Rows:
+def _rows(campaign: Framed, reports: Sequence[Report], problems: Codes) -> Rows:
     """Lay entries out as rows; a report whose entries do not fit is a bad one, and has none."""
     entries = [report.entries for report in reports]
     counts = np.fromiter(map(len, entries), dtype=np.int64, count=len(entries))
@@ -355,7 +387,7 @@ def _rows(campaign: Campaign, reports: Sequence[Report], problems: Codes) -> Row
     return rows if fits.all() else rows[fits]
 
 
-def _periods(campaign: Campaign, reports: Sequence[Report], problems: Codes) -> Ints:
+def _periods(campaign: Framed, reports: Sequence[Report], problems: Codes) -> Ints:
     """Return what reports say about their period; refuse one that is missing, or is none."""
     said = [report.period for report in reports]
     if campaign.every is None:
@@ -370,7 +402,7 @@ def _periods(campaign: Campaign, reports: Sequence[Report], problems: Codes) -> 
 
 
 def _lay(
-    campaign: Campaign, entries: list[list[int]], rows: Rows, who: Ints, start: int
+    campaign: Framed, entries: list[list[int]], rows: Rows, who: Ints, start: int
 ) -> NDArray[np.bool_]:
     """Write these entries, one per report, from byte `start` of their rows on; say which fit."""
     sizes = np.fromiter(map(len, entries), dtype=np.int64, count=len(entries))
@@ -404,7 +436,7 @@ def _octets(numbers: chain[int], count: int) -> Ints:
         return np.array([n if 0 <= n < 1 << 32 else -1 for n in listed], dtype=np.int64)
 
 
-def from_binary(campaign: Campaign, body: bytes, older: Container[str] = ()) -> Upload:
+def from_binary(campaign: Framed, body: bytes, older: Container[str] = ()) -> Upload:
     """Read reports in columns; refuse the body if its length is not that of its reports."""
     if len(body) < HEAD.size:
         raise FormatError("the upload is shorter than its head")
@@ -431,7 +463,7 @@ def from_binary(campaign: Campaign, body: bytes, older: Container[str] = ()) -> 
     return Upload(ids, rows.reshape(-1, campaign.row_bytes), problems)
 
 
-def checked(campaign: Campaign, upload: Upload) -> Upload:
+def checked(campaign: Framed, upload: Upload) -> Upload:
     """Refuse the rows that no device can have sent."""
     valid = campaign.valid(upload.rows)
     if valid.all():
@@ -441,6 +473,6 @@ def checked(campaign: Campaign, upload: Upload) -> Upload:
     return upload.refusing(bad, "bad-symbol")
 
 
-def read(campaign: Campaign, body: bytes, kind: str, older: Container[str] = ()) -> Upload:
+def read(campaign: Framed, body: bytes, kind: str, older: Container[str] = ()) -> Upload:
     """Decode one upload and check every report in it."""
     return joined(campaign, [decode(campaign, body, kind, older)], older)

@@ -38,7 +38,7 @@ const MOST_COMPARED = 1 << 24;
 /** Nothing is shown about fewer people, in any campaign. */
 const LEAST_COHORT = 100;
 const NEWER = "its format needs a newer program";
-const DOCUMENT =
+export const DOCUMENT =
   "format campaign version digest purpose people opens closes cohort keep_reports upload " +
   "origins=[] grace=1 collection";
 const COLLECTION =
@@ -75,7 +75,7 @@ async function checked(bytes: Uint8Array, { address, digest }: ReadOptions): Pro
   return admitted({ ...terms(document), ...questionsAndLaws(inside) });
 }
 
-function another(what: string): MurmurationError {
+export function another(what: string): MurmurationError {
   return new MurmurationError(
     "mismatch",
     `this is another campaign: it ${what}. Nothing was sent.`,
@@ -105,7 +105,7 @@ function levelPairs(text: string, levels: Json): Json[] {
   return names.map((name) => [name, (levels as Table)[name]!]);
 }
 
-function terms(found: Table) {
+export function terms(found: Table) {
   const { keep_reports: keepReports, upload, opens, closes, purpose, digest, origins = [] } = found;
   must(upload === "open" || upload === "token", "upload is open or token");
   must(typeof keepReports === "boolean" && typeof purpose === "string", "keep_reports or purpose");

@@ -13,7 +13,7 @@ export type Table = { [key: string]: Json };
 const FLOATS = new Set(
   (
     "epsilon levels limit low high values edges semantics permanent kappa beta shares alpha t " +
-    "prior factor"
+    "prior factor typical"
   ).split(" "),
 );
 

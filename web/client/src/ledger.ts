@@ -37,6 +37,8 @@ export interface Charge {
   readonly rounds: number;
   readonly report: string;
   readonly reportId: string;
+  /** It may still be taken back: it is not sent before it was let go. */
+  readonly held?: true;
 }
 
 /** A report that was made, and what this call has charged for it. */
@@ -247,11 +249,12 @@ function requireAffordable(book: Book, wanted: Charge, cost: Cost): void {
 // --- what is written ---------------------------------------------------------------------------
 
 function entryOf(wanted: Charge): Entry {
-  const { origin, campaign, digest, purpose, round, report, reportId } = wanted;
+  const { origin, campaign, digest, purpose, round, report, reportId, held } = wanted;
   const madeAt = `${new Date().toISOString().slice(0, 19)}+00:00`;
   const cost = written(wanted.cost);
   const outcome = null;
-  return { origin, campaign, digest, purpose, round, cost, madeAt, reportId, report, outcome };
+  const entry = { origin, campaign, digest, purpose, round, cost, madeAt, reportId, report, outcome };
+  return held ? { ...entry, held } : entry;
 }
 
 /** Note the permanent answers that are new, and the campaign's total. */

@@ -30,6 +30,8 @@ export interface Entry {
   readonly report: string | null;
   /** "stored", "duplicate" or "refused:<reason>"; null until the collector has answered. */
   readonly outcome: string | null;
+  /** It was charged, and its bytes have never been let go: it may be taken back. */
+  readonly held?: true;
 }
 
 /** What was paid to whom; `name` is that of a permanent answer. */

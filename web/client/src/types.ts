@@ -64,6 +64,7 @@ export interface Loss {
 export type Domain =
   | { readonly kind: "number" | "number or none" }
   | { readonly kind: "items"; readonly k: number }
+  | { readonly kind: "ball"; readonly d: number }
   | { readonly kind: "box"; readonly sizes: readonly number[] };
 
 /** How likely what is sent is, for one answer. */

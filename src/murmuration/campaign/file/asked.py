@@ -13,17 +13,22 @@ from typing import Any
 
 import msgspec
 
+from murmuration.campaign.file.model import ModelTable
 from murmuration.campaign.file.schema import CampaignTable
 
 TERMS = ("purpose", "people", "opens", "closes", "cohort", "keep_reports", "upload", "origins")
 
 
-def asked(table: CampaignTable) -> str:
-    """Return the digest of all that a file says about questions, mechanisms and what they cost."""
-    said = {key: value for key, value in _said(table).items() if key not in TERMS}
+def asked(table: CampaignTable | ModelTable) -> str:
+    """Return the digest of all that a file says about questions, mechanisms and what they cost.
+
+    How many people are expected decides what a training asks: there it counts.
+    """
+    terms = [key for key in TERMS if key != "people" or isinstance(table, CampaignTable)]
+    said = {key: value for key, value in _said(table).items() if key not in terms}
     if "repeat" in said:
         said["repeat"].pop("grace", None)  # a term, too
-    if table.levels is not None:
+    if isinstance(table, CampaignTable) and table.levels is not None:
         said["levels"] = list(table.levels.items())  # whose order counts
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 

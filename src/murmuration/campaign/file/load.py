@@ -9,18 +9,25 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from murmuration.campaign.answers import CASES
 from murmuration.campaign.file.asked import asked
 from murmuration.campaign.file.lines import Lines
+from murmuration.campaign.file.model import (
+    FeatureTable,
+    ModelTable,
+    check_model,
+    resolve_model,
+    terms_of_model,
+)
 from murmuration.campaign.file.resolve import check, resolve, terms_of
 from murmuration.campaign.file.schema import (
     LAWS,
@@ -35,6 +42,7 @@ from murmuration.campaign.file.schema import (
 from murmuration.campaign.model import Campaign, Terms
 from murmuration.campaign.periods import EVERY
 from murmuration.campaign.question import KINDS
+from murmuration.campaign.training import MODELS, ModelCampaign
 from murmuration.errors import CampaignError, RefusedError
 
 
@@ -68,12 +76,52 @@ class CampaignFile:
             return resolve(self.table)
 
 
+@dataclass(frozen=True)
+class ModelFile:
+    """The same of a file with `kind = "model"`: it trains a model."""
+
+    source: str
+    text: str
+    table: ModelTable
+
+    @property
+    def name(self) -> str:
+        """What the campaign is called."""
+        return self.table.name
+
+    @cached_property
+    def terms(self) -> Terms:
+        """What people are told."""
+        return terms_of_model(self.table)
+
+    @cached_property
+    def asked(self) -> str:
+        """A digest of what is asked: see `campaign.file.asked`."""
+        return asked(self.table)
+
+    @cached_property
+    def campaign(self) -> ModelCampaign:
+        """The training, with laws that are chosen now, and audited."""
+        with _pointing(self.text, self.source):
+            return resolve_model(self.table)
+
+
 def load(path: Path | str) -> Campaign:
-    """Read, check and audit a campaign file."""
-    return opened(path).campaign
+    """Read, check and audit a campaign file that asks for figures."""
+    return _figures(opened_any(path)).campaign
+
+
+def load_any(path: Path | str) -> Campaign | ModelCampaign:
+    """Read, check and audit a campaign file, be it for figures or for a model."""
+    return opened_any(path).campaign
 
 
 def opened(path: Path | str) -> CampaignFile:
+    """Read a campaign file that asks for figures, and check its keys one by one."""
+    return _figures(opened_any(path))
+
+
+def opened_any(path: Path | str) -> CampaignFile | ModelFile:
     """Read a campaign file, and check its keys one by one."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
@@ -81,7 +129,19 @@ def opened(path: Path | str) -> CampaignFile:
         raise CampaignError("this is not a text file (UTF-8)", str(path)) from None
     except (FileNotFoundError, IsADirectoryError):
         raise CampaignError("there is no such file; `murmur init` writes one", str(path)) from None
-    return read(text, str(path))
+    return read_any(text, str(path))
+
+
+def _figures(found: CampaignFile | ModelFile) -> CampaignFile:
+    """Refuse a file that trains a model, where it is not what is meant."""
+    if isinstance(found, CampaignFile):
+        return found
+    line = Lines(found.text).of(("kind",))
+    raise CampaignError(
+        'kind = "model": this campaign trains a model, and has no figures; `murmur check` reads it',
+        found.source,
+        line,
+    )
 
 
 def parse(text: str, source: str = "campaign.toml") -> Campaign:
@@ -93,13 +153,24 @@ def parse(text: str, source: str = "campaign.toml") -> Campaign:
 
 
 def read(text: str, source: str = "campaign.toml") -> CampaignFile:
+    """Return what a file's text says that asks for figures, or point at its mistakes."""
+    return _figures(read_any(text, source))
+
+
+def read_any(text: str, source: str = "campaign.toml") -> CampaignFile | ModelFile:
     """Return what a file's text says, or point at the lines that are wrong."""
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise CampaignError(*_unreadable(text, str(problem), source)) from None
     with _pointing(text, source):
-        table = _converted(data)
+        if data.get("kind") == "model":
+            trained = _converted(data, ModelTable, check_model)
+            check_model(trained)
+            return ModelFile(source, text, trained)
+        if "kind" in data:
+            raise Mistake('kind is "model", for a campaign that trains one, or left out', "kind")
+        table = _converted(data, CampaignTable, check)
         check(table)
         return CampaignFile(source, text, table)
 
@@ -141,20 +212,25 @@ def _unreadable(text: str, problem: str, source: str) -> tuple[str, str, int | N
     return f"this is no TOML{where}: {message[:1].lower()}{message[1:]}", source, line
 
 
-def _converted(data: dict[str, Any]) -> CampaignTable:
+_Form = TypeVar("_Form", CampaignTable, ModelTable)
+
+
+def _converted(
+    data: dict[str, Any], form: type[_Form], check: Callable[[_Form, Collection[int]], None]
+) -> _Form:
     """Return the file's tables, or say which keys are missing, unknown or of the wrong type."""
     wrong, passed_over = list[Mistake](), set[int]()
     while True:
         try:
-            table = msgspec.convert(data, CampaignTable)
+            table = msgspec.convert(data, form)
             break
         except msgspec.ValidationError as problem:
             message, _, place = str(problem).partition(" - at ")
-            mistake = _complaint(message, _path(place, data))
+            mistake = _complaint(message, _path(place, data), form)
             wrong.append(mistake)
             if not _mended(data, mistake.path):
                 raise Mistakes(wrong) from None
-            if mistake.path[0] == "attributes":
+            if mistake.path[0] in LISTS:
                 passed_over.add(int(mistake.path[1]))
         except OverflowError:
             raise Mistake("a number in this file is too large") from None
@@ -167,6 +243,7 @@ def _raised(wrong: Sequence[Mistake]) -> None:
     raise Mistakes(wrong)
 
 
+LISTS = ("attributes", "features")
 NEEDED = {"name": "x", "purpose": "x"}
 """Keys that a table cannot be without, and what takes their place while the rest is looked at."""
 
@@ -176,7 +253,7 @@ def _mended(data: Any, path: Sequence[str | int]) -> bool:
     if path and path[0] == "repeat":
         path = path[:1]
     keys = [place for place, step in enumerate(path) if isinstance(step, str)]
-    if not keys or path[keys[-1]] == "attributes":
+    if not keys or path[keys[-1]] in (*LISTS, "target", "kind", "model"):
         return False
     *within, key = path[: keys[-1] + 1]
     for step in within:
@@ -216,20 +293,25 @@ _TYPES = {
 }
 
 
-def _complaint(message: str, path: tuple[str | int, ...]) -> Mistake:
+def _complaint(
+    message: str, path: tuple[str | int, ...], form: type[msgspec.Struct] = CampaignTable
+) -> Mistake:
     """Say what is wrong in the words of the file."""
     keys = [step for step in path if isinstance(step, str)]
     subject = keys[-1] if keys else "the file"
     if found := re.search(r"missing required field `([^`]+)`", message):
-        where = "this attribute" if "attributes" in keys else subject
+        one = {"attributes": "this attribute", "features": "this feature", "target": "the target"}
+        where = one.get(keys[0], subject) if keys else subject
         return Mistake(f"{where} has no {found[1]}: it is needed", *path, found[1])
     if found := re.search(r"unknown field `([^`]+)`", message):
-        return Mistake(_unknown(found[1], keys), *path, found[1])
+        return Mistake(_unknown(found[1], keys, form), *path, found[1])
     if found := re.match(r"Expected `([^`]+)`, got `([^`]+)`", message):
         wanted = " or ".join(_TYPES.get(one, one) for one in found[1].split(" | ") if one != "null")
         return Mistake(f"{subject} is {wanted}; this is {_TYPES.get(found[2], found[2])}", *path)
     if found := re.match(r"Invalid enum value '(.*)'", message):
-        known = {"kind": KINDS, "case": CASES, "every": EVERY, "law": LAWS}.get(subject, UPLOADS)
+        kinds = KINDS if form is CampaignTable else ("number", "category")
+        choices = {"kind": kinds, "case": CASES, "model": tuple(MODELS)}
+        known = (choices | {"every": EVERY, "law": LAWS}).get(subject, UPLOADS)
         near = difflib.get_close_matches(found[1], known, 1)
         meant = f"; {near[0]} is meant?" if near else ""
         return Mistake(f"{subject} is one of {', '.join(known)}; got {found[1]!r}{meant}", *path)
@@ -238,13 +320,18 @@ def _complaint(message: str, path: tuple[str | int, ...]) -> Mistake:
     return Mistake(f"{subject}: {message}", *path)
 
 
-def _unknown(key: str, keys: Sequence[str]) -> str:
+def _unknown(key: str, keys: Sequence[str], form: type[msgspec.Struct]) -> str:
     """Say that there is no such key, and which one may be meant."""
-    tables: dict[str, type[msgspec.Struct]] = {"attributes": AttributeTable, "repeat": RepeatTable}
-    table = tables.get("".join(keys), CampaignTable)
+    tables: dict[str, type[msgspec.Struct]] = {
+        **{"attributes": AttributeTable, "repeat": RepeatTable},
+        **{"features": FeatureTable, "target": FeatureTable},
+    }
+    table = tables.get("".join(keys), form)
     known = [field.name for field in msgspec.structs.fields(table)]
     near = difflib.get_close_matches(key, known, 1)
-    elsewhere = key in {field.name for field in msgspec.structs.fields(CampaignTable)}
+    elsewhere = key in {field.name for field in msgspec.structs.fields(form)}
+    if form is ModelTable and not keys and key == "attributes":
+        return "a campaign that trains a model has [[features]] and a [target], no attributes"
     if near:
         return f"there is no key {key}; {near[0]} is meant?"
     if keys and elsewhere:

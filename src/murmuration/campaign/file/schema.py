@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -27,6 +27,9 @@ from murmuration.campaign.question import (
 )
 from murmuration.errors import MurmurationError
 from murmuration.mechanisms.base import checked_epsilon
+
+if TYPE_CHECKING:
+    from murmuration.campaign.file.model import ModelTable
 
 UPLOADS = ("open", "token")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -73,11 +76,11 @@ def gathered(steps: Iterable[Callable[[], _Kind]]) -> list[_Kind]:
     return results
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pass
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of the file."""
 
 
-class AttributeTable(_Table, frozen=True):
+class AttributeTable(Table, frozen=True):
     """One [[attributes]] of the file."""
 
     name: str
@@ -99,7 +102,7 @@ class AttributeTable(_Table, frozen=True):
     semantics: str | list[list[float]] = "max"
 
 
-class RepeatTable(_Table, frozen=True):
+class RepeatTable(Table, frozen=True):
     """[repeat]: the same question may be asked again; answers are permanent ones with noise."""
 
     permanent: float
@@ -119,7 +122,7 @@ class RepeatTable(_Table, frozen=True):
     """A day of the first period. With spells only."""
 
 
-class CampaignTable(_Table, frozen=True):
+class CampaignTable(Table, frozen=True):
     """The whole file."""
 
     name: str
@@ -151,28 +154,18 @@ def check_table(table: CampaignTable) -> None:
 
 
 def _table_mistakes(table: CampaignTable) -> Iterator[Mistake]:
-    zone = "say date, time and time zone: 2026-11-16T09:00:00Z"
+    yield from terms_mistakes(table)
     lifetime = table.lifetime is None or 0 < table.lifetime < math.inf
     d = len(table.attributes)
     rules = [
-        ("name", NAME.fullmatch(table.name), "a name has small letters, digits and - only"),
-        ("purpose", table.purpose.strip(), "say in plain words what the data is for"),
-        ("cohort", table.cohort >= LEAST_COHORT, f"a cohort is {LEAST_COHORT} people or more"),
-        ("people", 1 <= table.people < 1 << 40, "people, how many are expected, is 1 or more"),
         ("attributes", d > 0, "there is at least one attribute"),
         ("attributes", d <= MOST_ATTRIBUTES, f"there are {MOST_ATTRIBUTES:,} attributes at most"),
         ("lifetime", lifetime, "lifetime, what all reports may cost together, is above 0"),
         ("sample", 1 <= table.sample <= max(1, d), f"sample is 1 to the number of attributes, {d}"),
-        ("opens", _zoned(table.opens), zone),
-        ("closes", _zoned(table.closes), zone),
     ]
     for key, fine, message in rules:
         if not fine:
             yield Mistake(message, key)
-    zoned = _zoned(table.opens) and _zoned(table.closes)
-    if table.opens and table.closes and zoned and table.opens >= table.closes:
-        yield Mistake("it closes before it opens", "closes")
-    yield from _origin_mistakes(table.origins)
     if table.epsilon is not None:
         yield from _budget_mistakes(table.epsilon, "epsilon")
     if table.repeat is not None:
@@ -212,6 +205,26 @@ def _spell_mistakes(repeat: RepeatTable) -> Iterator[Mistake]:
         yield Mistake(message, "repeat", "first")
 
 
+def terms_mistakes(table: CampaignTable | ModelTable) -> Iterator[Mistake]:
+    """Say what is wrong with what people are told, each by its key."""
+    zone = "say date, time and time zone: 2026-11-16T09:00:00Z"
+    rules = [
+        ("name", NAME.fullmatch(table.name), "a name has small letters, digits and - only"),
+        ("purpose", table.purpose.strip(), "say in plain words what the data is for"),
+        ("cohort", table.cohort >= LEAST_COHORT, f"a cohort is {LEAST_COHORT} people or more"),
+        ("people", 1 <= table.people < 1 << 40, "people, how many are expected, is 1 or more"),
+        ("opens", _zoned(table.opens), zone),
+        ("closes", _zoned(table.closes), zone),
+    ]
+    for key, fine, message in rules:
+        if not fine:
+            yield Mistake(message, key)
+    zoned = _zoned(table.opens) and _zoned(table.closes)
+    if table.opens and table.closes and zoned and table.opens >= table.closes:
+        yield Mistake("it closes before it opens", "closes")
+    yield from _origin_mistakes(table.origins)
+
+
 def _origin_mistakes(origins: Sequence[str]) -> Iterator[Mistake]:
     """Say what is wrong with each origin; if nothing is, with all of them together."""
     wrong = False
@@ -247,9 +260,15 @@ def _budget_mistakes(epsilon: float, *path: str | int) -> Iterator[Mistake]:
         yield mistake
 
 
-def question_of(place: int, table: AttributeTable) -> Question:
-    """Return the question of an attribute, or say which of its keys makes it impossible."""
-    if wrong := list(_attribute_mistakes(place, table)):
+def question_of(
+    place: int, table: AttributeTable, path: tuple[str | int, ...] | None = None
+) -> Question:
+    """Return the question of an attribute, or say which of its keys makes it impossible.
+
+    `path` is where it stands, if not at that place among the attributes.
+    """
+    where = ("attributes", place) if path is None else path
+    if wrong := list(_attribute_mistakes(where, table)):
         raise Mistakes(wrong)
     try:
         return Question(
@@ -266,7 +285,7 @@ def question_of(place: int, table: AttributeTable) -> Question:
             markers=tuple(table.markers),
         )
     except MurmurationError as problem:
-        raise Mistake(str(problem), "attributes", place, _suspect(table)) from None
+        raise Mistake(str(problem), *where, _suspect(table)) from None
 
 
 def _suspect(table: AttributeTable) -> str:
@@ -289,9 +308,9 @@ def _suspect(table: AttributeTable) -> str:
     return (wrong or [fallback])[0]
 
 
-def _attribute_mistakes(place: int, table: AttributeTable) -> Iterator[Mistake]:
+def _attribute_mistakes(where: tuple[str | int, ...], table: AttributeTable) -> Iterator[Mistake]:
     """Refuse keys that would do nothing: anyone who wrote them expects something."""
-    if long := list(_long_texts(place, table)):
+    if long := list(_long_texts(where, table)):
         yield from long
         return
     graded, named_one = table.kind == "graded", table.mechanism != "auto"
@@ -318,16 +337,16 @@ def _attribute_mistakes(place: int, table: AttributeTable) -> Iterator[Mistake]:
     ]
     for key, fine, message in rules:
         if not fine:
-            yield Mistake(f"{_shown(table.name)}{message}", "attributes", place, key)
+            yield Mistake(f"{_shown(table.name)}{message}", *where, key)
     if table.epsilon is not None:
-        yield from _budget_mistakes(table.epsilon, "attributes", place, "epsilon")
+        yield from _budget_mistakes(table.epsilon, *where, "epsilon")
     for key in table.parameters:
         if key in GIVEN:
             message = f"{table.name}: {key} is not given as a parameter, but by keys of the file"
-            yield Mistake(message, "attributes", place, "parameters", key)
+            yield Mistake(message, *where, "parameters", key)
 
 
-def _long_texts(place: int, table: AttributeTable) -> Iterator[Mistake]:
+def _long_texts(where: tuple[str | int, ...], table: AttributeTable) -> Iterator[Mistake]:
     """Refuse what no device reads, before anything is made of it."""
     singles = [("name", table.name), ("unit", table.unit), ("outside", table.outside or "")]
     listed = [("labels", table.labels), ("markers", table.markers)]
@@ -336,7 +355,7 @@ def _long_texts(place: int, table: AttributeTable) -> Iterator[Mistake]:
     for text, path in paths:
         if len(text) > MOST_TEXT:
             message = f"it has {len(text):,} characters, and devices read {MOST_TEXT} at most"
-            yield Mistake(f"{path[0]}: {message}", "attributes", place, *path)
+            yield Mistake(f"{path[0]}: {message}", *where, *path)
 
 
 def _alike(table: AttributeTable) -> bool:

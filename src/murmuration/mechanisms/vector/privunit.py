@@ -184,7 +184,9 @@ class PrivUnit(TupleMechanism, RowReports):
 
     def _order(self, rows: Floats, seeds: Words, coins: Words) -> Ints:
         """Return the candidates, the nearest to u or, for a short u, maybe to -u first."""
-        lengths = np.minimum(np.sqrt(np.square(rows).sum(axis=1)), 1.0)
+        # One after the other, as every program does it: `sum` would add in an order of its own.
+        squares = np.cumsum(np.square(rows), axis=1)[:, -1]
+        lengths = np.minimum(np.sqrt(squares), 1.0)
         forward = drawn(coins) < fixed_point(lengths)
         aim = np.where(forward, 1.0, -1.0)[:, None] * self._aim(seeds, rows, lengths)
         return self._ordered(seeds, aim)

@@ -14,7 +14,7 @@ import { type Published, bytesFor, law, octets } from "./shared.js";
 const MOST_RANGES = 64;
 
 /** X, an integer from 0 to 2^52. */
-function fixedPoint(x: number): number {
+export function fixedPoint(x: number): number {
   return (x + 3 - 2) * (WHOLE / 2);
 }
 
@@ -143,7 +143,7 @@ function total(row: readonly number[]): number {
 }
 
 /** The number of cumulative weights that are <= the word. All are looked at: time tells nothing. */
-function picked(row: readonly number[], word: number): number {
+export function picked(row: readonly number[], word: number): number {
   let [sum, symbol] = [0, 0];
   for (const weight of row) symbol += Number((sum += weight) <= word);
   return symbol;

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from murmuration.learn.legs import CUT, CUT_CLASS
-from murmuration.learn.questions import (
+from murmuration.exact.arrays import Floats
+from murmuration.mechanisms.tally import Tally
+from murmuration.training.legs import CUT, CUT_CLASS
+from murmuration.training.questions import (
     Agreement,
     Gain,
     Leftover,
@@ -21,18 +23,16 @@ from murmuration.learn.questions import (
     Right,
     Size,
 )
-from murmuration.learn.state import (
+from murmuration.training.state import (
+    Answer,
     Setting,
     Start,
     Trained,
     ask,
     between,
     drawn_towards,
-    single,
     weight_of,
 )
-from murmuration.mechanisms.tally import Tally
-from murmuration.planning.auto import mechanism as planned
 
 SURE = 0.75, 2.0
 """Standard errors of agreement: up to the first a model does not count, from the second in full."""
@@ -47,8 +47,8 @@ def confirm(
         return without, 0.0, None
     question = yield from _agreement(setting, model, without, start, agreed, sized, long)
     kept = 0.0
-    if question.people:
-        (tally,) = yield (question,)
+    tally = (yield (question,))[0] if question.people else None
+    if tally is not None and tally.n:
         seen = question.estimate(tally, about="population")
         none, full = SURE
         kept = between(0.0, (seen.value / seen.stderr - none) / (full - none), 1.0)
@@ -70,35 +70,40 @@ def _agreement(
     long: float,
 ) -> Generator[tuple[Question, ...], Sequence[Tally], Agreement]:
     """Ask how large predictions and leftovers are on average; return the question that needs it."""
-    epsilon, k, asked = setting.epsilon, setting.scores, agreed * 3 // 10
-    size = Size(people=sized // 2, epsilon=epsilon, model=model, half=long / 2)
-    offset = Offset(
-        people=sized - sized // 2, epsilon=epsilon, model=model, clip=long, dimensions=k
-    )
+    laws, k, asked = setting.laws, setting.scores, agreed * 3 // 10
+    size = Size(people=sized // 2, laws=laws, model=model, half=long / 2)
+    offset = Offset(people=sized - sized // 2, laws=laws, model=model, clip=long, dimensions=k)
     most = CUT * start.spread if setting.square else CUT_CLASS
     lean = Leftovers(
         people=asked if setting.intercept else 0,
-        epsilon=epsilon,
+        laws=laws,
         model=without,
         objective=setting.objective,
         clip=most,
         dimensions=k,
     )
     mean, middle, off = yield from ask(size, offset, lean)
-    near = drawn_towards(single(mean, 0.25 * long), size.noise, 0.25 * long, 0.1 * long)
+    near = drawn_towards(mean.single(0.25 * long), mean.noise, 0.25 * long, 0.1 * long)
     near = between(0.02 * long, near, long)
     return Agreement(
         people=agreed - lean.people,
-        epsilon=epsilon,
+        laws=laws,
         model=model,
         without=without,
         objective=setting.objective,
-        middle=weight_of(offset.noise, 0.15 * long) * (middle if middle.size else np.zeros(k)),
-        lean=weight_of(lean.noise, 0.3 * most) * (off if off.size else np.zeros(k)),
+        middle=_weighed(middle, 0.15 * long, k),
+        lean=_weighed(off, 0.3 * most, k),
         most=most,
         size=near,
         half=most * near,
     )
+
+
+def _weighed(answer: Answer, expected: float, k: int) -> Floats:
+    """Return what was read as far as it counts; zeros if nobody has answered."""
+    if not answer.known:
+        return np.zeros(k)
+    return np.asarray(weight_of(answer.noise, expected) * answer.value)
 
 
 def rescale(
@@ -133,7 +138,7 @@ def rescale(
     curve = 1.0 if setting.square else 0.7 * start.curve
     change = 1 / (curve * math.pi / 2 * size**2)  # of normal predictions with that mean size
     expected = 0.07 if setting.square else 0.2
-    slope = 1 + weight_of(change * question.noise, expected) * change * single(found, 0.0)
+    slope = 1 + weight_of(change * found.noise, expected) * change * found.single(0.0)
     slope = between(0.5, slope, 2.0)
     return replace(model, weights=slope * model.weights), slope
 
@@ -144,24 +149,27 @@ def level_again(
     """Ask what the model leaves over, and move its level by that, as far as it is beyond noise."""
     if people == 0 or not setting.intercept:
         return model
-    epsilon, objective = setting.epsilon, setting.objective
+    laws, objective = setting.laws, setting.objective
     if setting.scores > 1:
         several = Leftovers(
             people=people,
-            epsilon=epsilon,
+            laws=laws,
             model=model,
             objective=objective,
             clip=1.0,
             dimensions=setting.scores,
         )
         (found,) = yield from ask(several)
+        if not found.known:
+            return model
         shares = np.exp(start.level)
         curve = np.maximum(shares * (1 - shares), 0.01)  # each class's own
         expected = math.hypot(start.doubt, 0.1 + 1.5 * gained)
-        weight = expected**2 / (expected**2 + np.square(several.noise / curve))
-        return replace(model, level=model.level + weight * (found - found.mean()) / curve)
+        weight = expected**2 / (expected**2 + np.square(found.noise / curve))
+        off = found.value - found.value.mean()
+        return replace(model, level=model.level + weight * off / curve)
     if setting.number:
-        width = _as_far(epsilon, people, 0.045)
+        width = _as_far(setting, people, 0.045)
         half = min(max(1.75, width) * start.spread + start.doubt, 2.0)
         curve, expected = 1.0, (0.05 + 0.3 * gained) * start.spread
     else:
@@ -169,15 +177,17 @@ def level_again(
         half = 2.0 if hinge else 1.0
         curve = 0.8 if hinge else 0.75 * start.curve
         expected = 0.1 + 1.5 * gained
-    question = Leftover(people=people, epsilon=epsilon, model=model, objective=objective, half=half)
+    question = Leftover(people=people, laws=laws, model=model, objective=objective, half=half)
     (found,) = yield from ask(question)
-    weight = weight_of(question.noise / curve, math.hypot(start.doubt, expected))
-    return replace(model, level=model.level + weight * found / curve)
+    if not found.known:
+        return model
+    weight = weight_of(found.noise / curve, math.hypot(start.doubt, expected))
+    return replace(model, level=model.level + weight * found.value / curve)
 
 
-def _as_far(epsilon: float, people: int, noise: float) -> float:
+def _as_far(setting: Setting, people: int, noise: float) -> float:
     """Return where to cut off, so that the mean of so many people has this much noise."""
-    return noise * math.sqrt(people / planned("auto", epsilon=epsilon).worst_variance())
+    return noise * math.sqrt(people / setting.laws.number.worst_variance())
 
 
 def score(
@@ -186,21 +196,23 @@ def score(
     """Ask people who had no part in the model how good it is."""
     if people == 0:
         return
-    epsilon, model = setting.epsilon, trained.model
+    laws, model = setting.laws, trained.model
     question: NumberQuestion
     if setting.number:
-        far = _as_far(epsilon, people, 0.02) * start.spread**2
+        far = _as_far(setting, people, 0.02) * start.spread**2
         half = min(max(6 * start.spread * size, 0.05 * start.spread**2, far), 4.0)
         question = Gain(
             people=people,
-            epsilon=epsilon,
+            laws=laws,
             model=model,
             without=trained.without,
             objective=setting.objective,
             half=half,
         )
     else:
-        question = Right(people=people, epsilon=epsilon, model=model)
+        question = Right(people=people, laws=laws, model=model)
     (tally,) = yield (question,)
+    if tally.n == 0:
+        return
     trained.question = question
     trained.score = question.estimate(tally, about="population")

@@ -2,7 +2,8 @@
 
 A question is data that the collector publishes: a device computes its value from it, from its
 features x and its target y, clips the value to the range of the law, and randomises it. Nobody is
-asked two questions, so a person's loss is that of one report, whatever the question was.
+asked two questions, so a person's loss is that of one report, whatever the question was. Values are
+worked out by `arithmetic.py`, to the bit: what is simulated here is what devices do elsewhere.
 
     Length     how long the features are
     Means      the features themselves, to centre them
@@ -21,19 +22,69 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from murmuration.exact.arrays import Floats, Reports
 from murmuration.exact.randomness import Rng
-from murmuration.learn.losses import Objective
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.vector.privunit import PrivUnit
 from murmuration.planning.auto import mechanism as planned
 from murmuration.results.estimate import Estimate
+from murmuration.training.arithmetic import HAIR, added, lengths, shortened
+from murmuration.training.losses import Objective
+
+
+class Laws:
+    """The laws of a training: one for numbers, one for vectors of each length, one for classes.
+
+    `given` are those that were published; others are the planner's choice, made when needed.
+
+    >>> laws = Laws(1.0)
+    >>> laws.vector(90).report_bytes, laws.number is laws.number
+    (5, True)
+    """
+
+    def __init__(self, epsilon: float, given: Iterable[Mechanism] = ()) -> None:
+        self.epsilon, self.given = epsilon, tuple(given)
+        self._known: dict[tuple[str, int], Mechanism] = {}
+        for law in self.given:
+            what = ("vector", law.d or 0) if isinstance(law, PrivUnit) else ("number", 0)
+            self._known[what] = law
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Laws):
+            return NotImplemented
+        return (self.epsilon, self.given) == (other.epsilon, other.given)
+
+    def __hash__(self) -> int:
+        return hash(self.epsilon)
+
+    @property
+    def number(self) -> Mechanism:
+        """The law for a number."""
+        if ("number", 0) not in self._known:
+            self._known["number", 0] = planned("auto", epsilon=self.epsilon)
+        return self._known["number", 0]
+
+    def vector(self, d: int) -> PrivUnit:
+        """Return the law for a vector of d numbers: PrivUnit has the least noise."""
+        if ("vector", d) not in self._known:
+            self._known["vector", d] = PrivUnit(epsilon=self.epsilon, d=d)
+        law = self._known["vector", d]
+        if not isinstance(law, PrivUnit):
+            raise TypeError("vectors are answered by PrivUnit")
+        return law
+
+    def items(self, k: int) -> Mechanism:
+        """Return the law for one of k classes."""
+        if ("items", k) not in self._known:
+            self._known["items", k] = planned("auto", epsilon=self.epsilon, k=k)
+        return self._known["items", k]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,27 +100,39 @@ class Model:
     scale: float
 
     def scaled(self, x: Floats) -> Floats:
-        """Return the features as the weights know them."""
-        return np.asarray((x - self.centre) / self.scale)
+        """Return the features as the weights know them, (x - centre) / scale, a row each."""
+        return np.asarray((x.T - self.centre[:, None]) / self.scale)
+
+    def predictions(self, x: Floats) -> Floats:
+        """Return what the features add to the level: the sum of w (x - centre) / scale, in order.
+
+        A row for each score.
+        """
+        scaled = self.scaled(x)
+        return np.stack([added(weights[:, None] * scaled) for weights in self.weights])
 
     def scores(self, x: Floats) -> Floats:
         """Return the scores: a number for each person, or a row of them."""
-        found = self.scaled(x) @ self.weights.T + self.level
-        return np.asarray(found[:, 0] if len(self.level) == 1 else found)
-
-    def predictions(self, x: Floats) -> Floats:
-        """Return what the features add to the level, a row for each person."""
-        return np.asarray(self.scaled(x) @ self.weights.T)
+        found = self.predictions(x) + self.level[:, None]
+        return np.asarray(found[0] if len(self.level) == 1 else found.T)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Question(ABC):
     """What some people of a round are asked, with epsilon each."""
 
-    people: int
-    epsilon: float
+    ask: ClassVar[str]
+    """What it is called in a round's document."""
 
-    @cached_property
+    people: int
+    laws: Laws
+
+    @property
+    def epsilon(self) -> float:
+        """What one answer may cost."""
+        return self.laws.epsilon
+
+    @property
     @abstractmethod
     def mechanism(self) -> Mechanism:
         """The law by which a report is drawn."""
@@ -98,10 +161,10 @@ class NumberQuestion(Question):
 
     half: float = 1.0
 
-    @cached_property
+    @property
     def mechanism(self) -> Mechanism:
-        """The planner's choice for a number."""
-        return planned("auto", epsilon=self.epsilon)
+        """The law for a number."""
+        return self.laws.number
 
     @abstractmethod
     def number(self, x: Floats, y: Floats) -> Floats:
@@ -135,19 +198,19 @@ class VectorQuestion(Question):
     clip: float = 1.0
     dimensions: int = 1
 
-    @cached_property
+    @property
     def mechanism(self) -> PrivUnit:
-        """PrivUnit: the least noise for a vector in a ball."""
-        return PrivUnit(epsilon=self.epsilon, d=self.dimensions)
+        """The law for a vector."""
+        return self.laws.vector(self.dimensions)
 
     @abstractmethod
     def vectors(self, x: Floats, y: Floats) -> Floats:
-        """Return a row for each person, in its own units."""
+        """Return a row for each number of the vector, a column for each person."""
 
     def values(self, x: Floats, y: Floats) -> Floats:
         """The vector in units of `clip`; a hair inside, so that rounding cannot leave the ball."""
         rows = self.vectors(x, y) / self.clip
-        return np.asarray(rows / np.maximum(_lengths(rows) * (1 + 1e-9), 1.0))
+        return np.ascontiguousarray((rows / np.maximum(lengths(rows) * HAIR, 1.0)).T)
 
     def read(self, tally: Tally) -> Floats:
         """The mean vector."""
@@ -160,11 +223,6 @@ class VectorQuestion(Question):
         return self.clip * math.sqrt(spread / max(self.people, 1))
 
 
-def _lengths(rows: Floats) -> Floats:
-    """Return the length of each row, as a column."""
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None])
-
-
 # --- before training ---------------------------------------------------------------------------
 
 
@@ -172,13 +230,15 @@ def _lengths(rows: Floats) -> Floats:
 class Length(NumberQuestion):
     """How long x - centre is: `half` on either side of `middle`."""
 
-    centre: Floats | float = 0.0
+    ask: ClassVar[str] = "length"
+
+    centre: Floats
     middle: float = 0.0
 
     def number(self, x: Floats, y: Floats) -> Floats:
         """The length, less the middle."""
         del y
-        return _lengths(np.asarray(x - self.centre))[:, 0] - self.middle
+        return lengths(x.T - self.centre[:, None]) - self.middle
 
     def read(self, tally: Tally) -> Floats:
         """The mean length."""
@@ -189,15 +249,19 @@ class Length(NumberQuestion):
 class Means(VectorQuestion):
     """The features themselves."""
 
+    ask: ClassVar[str] = "means"
+
     def vectors(self, x: Floats, y: Floats) -> Floats:
         """The features."""
         del y
-        return x
+        return x.T
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Target(NumberQuestion):
     """The target, for its mean."""
+
+    ask: ClassVar[str] = "target"
 
     def number(self, x: Floats, y: Floats) -> Floats:
         """The target."""
@@ -208,6 +272,8 @@ class Target(NumberQuestion):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Spread(NumberQuestion):
     """How far the target is from `level`, less `half`: 0 to 2 halves."""
+
+    ask: ClassVar[str] = "spread"
 
     level: float = 0.0
 
@@ -225,12 +291,14 @@ class Spread(NumberQuestion):
 class Classes(Question):
     """Which of k classes a person is in."""
 
+    ask: ClassVar[str] = "classes"
+
     k: int = 2
 
-    @cached_property
+    @property
     def mechanism(self) -> Mechanism:
-        """The planner's choice for k items."""
-        return planned("auto", epsilon=self.epsilon, k=self.k)
+        """The law for k items."""
+        return self.laws.items(self.k)
 
     def values(self, x: Floats, y: Floats) -> Floats:
         """The number of the class."""
@@ -259,6 +327,8 @@ class Gradient(VectorQuestion):
     the level first; so the level that training ends with is asked again (`Leftover`).
     """
 
+    ask: ClassVar[str] = "gradient"
+
     model: Model
     objective: Objective
     most: float = 1.0
@@ -267,17 +337,17 @@ class Gradient(VectorQuestion):
 
     def vectors(self, x: Floats, y: Floats) -> Floats:
         """Slopes times features, and times the constant; class after class."""
-        slopes = self.objective.smooth(self.model.scores(x), y).reshape(len(x), -1)
-        slopes = slopes / np.maximum(_lengths(slopes) / self.most, 1.0)
-        features = self.model.scaled(x)
-        features /= np.maximum(_lengths(features) / self.reach, 1.0)
-        whole = np.column_stack([features, np.full(len(x), self.constant)])
-        return np.asarray((slopes[:, :, None] * whole[:, None, :]).reshape(len(x), -1))
+        slopes = shortened(_rows(self.objective.smooth(self.model.scores(x), y)), self.most)
+        features = shortened(self.model.scaled(x), self.reach)
+        whole = np.vstack([features, np.full(len(x), self.constant)])
+        return np.concatenate([slope * whole for slope in slopes])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Leftover(NumberQuestion):
     """What is left of the target by the model, cut off far out: the level's own last question."""
+
+    ask: ClassVar[str] = "leftover"
 
     model: Model
     objective: Objective
@@ -291,12 +361,14 @@ class Leftover(NumberQuestion):
 class Leftovers(VectorQuestion):
     """The same as a vector: a slope for each score, shortened to `clip`."""
 
+    ask: ClassVar[str] = "leftovers"
+
     model: Model
     objective: Objective
 
     def vectors(self, x: Floats, y: Floats) -> Floats:
         """Minus the slopes."""
-        return np.asarray(-self.objective.smooth(self.model.scores(x), y)).reshape(len(x), -1)
+        return _rows(-self.objective.smooth(self.model.scores(x), y))
 
 
 # --- after training ----------------------------------------------------------------------------
@@ -306,12 +378,14 @@ class Leftovers(VectorQuestion):
 class Size(NumberQuestion):
     """How large predictions are, without the level; `half` on either side of `half`."""
 
+    ask: ClassVar[str] = "size"
+
     model: Model
 
     def number(self, x: Floats, y: Floats) -> Floats:
         """The length of a person's predictions, less `half`."""
         del y
-        return _lengths(self.model.predictions(x))[:, 0] - self.half
+        return lengths(self.model.predictions(x)) - self.half
 
     def read(self, tally: Tally) -> Floats:
         """The mean size."""
@@ -321,6 +395,8 @@ class Size(NumberQuestion):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Offset(VectorQuestion):
     """What predictions are on average, without the level: 0 where features were centred well."""
+
+    ask: ClassVar[str] = "offset"
 
     model: Model
 
@@ -339,6 +415,8 @@ class Agreement(NumberQuestion):
     off first, so that it does not count.
     """
 
+    ask: ClassVar[str] = "agreement"
+
     model: Model
     without: Model
     objective: Objective
@@ -349,16 +427,17 @@ class Agreement(NumberQuestion):
 
     def number(self, x: Floats, y: Floats) -> Floats:
         """Minus the slope at the constant, times the prediction."""
-        off = -self.objective.smooth(self.without.scores(x), y).reshape(len(x), -1)
-        told = self.model.predictions(x) - self.middle
-        off = off / np.maximum(_lengths(off) / self.most, 1.0) - self.lean
-        told = told / np.maximum(_lengths(told) / self.size, 1.0)
-        return np.asarray(np.einsum("ij,ij->i", off, told))
+        off = _rows(-self.objective.smooth(self.without.scores(x), y))
+        off = shortened(off, self.most) - self.lean[:, None]
+        told = shortened(self.model.predictions(x) - self.middle[:, None], self.size)
+        return added(off * told)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Gain(NumberQuestion):
     """The loss of a constant less that of a model, cut off at +-`half`: positive is better."""
+
+    ask: ClassVar[str] = "gain"
 
     model: Model
     without: Model
@@ -374,6 +453,8 @@ class Gain(NumberQuestion):
 class Right(NumberQuestion):
     """Whether the model's class is the person's: 1 or -1."""
 
+    ask: ClassVar[str] = "right"
+
     model: Model
 
     def number(self, x: Floats, y: Floats) -> Floats:
@@ -381,3 +462,8 @@ class Right(NumberQuestion):
         scores = self.model.scores(x)
         told = scores.argmax(axis=1) if scores.ndim == 2 else np.where(scores > 0, 1.0, -1.0)
         return np.where(told == y, 1.0, -1.0)
+
+
+def _rows(slopes: Floats) -> Floats:
+    """Return slopes with a row for each score; where there is one score, they are flat."""
+    return slopes[None] if slopes.ndim == 1 else slopes.T

@@ -7,14 +7,14 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 from murmuration.exact.arrays import Floats
-from murmuration.learn.descent import Leg, largest_step, noise_kept
-from murmuration.learn.questions import (
+from murmuration.mechanisms.tally import Tally
+from murmuration.training.descent import Leg, largest_step, noise_kept
+from murmuration.training.questions import (
     Gradient,
     Model,
     Question,
 )
-from murmuration.learn.state import Crowd, Setting, Stage, Start, ask, between, beyond_noise
-from murmuration.mechanisms.tally import Tally
+from murmuration.training.state import Crowd, Setting, Stage, Start, ask, between, beyond_noise
 
 ROUNDS = 24
 """Of gradients, at most; before and after them come a few others."""
@@ -132,7 +132,7 @@ def _leg(
     constant = CONSTANT if setting.intercept else 0.0
     question = Gradient(
         people=people,
-        epsilon=setting.epsilon,
+        laws=setting.laws,
         model=model,
         objective=setting.objective,
         most=task.most,
@@ -141,18 +141,20 @@ def _leg(
         clip=task.most * math.hypot(REACH, constant),
         dimensions=setting.scores * (setting.features + 1),
     )
-    leg = Leg(1.0, question.noise, question.dimensions)
-    for count in range(task.rounds):
+    leg = Leg(1.0, question.dimensions)
+    for _ in range(task.rounds):
         here = _moved(model, leg.point, constant)
-        (gradient,) = yield from ask(replace(question, model=here))
-        gradient = _penalised(setting, gradient, here, constant)
-        if count == 0:
-            steep = _steepness(task, last, gradient, question.noise, steep)
+        (answer,) = yield from ask(replace(question, model=here))
+        if not answer.known:
+            continue  # a round that nobody answered is as if it had not been
+        gradient = _penalised(setting, answer.value, here, constant)
+        if leg.rounds == 0:
+            steep = _steepness(task, last, gradient, answer.noise, steep)
             curvature = PULL * steep if last is not None else 0.0
             known = _steepest(setting)
             steepest = known if steep == 0 else between(0.02, SAFE * steep, known)
-            leg.step = task.step(question.noise, curvature, steepest)
-        leg.move(gradient)
+            leg.step = task.step(answer.noise, curvature, steepest)
+        leg.move(gradient, answer.noise)
     return _moved(model, leg.average, constant), leg, steep
 
 

@@ -15,6 +15,7 @@ from scipy.special import expit, logsumexp, softmax
 
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
+from murmuration.training.arithmetic import logistic
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Objective:
 
     `smooth` is the slope that the default training uses: for the squared loss half of it (the
     residual), for the hinge the slope of max(0, 1 - ys)^2 / 2, which clipping turns into the
-    hinge's own again. Scores are a column (or one for each class).
+    hinge's own again; for the logistic loss by a published table (`arithmetic.py`), so that all
+    devices find the same. Scores are a column (or one for each class).
     """
 
     name: str
@@ -50,6 +52,10 @@ def _squared_loss(scores: Floats, y: Floats) -> Floats:
 
 def _logistic(scores: Floats, y: Floats) -> Floats:
     return np.asarray(-y * expit(-y * scores))
+
+
+def _logistic_smooth(scores: Floats, y: Floats) -> Floats:
+    return np.asarray(-y * logistic(-y * scores))
 
 
 def _logistic_loss(scores: Floats, y: Floats) -> Floats:
@@ -82,7 +88,7 @@ def _softmax_loss(scores: Floats, y: Floats) -> Floats:
 
 OBJECTIVES = {
     "squared": Objective("squared", _squared, _residual, _squared_loss),
-    "logistic": Objective("logistic", _logistic, _logistic, _logistic_loss),
+    "logistic": Objective("logistic", _logistic, _logistic_smooth, _logistic_loss),
     "hinge": Objective("hinge", _hinge, _hinge_smooth, _hinge_loss),
     "softmax": Objective("softmax", _softmax, _softmax, _softmax_loss),
 }

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from murmuration.exact.arrays import Floats
-from murmuration.learn.losses import Objective
-from murmuration.learn.questions import (
+from murmuration.mechanisms.tally import Tally
+from murmuration.results.estimate import Estimate
+from murmuration.training.losses import Objective
+from murmuration.training.questions import (
+    Laws,
     Model,
     NumberQuestion,
     Question,
 )
-from murmuration.mechanisms.tally import Tally
-from murmuration.mechanisms.vector.privunit import PrivUnit
-from murmuration.planning.auto import mechanism as planned
-from murmuration.results.estimate import Estimate
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class Setting:
     intercept: bool = True
     penalty: float = 0.0
     rounds: int | None = None
+    laws: Laws = field(default=None)  # type: ignore[assignment]  # the planner's, if left out
+
+    def __post_init__(self) -> None:
+        if self.laws is None:
+            object.__setattr__(self, "laws", Laws(self.epsilon))
 
     @property
     def number(self) -> bool:
@@ -75,7 +80,28 @@ class Trained:
     """What the people of the score were asked."""
 
 
-Answers = Generator[tuple[Question, ...], Sequence[Tally], list[Floats]]
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a question has come to: the mean, and the noise of as many as did answer.
+
+    Nobody, asked or answering: the mean is empty and its noise has no end.
+    """
+
+    value: Floats
+    noise: float
+
+    @property
+    def known(self) -> bool:
+        """Whether anybody has answered."""
+        return self.value.size > 0
+
+    def single(self, guess: float) -> float:
+        """Return the only number, or the guess if nobody has answered."""
+        return float(self.value[0]) if self.known else guess
+
+
+NOBODY = Answer(np.array([]), math.inf)
+Answers = Generator[tuple[Question, ...], Sequence[Tally], list[Answer]]
 Procedure = Generator[tuple[Question, ...], Sequence[Tally], Trained]
 
 
@@ -103,8 +129,7 @@ class Crowd:
 
     def __post_init__(self) -> None:
         self.left = self.setting.people
-        epsilon = self.setting.epsilon
-        number, vector = planned("auto", epsilon=epsilon), PrivUnit(epsilon=epsilon, d=16)
+        number, vector = self.setting.laws.number, Laws(self.setting.epsilon).vector(16)
         people = self.setting.people
         self.level_noise = number.worst_variance() / people
         """The variance of a mean of numbers in [-1, 1], if everybody answered."""
@@ -148,16 +173,18 @@ def beyond_noise(found: float, noise: float) -> float:
 
 
 def ask(*questions: Question) -> Answers:
-    """Ask a round of questions and read the answers; one that nobody is left for has none."""
+    """Ask a round of questions and read the answers; one that nobody is left for has none.
+
+    The noise is that of the people who did answer, be they fewer or more than were expected.
+    """
     put = tuple(question for question in questions if question.people)
     tallies = (yield put) if put else []
-    read = {id(q): q.read(tally) for q, tally in zip(put, tallies, strict=True)}
-    return [read.get(id(q), np.array([])) for q in questions]
-
-
-def single(answer: Floats, guess: float) -> float:
-    """Return the only number of an answer, or the guess if nobody was asked."""
-    return float(answer[0]) if answer.size else guess
+    read = {
+        id(q): Answer(q.read(tally), replace(q, people=tally.n).noise)
+        for q, tally in zip(put, tallies, strict=True)
+        if tally.n
+    }
+    return [read.get(id(q), NOBODY) for q in questions]
 
 
 def weight_of(noise: float, expected: float) -> float:

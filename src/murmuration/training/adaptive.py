@@ -28,15 +28,16 @@ from dataclasses import replace
 import numpy as np
 
 from murmuration.errors import ParameterError
-from murmuration.learn.after import confirm, level_again, rescale, score
-from murmuration.learn.before import ask_before, of_target, started
-from murmuration.learn.legs import descend
-from murmuration.learn.questions import (
+from murmuration.mechanisms.tally import Tally, require_same
+from murmuration.training.after import confirm, level_again, rescale, score
+from murmuration.training.before import ask_before, of_target, started
+from murmuration.training.legs import descend
+from murmuration.training.questions import (
     Agreement,
     Model,
     Question,
 )
-from murmuration.learn.state import (
+from murmuration.training.state import (
     Crowd,
     Procedure,
     Setting,
@@ -46,7 +47,6 @@ from murmuration.learn.state import (
     between,
     beyond_noise,
 )
-from murmuration.mechanisms.tally import Tally
 
 ONLY_LEVEL = 0.002
 """Only the level is asked where the mean of all has more variance than this, in [-1, 1]."""
@@ -62,7 +62,8 @@ class AdaptiveTraining:
         training.trained
 
     All of the state follows from the tallies of the rounds that were closed, in order: whoever has
-    kept them can build it again.
+    kept them can build it again. `question.people` is how many are expected; as many as a tally
+    has count, with the noise of so many. An empty tally is as if nobody had been asked.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -87,9 +88,7 @@ class AdaptiveTraining:
                 f"{len(self._open)} questions are open; got {len(tallies)} tallies"
             )
         for question, tally in zip(self._open, tallies, strict=True):
-            question.mechanism.answered(tally)  # refused here, the round stays open
-            if tally.n != question.people:  # the rules go by the noise of that many
-                raise ParameterError(f"{question.people} people were asked; {tally.n} are counted")
+            require_same(question.mechanism, tally)  # refused here, the round stays open
         self.rounds_done += 1
         try:
             self._open = self._procedure.send(tallies)
@@ -149,7 +148,7 @@ def _only_level(setting: Setting, crowd: Crowd, scored: int) -> Procedure:
     """Ask everybody for the target, and nothing else: the model is the mean, or the shares."""
     question = of_target(setting, crowd.left)
     (found,) = yield from ask(question)
-    start = started(setting, question, found)
+    start = started(setting, found)
     zeros = np.zeros((setting.scores, setting.features))
     model = Model(zeros, start.level, zeros[0], 1.0)
     trained = Trained(model, model, [Stage(model, setting.people, 0.0, 0.0)], 0.0, 0.0, 0)

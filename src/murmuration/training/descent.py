@@ -78,20 +78,22 @@ def largest_step(rounds: int, allowed: float, curvature: float, most: float) -> 
 class Leg:
     """A few rounds from one point on: moves are counted from there.
 
-    `noise` is the standard error of one coordinate of a round's gradient.
+    A gradient's `noise` is the standard error of one of its coordinates.
     """
 
     step: float
-    noise: float
     dimensions: int
     rounds: int = 0
+    noise: float = 0.0
+    """The largest of its rounds."""
 
     def __post_init__(self) -> None:
         self.newest: Floats = np.zeros(self.dimensions)
         self.average: Floats = np.zeros(self.dimensions)
         self.first: Floats | None = None
         """The gradient at the point where the leg began."""
-        self._last: tuple[Floats, Floats, float] | None = None
+        self._first_noise = 0.0
+        self._last: tuple[Floats, Floats, float, float] | None = None
         self._moved: Floats = np.zeros(self.dimensions)
         self.fallen, self._variance = 0.0, 0.0
 
@@ -106,27 +108,28 @@ class Leg:
         a = mixed(self.rounds + 1)
         return np.asarray((1 - a) * self.average + a * self.newest)
 
-    def move(self, gradient: Floats) -> None:
-        """Take a step against a gradient at `point`."""
+    def move(self, gradient: Floats, noise: float) -> None:
+        """Take a step against a gradient at `point`, with that noise."""
         here = self.point
         if self._last is not None:
-            self._count(gradient, here)
+            self._count(gradient, here, noise)
         if self.first is None:
-            self.first = gradient
+            self.first, self._first_noise = gradient, noise
+        self.noise = max(self.noise, noise)
         self.rounds += 1
         k, a, b = self.rounds, mixed(self.rounds), mixed(self.rounds + 1)
         self.newest = self.newest - self.step * k * gradient
         self.average = (1 - a) * self.average + a * self.newest
         # How much of this gradient, and so of its noise, is in the next move.
-        self._last = gradient, here, self.step * k * ((1 - b) * a + b)
+        self._last = gradient, here, self.step * k * ((1 - b) * a + b), noise
 
-    def _count(self, gradient: Floats, here: Floats) -> None:
+    def _count(self, gradient: Floats, here: Floats, noise: float) -> None:
         """Add what the last move has brought: the mean of the gradients at both ends, times it."""
         if self._last is None:
             return
-        before, there, own = self._last
-        moved, squared = here - there, self.noise**2
-        known = own * squared * self.dimensions  # the noise of `before` times itself, in the move
+        before, there, own, its = self._last
+        moved, squared = here - there, max(its, noise) ** 2
+        known = own * its**2 * self.dimensions  # the noise of `before` times itself, in the move
         self.fallen -= (float(gradient @ moved) + float(before @ moved) + known) / 2
         # The gradient between two moves, and so its noise, is in the products with both.
         self._variance += squared * float(moved @ moved + self._moved @ moved) / 2
@@ -143,9 +146,9 @@ class Leg:
         if self.first is None or length == 0:
             return None
         # Of the first gradient, and so of its noise, one step is in the average.
-        known = self.step * self.noise**2 * self.dimensions
+        known = self.step * self._first_noise**2 * self.dimensions
         start = -float(self.first @ self.average) - known
-        doubt = math.hypot(noise, self.noise) * math.sqrt(length)
+        doubt = math.hypot(noise, self._first_noise) * math.sqrt(length)
         if start < CLEAR * doubt:
             return None
         change = start + float(gradient @ self.average)

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from murmuration.exact.arrays import Floats
-from murmuration.learn.questions import (
+from murmuration.mechanisms.tally import Tally
+from murmuration.training.questions import (
     Classes,
     Length,
     Means,
@@ -18,8 +19,16 @@ from murmuration.learn.questions import (
     Spread,
     Target,
 )
-from murmuration.learn.state import Crowd, Setting, Start, ask, between, drawn_towards, single
-from murmuration.mechanisms.tally import Tally
+from murmuration.training.state import (
+    NOBODY,
+    Answer,
+    Crowd,
+    Setting,
+    Start,
+    ask,
+    between,
+    drawn_towards,
+)
 
 BEYOND = 2.5
 """Standard errors from which on a mean counts as different from 0."""
@@ -29,36 +38,40 @@ def ask_before(
     setting: Setting, crowd: Crowd
 ) -> Generator[tuple[Question, ...], Sequence[Tally], tuple[Model, Start]]:
     """Ask for lengths, means, level and spread: features are centred and scaled from then on."""
-    d, epsilon = setting.features, setting.epsilon
+    d, laws = setting.features, setting.laws
     longest = math.sqrt(d)
     share = between(0.015, 6 * d * crowd.vector_noise, 0.06)
     length = Length(
-        people=crowd.take(0.2 * share), epsilon=epsilon, half=longest / 2, middle=longest / 2
+        people=crowd.take(0.2 * share),
+        laws=laws,
+        half=longest / 2,
+        middle=longest / 2,
+        centre=np.zeros(d),
     )
     first = _first_level(setting, crowd)
     asked = [length, *([first] if first is not None else [])]
     answers = yield from ask(*asked)
     guess = 0.5 * longest
-    near = drawn_towards(single(answers[0], guess), length.noise, guess, 0.2 * longest)
+    near = drawn_towards(answers[0].single(guess), answers[0].noise, guess, 0.2 * longest)
     long = between(0.1 * longest, near, longest)
-    start = started(setting, first, answers[-1] if first is not None else np.array([]))
+    start = started(setting, answers[-1] if first is not None else None)
     centre = np.zeros(d)
     means = Means(
         people=crowd.take(0.6 * share) if setting.intercept else 0,
-        epsilon=epsilon,
+        laws=laws,
         clip=1.1 * long,
         dimensions=d,
     )
     spread = _spread(setting, crowd, start)
     found = yield from ask(means, *([spread] if spread is not None else []))
-    if found[0].size:
-        centre = _means(found[0], means.noise)
+    if found[0].known:
+        centre = _means(found[0].value, found[0].noise)
     if spread is not None:
-        start = _spread_out(start, spread, single(found[1], 0.25))
+        start = _spread_out(start, found[1])
     again = replace(length, people=crowd.take(0.2 * share), centre=centre)
     answers = yield from ask(again)
     guess = math.sqrt(max(long**2 - float(centre @ centre), 0.2 * long**2))
-    near = drawn_towards(single(answers[0], guess), again.noise, guess, 0.15 * long)
+    near = drawn_towards(answers[0].single(guess), answers[0].noise, guess, 0.15 * long)
     scale = between(0.1 * longest, near, longest)
     model = Model(np.zeros((setting.scores, d)), start.level, centre, scale)
     return model, start
@@ -87,19 +100,23 @@ def _first_level(setting: Setting, crowd: Crowd) -> Question | None:
     return of_target(setting, crowd.take(between(0.02, 250 * crowd.level_noise, 0.3)))
 
 
-def started(setting: Setting, first: Question | None, found: Floats) -> Start:
-    """Return the start that the first answers say."""
-    doubt = 0.0 if first is None else first.noise
+def started(setting: Setting, answer: Answer | None) -> Start:
+    """Return the start that the first answers say; None: there is no level to ask for.
+
+    Where nobody has answered, nothing is known: the level may be anywhere.
+    """
+    found = NOBODY if answer is None else answer
+    doubt = 0.0 if answer is None else min(found.noise, 1.0)
     if setting.number:
-        level = between(-1.0, single(found, 0.0), 1.0)
+        level = between(-1.0, found.single(0.0), 1.0)
         return Start(np.array([level]), doubt, 0.3, 0.09, 1.0)
     if setting.scores > 1:
-        shares = np.clip(found if found.size else np.full(setting.scores, 1.0), 0.01, 1)
+        shares = np.clip(found.value if found.known else np.full(setting.scores, 1.0), 0.01, 1)
         shares = shares / shares.sum()
         curve = float(np.sum(shares * (1 - shares)))
         entropy = float(-np.sum(shares * np.log(shares)))
         return Start(np.log(shares), doubt / (curve / setting.scores), 1.0, entropy, curve)
-    share = between(0.02, (1 + single(found, 0.0)) / 2, 0.98)
+    share = between(0.02, (1 + found.single(0.0)) / 2, 0.98)
     curve = share * (1 - share)
     if setting.objective.name == "hinge":
         spread = 2 * math.sqrt(curve)
@@ -114,16 +131,16 @@ def _spread(setting: Setting, crowd: Crowd, start: Start) -> Spread | None:
     if not setting.number:
         return None
     people = crowd.take(between(0.01, 200 * crowd.level_noise, 0.08))
-    return Spread(people=people, epsilon=setting.epsilon, level=float(start.level[0]))
+    return Spread(people=people, laws=setting.laws, level=float(start.level[0]))
 
 
-def _spread_out(start: Start, question: Spread, found: float) -> Start:
+def _spread_out(start: Start, found: Answer) -> Start:
     """Return the start with the spread: 1.25 mean distances if normal, less the level's own.
 
     The guess is small: a spread that is too small costs some training, one that is too large
     lets noise in.
     """
-    distance = drawn_towards(found, question.noise, 0.1, 0.15)
+    distance = drawn_towards(found.single(0.25), found.noise, 0.1, 0.15)
     distance = math.sqrt(max(distance**2 - 0.64 * start.doubt**2, 0.02**2))
     spread = 1.25 * between(0.02, distance, 1.0)
     return replace(start, spread=spread, unexplained=spread**2)
@@ -132,5 +149,5 @@ def _spread_out(start: Start, question: Spread, found: float) -> Start:
 def of_target(setting: Setting, people: int) -> Question:
     """Return the question for the target itself: a number, -1 or 1, or one of several classes."""
     if setting.scores > 1:
-        return Classes(people=people, epsilon=setting.epsilon, k=setting.scores)
-    return Target(people=people, epsilon=setting.epsilon)
+        return Classes(people=people, laws=setting.laws, k=setting.scores)
+    return Target(people=people, laws=setting.laws)

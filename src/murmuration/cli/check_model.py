@@ -1,0 +1,138 @@
+"""`murmur check` of a campaign that trains a model: what people are asked, reveal and spend."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from murmuration.audit.exact import Audit, audit
+from murmuration.campaign.model import Terms
+from murmuration.campaign.round import NUMBERS
+from murmuration.campaign.training import ModelCampaign
+from murmuration.cli.output import console, say
+from murmuration.wire.ids import ID_BYTES
+
+REPORT_BYTES = 1
+"""Of a role's number, before the octets of its law."""
+
+
+def audits_of(campaign: ModelCampaign) -> list[Audit]:
+    """Run the audit on every law of a training."""
+    return [audit(law) for law in campaign.laws]
+
+
+def as_data(campaign: ModelCampaign, audits: list[Audit]) -> dict[str, Any]:
+    """Return what is asked, revealed and spent as plain data."""
+    terms = campaign.terms
+    return {
+        "passed": all(one.sampler_agrees for one in audits),
+        "kind": campaign.kind,
+        "campaign": campaign.name,
+        "purpose": terms.purpose,
+        "digest": campaign.digest,
+        "model": campaign.model,
+        "epsilon": campaign.epsilon,
+        "loss": campaign.loss().epsilon,
+        "charge": campaign.charge,
+        "people": terms.people,
+        "rounds": campaign.rounds,
+        "deadline": campaign.deadline,
+        "report_bytes": REPORT_BYTES + max(law.report_bytes for law in campaign.laws),
+        "id_bytes": ID_BYTES,
+        "columns": list(campaign.columns),
+        "target": campaign.target.name,
+        "laws": [{"mechanism": law.name, "loss": law.loss().epsilon} for law in campaign.laws],
+        "asks": list(NUMBERS),
+        "opens": terms.opens and terms.opens.isoformat(),
+        "closes": terms.closes and terms.closes.isoformat(),
+        "upload": terms.upload,
+        "origins": list(terms.origins),
+    }
+
+
+def show(campaign: ModelCampaign, audits: list[Audit]) -> None:
+    """Say in plain words what each person sends, reveals and spends."""
+    passed = all(one.sampler_agrees for one in audits)
+    say(f"[bold]{campaign.name}[/]: {escape(campaign.terms.purpose)}")
+    console.print(_attributes(campaign))
+    size = REPORT_BYTES + max(law.report_bytes for law in campaign.laws)
+    say(
+        f"[bold]What one person sends[/]: one report in the whole training, in one of its rounds: "
+        f"at most {size} bytes, a randomised answer to one question (how long the features are, "
+        "the target, the slope of the loss at the model so far, whether the model is right, ...). "
+        "Which one is drawn by a coin that does not look at the answer, and is visible. And an id "
+        f"of {ID_BYTES} bytes without a time. Features and target never leave the device."
+    )
+    loss = campaign.loss().epsilon
+    sure = 1 / (1 + math.exp(-loss))
+    say(
+        f"[bold]What it reveals[/]: the exact loss of one report is {loss:.7g}, promised "
+        f"{campaign.epsilon:g}, whatever a round asks: about features and target together. Anyone "
+        f"who reads it and thought two people equally likely can be {sure:.1%} sure at most."
+    )
+    say(
+        "[bold]What silence would tell[/] (no epsilon covers it): a device without one of these "
+        "answers sends nothing, and that tells that there is none; values beyond a range count as "
+        "its end, other labels as one of these by chance, or as the label for the rest"
+    )
+    say(
+        f"[bold]What a device may spend[/]: {campaign.charge:.6g} for its one report, and nothing "
+        "after that, however many rounds there are"
+    )
+    most = "as many as it takes" if campaign.rounds is None else f"{campaign.rounds} at most"
+    say(
+        f"[bold]Rounds[/]: {most}; each closes when its people have answered, or after "
+        f"{_span(campaign.deadline)}; {campaign.terms.people:,} people are expected"
+    )
+    say(f"[bold]Kept[/]: {_kept(campaign.terms)}")
+    verdict = "[bold green]passed[/]" if passed else "[bold red]FAILED[/]"
+    tried = sum(one.words_tried for one in audits)
+    say(
+        f"audit {verdict}: {len(campaign.laws)} laws in exact arithmetic; their samplers tried on "
+        f"{tried:,} words"
+    )
+    say(f"digest {campaign.digest}")
+
+
+def _attributes(campaign: ModelCampaign) -> Table:
+    table = Table(title=f"a {campaign.model} model of {escape(campaign.target.name)}")
+    for name in ("attribute", "part", "answer", "columns"):
+        table.add_column(name, overflow="fold")
+    for feature in campaign.features:
+        typical = ""
+        if feature.typical is not None:
+            typical = f", mostly {feature.typical[0]:g} to {feature.typical[1]:g}"
+        answer = _answer(feature.question) + typical
+        table.add_row(escape(feature.question.name), "feature", escape(answer), str(feature.width))
+    target = campaign.target
+    table.add_row(escape(target.name), "target", escape(_answer(target)), "")
+    return table
+
+
+def _answer(question: Any) -> str:
+    if question.labels:
+        shown = ", ".join(question.labels[:4]) + (", ..." if len(question.labels) > 4 else "")
+        return f"one of {len(question.labels)} labels ({shown})"
+    low, high = question.range
+    return f"{low:g} to {high:g}{' ' + question.unit if question.unit else ''}"
+
+
+def _span(seconds: int) -> str:
+    for unit, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds % unit == 0:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} seconds"
+
+
+def _kept(terms: Terms) -> str:
+    what = "randomised reports and counts" if terms.keep_reports else "counts and ids only"
+    who = "anyone may send" if terms.upload == "open" else "a token is needed to send"
+    times = [
+        f"{word} {moment.isoformat()}"
+        for word, moment in (("opens", terms.opens), ("closes", terms.closes))
+        if moment is not None
+    ]
+    return f"{what}; {who}; {', '.join(times) or 'open until training is over'}"

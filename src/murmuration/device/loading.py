@@ -1,0 +1,137 @@
+"""What a device is given, before it answers: a campaign, a round; checked, pinned, witnessed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from murmuration.campaign import document as campaign_document
+from murmuration.campaign import round as round_document
+from murmuration.campaign import training as training_document
+from murmuration.campaign.file import load as campaign_file
+from murmuration.campaign.model import Campaign
+from murmuration.campaign.round import Round
+from murmuration.campaign.training import ModelCampaign
+from murmuration.device.sending import Link, reason
+from murmuration.errors import MismatchError, ParameterError, SendError
+from murmuration.wire.address import Address
+
+NO_ROUND = "no-round"
+"""The problem by which a collector says that no round of a training is open."""
+
+
+def load(
+    source: str | Path,
+    allow_plain_http: bool = False,
+    digest: str | None = None,
+    witness: str | None = None,
+) -> tuple[Campaign, Address | None]:
+    """Return a campaign for figures: see `load_any`."""
+    campaign, address = load_any(source, allow_plain_http, digest, witness)
+    if isinstance(campaign, ModelCampaign):
+        raise ParameterError(f"{campaign.name} trains a model: it asks for no figures")
+    return campaign, address
+
+
+def load_any(
+    source: str | Path,
+    allow_plain_http: bool = False,
+    digest: str | None = None,
+    witness: str | None = None,
+) -> tuple[Campaign | ModelCampaign, Address | None]:
+    """Return a campaign from its address, its published document or its file, and its address.
+
+    A document's digest is checked and every law in it is audited; a law that leaks is refused. So
+    is a document whose digest is not the one that is pinned (`digest`), or not the one that a
+    second collector shows (`witness`): one of its own for each device would tell devices apart.
+    """
+    campaign, address = _loaded(source, allow_plain_http)
+    if digest is not None and campaign.digest != digest:
+        raise MismatchError(
+            f"{campaign.name} has the digest {campaign.digest[:16]}..., and {digest[:16]}... was "
+            "expected: this is another campaign. Nothing was sent."
+        )
+    if witness is not None:
+        seen = _witness(address, witness, allow_plain_http)
+        _require_same(campaign.name, campaign.digest, _fetched(seen).digest, seen, "campaign")
+    return campaign, address
+
+
+def _loaded(
+    source: str | Path, allow_plain_http: bool
+) -> tuple[Campaign | ModelCampaign, Address | None]:
+    if isinstance(source, str) and source.startswith(("http://", "https://")):
+        address = Address.parse(source, allow_plain_http)
+        return _fetched(address), address
+    path = Path(source)
+    if not path.is_file():
+        raise ParameterError(f"{path} is neither a file nor an address (https://...)")
+    if path.suffix == ".toml":
+        return campaign_file.load_any(path), None
+    return _read(path.read_bytes()), None
+
+
+def _read(data: bytes) -> Campaign | ModelCampaign:
+    if training_document.trains(data[: campaign_document.MOST_BYTES + 1]):
+        return training_document.read(data)
+    return campaign_document.read(data)
+
+
+def _fetched(address: Address) -> Campaign | ModelCampaign:
+    """Return the campaign that an address publishes, if it is the one that the address names."""
+    with Link(address) as link:
+        answer = link.get(campaign_document.MOST_BYTES)
+    if answer.status != 200:
+        hint = "; an address ends in /v1/campaigns/NAME" if answer.status == 404 else ""
+        raise SendError(f"no campaign from {address}: {reason(answer)}{hint}")
+    campaign = _read(answer.data)
+    if address.path.rpartition("/")[2] != campaign.name:
+        raise MismatchError(
+            f"{address} publishes a campaign of another name, {campaign.name!r}: a limit on one "
+            "campaign would mean nothing. Nothing was sent."
+        )
+    return campaign
+
+
+def open_round(
+    campaign: ModelCampaign,
+    address: Address,
+    witness: str | None = None,
+    allow_plain_http: bool = False,
+) -> Round | None:
+    """Return the round that is open, checked and (if there is one) witnessed; None if none is."""
+    found = _round(campaign, address, "/round")
+    if found is not None and witness is not None:
+        seen = _witness(address, witness, allow_plain_http)
+        shown = _round(campaign, seen, f"/rounds/{found.number}")
+        digest = "" if shown is None else shown.digest
+        _require_same(
+            f"round {found.number} of {campaign.name}", found.digest, digest, seen, "round"
+        )
+    return found
+
+
+def _round(campaign: ModelCampaign, address: Address, below: str) -> Round | None:
+    with Link(address) as link:
+        answer = link.get(round_document.MOST_BYTES, below)
+    if answer.status == 404 and reason(answer) == NO_ROUND:
+        return None
+    if answer.status != 200:
+        raise SendError(f"no round from {address}: {reason(answer)}")
+    return round_document.read(answer.data, campaign)
+
+
+def _witness(address: Address | None, witness: str, allow_plain_http: bool) -> Address:
+    seen = Address.parse(witness, allow_plain_http)
+    if address is not None and address.origin == seen.origin:
+        raise ParameterError("a witness is another collector than the one that is asked")
+    return seen
+
+
+def _require_same(name: str, digest: str, shown: str, witness: Address, what: str) -> None:
+    """Refuse what somebody else does not show in the same words."""
+    if shown != digest:
+        raise MismatchError(
+            f"{name} has the digest {digest[:16]}..., and {witness} shows "
+            f"{shown[:16] or 'none'}...: this device may have been given a {what} of its own. "
+            "Nothing was sent."
+        )

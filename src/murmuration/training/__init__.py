@@ -1,0 +1,1 @@
+"""Training by one question a person: what is asked, how a device answers, what comes of it."""

@@ -1,0 +1,309 @@
+/** A training and its rounds as they are published, read by a device that trusts nobody. */
+
+import { DOCUMENT, MOST_BYTES, another, terms } from "../document.js";
+import { MurmurationError } from "../errors.js";
+import { fraction, larger } from "../exponential.js";
+import {
+  type Json,
+  type Table,
+  bad,
+  budget,
+  float,
+  list,
+  must,
+  table,
+  whole,
+  wholes,
+  written,
+} from "../form.js";
+import { lawOf } from "../laws/index.js";
+import { requireTaken } from "../laws/shared.js";
+import { most } from "../loss.js";
+import { questionOf } from "../question.js";
+import { type Sample, sample } from "../strategy.js";
+import type { Campaign, Law, Loss, Question, ReadOptions } from "../types.js";
+import { WHOLE, digestOf } from "../words.js";
+import { privunit } from "./privunit.js";
+import type { Model, Objective, Role } from "./questions.js";
+
+const MOST_COLUMNS = 1023;
+const MOST_ROLES = 16;
+export const MOST_ROUND_BYTES = 1 << 20;
+/** No number of a round is beyond this, and none that is divided by below 1/this. */
+const LARGEST = 2 ** 100;
+const FARTHEST = 2 ** 20;
+const TABLE = 257;
+const COLLECTION =
+  "wire kind campaign model epsilon people deadline rounds=null logistic=null features target laws";
+const ROUND = "format campaign round digest people closes asked";
+
+/** One attribute that the model learns from; `typical` is where most people are said to be. */
+export interface Feature {
+  readonly question: Question;
+  /** The middle of the typical range and half of it, from -1 to 1 on the range. */
+  readonly typical: readonly [middle: number, half: number];
+  readonly width: number;
+}
+
+type Terms = Pick<
+  Campaign,
+  "digest" | "version" | "purpose" | "people" | "opens" | "closes" | "cohort" | "upload" | "origins"
+>;
+
+/** A training that was read and checked: every law keeps its promise. */
+export interface Training extends Terms {
+  readonly name: string;
+  readonly epsilon: number;
+  readonly objective: Objective;
+  readonly features: readonly Feature[];
+  readonly target: Question;
+  /** All attributes, the target last. */
+  readonly questions: readonly Question[];
+  readonly width: number;
+  readonly laws: readonly Law[];
+  /** What one report costs. */
+  readonly charge: number;
+  /** The exact loss of the costliest law. */
+  readonly loss: Loss;
+}
+
+/** One round: what its people are asked. */
+export interface Round {
+  readonly number: number;
+  readonly digest: string;
+  readonly roles: readonly Role[];
+  readonly sample: Sample;
+}
+
+async function guarded<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (problem) {
+    if (problem instanceof MurmurationError) throw problem;
+    throw bad((problem as Error).name); // no JSON, no UTF-8, or nested without end
+  }
+}
+
+function opened(bytes: Uint8Array, largest: number, keys: string): Table {
+  must(bytes.length <= largest, `${bytes.length} bytes are more than ${largest}`);
+  const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  const document = table(JSON.parse(text) as Json, keys, "the document", false);
+  must(document["format"] === 1, "its format needs a newer program");
+  return document;
+}
+
+/** Return the training of a document, or say what is wrong with it. */
+export function readTraining(bytes: Uint8Array, options: ReadOptions): Promise<Training> {
+  return guarded(async () => {
+    const document = opened(bytes, MOST_BYTES, DOCUMENT);
+    const { campaign: name, collection, digest: claimed, people } = document;
+    must(typeof collection === "string", "the collection is a text");
+    const found = await digestOf(collection);
+    must(found === claimed, "it was changed: the digest is not that of its text");
+    if ((options.digest ?? found) !== found) {
+      throw another(`has the digest ${found}, not ${options.digest}`);
+    }
+    const inside = table(JSON.parse(collection) as Json, COLLECTION, "the collection");
+    must(written(inside) === collection, "it is not written as it is published");
+    must(inside["wire"] === 1 && inside["kind"] === "model", "this is no training");
+    must(name === inside["campaign"] && people === inside["people"], "it says two things");
+    if (name !== options.address.replace(/\/+$/, "").split("/").pop()) {
+      throw another("has another name than the address");
+    }
+    return { ...terms(document), ...taught(inside) };
+  });
+}
+
+function taught(found: Table) {
+  const features = list(found["features"], MOST_COLUMNS, "features").map(featureOf);
+  const target = questionOf(found["target"]!);
+  const width = features.reduce((sum, feature) => sum + feature.width, 0);
+  must(width <= MOST_COLUMNS, "features are 1,023 columns at most");
+  const questions = [...features.map((feature) => feature.question), target];
+  must(new Set(questions.map(({ name }) => name)).size === questions.length, "two have one name");
+  must(!questions.some(({ missing }) => missing), "a model has a number for everybody");
+  const { model } = found;
+  const classes = model === "logistic" || model === "svm";
+  must(classes || model === "linear", "no model is called that");
+  const fits = classes ? target.labels.length === 2 : target.kind === "number";
+  must(fits, "the target is a number, or one of two labels");
+  whole(found["deadline"], 1, 366 * 86_400, "deadline");
+  if (found["rounds"] !== undefined) whole(found["rounds"], 10, 1000, "rounds");
+  const epsilon = budget(found["epsilon"]);
+  const laws = lawsOf(found["laws"], width, epsilon);
+  const ratio = most(laws.map((law) => law.loss.ratio));
+  return {
+    ...{ name: String(found["campaign"]), epsilon, features, target, questions, width, laws },
+    objective: { model, logistic: logisticOf(found) } as Objective,
+    charge: Math.max(...laws.map((law) => law.charge)),
+    loss: laws.find((law) => law.loss.ratio === ratio)?.loss ?? laws[0]!.loss,
+  };
+}
+
+/** Read the logistic function's table: it goes up, from a half to 1. */
+function logisticOf({ model, logistic }: Table): number[] {
+  must((model === "logistic") === (logistic !== undefined), "a table is for the logistic model");
+  if (logistic === undefined) return [];
+  const found = wholes(logistic, 2 ** 30, "logistic");
+  const rising = found.every((one, i) => one >= (i ? found[i - 1]! : 2 ** 29));
+  must(found.length === TABLE && found[0] === 2 ** 29 && rising, "the logistic table");
+  return found;
+}
+
+function featureOf(value: Json): Feature {
+  const { typical, ...rest } = value as Table;
+  const question = questionOf(rest);
+  const { kind, labels, low, high } = question;
+  must(kind === "number" || kind === "category", "a feature is a number or a category");
+  if (typical === undefined) return { question, typical: [0, 1], width: Math.max(labels.length - 1, 1) };
+  const [a, b, more] = typical as number[];
+  const range = typeof a === "number" && typeof b === "number" && more === undefined;
+  const last = Object.keys(value as Table).at(-1) === "typical";
+  must(range && last && !labels.length && low <= a && a < b && b <= high, "a typical range");
+  must(![a, b].some((end) => Object.is(end, -0)), "a typical range");
+  const [first, second] = [a, b].map((end) => 2 * ((end - low) / (high - low)) - 1) as [number, number];
+  const half = (second - first) / 2;
+  must(half * FARTHEST >= 2, "the typical range is too narrow");
+  return { question, typical: [(first + second) / 2, half], width: 1 };
+}
+
+/** Read the laws: for a number, and for vectors of each length; each keeps epsilon. */
+function lawsOf(given: Json | undefined, width: number, epsilon: number): Law[] {
+  const dimensions = [...new Set([1, width, width + 1])];
+  const documents = list(given, 4, "laws");
+  must(documents.length === dimensions.length + 1, "a law for a number, and for each vector");
+  const laws = documents.map((one, i) => (i ? privunit(one) : lawOf(one)));
+  requireTaken(laws[0]!, { kind: "number" });
+  dimensions.forEach((d, i) => requireTaken(laws[i + 1]!, { kind: "ball", d }));
+  for (const { loss, broken, budget: promised, permanent, name } of laws) {
+    const kept = loss.kept && !broken && !permanent;
+    if (kept && !larger(fraction(promised), fraction(epsilon))) continue;
+    throw new MurmurationError(
+      "promise",
+      `${name} is refused: it costs ${loss.words}. Nothing was sent.`,
+    );
+  }
+  return laws;
+}
+
+// --- rounds --------------------------------------------------------------------------------------
+
+/** The numbers of each role, in the order in which they are written, and its models. */
+const NUMBERS: Readonly<Record<string, string>> = {
+  length: "half middle",
+  means: "clip",
+  target: "half",
+  spread: "half level",
+  gradient: "most reach constant clip",
+  leftover: "half",
+  leftovers: "clip",
+  size: "half",
+  offset: "clip",
+  agreement: "most size lean middle half",
+  gain: "half",
+  right: "half",
+};
+const MODELS: Readonly<Record<string, string>> = {
+  ...{ gradient: "model", leftover: "model", leftovers: "model", size: "model", offset: "model" },
+  ...{ right: "model", agreement: "model without", gain: "model without" },
+};
+const POSITIVE = /^(half|clip|most|reach|size|scale)$/;
+const WHOLES = /^(wire|round|law|model|without|ends)$/;
+
+/** Return the round of a document, or say what is wrong with it. */
+export function readRound(bytes: Uint8Array, training: Training): Promise<Round> {
+  return guarded(async () => {
+    const document = opened(bytes, MOST_ROUND_BYTES, ROUND);
+    const { asked, digest, round: number, campaign } = document;
+    must(typeof asked === "string", "a round is a text");
+    must((await digestOf(asked)) === digest, "it was changed: the digest is not that of its text");
+    const found = table(
+      JSON.parse(asked) as Json,
+      "wire training round models roles ends=null",
+      "a round",
+    );
+    if (found["training"] !== training.digest || campaign !== training.name) {
+      throw another("is another training's round");
+    }
+    must(found["wire"] === 1 && found["round"] === number, "the round has two numbers");
+    whole(number, 1, 1 << 20, "round");
+    const tables = found["models"] as Table[];
+    must(Array.isArray(tables) && tables.length <= 2 * MOST_ROLES, "models are a list");
+    const models = tables.map((one) => modelOf(one, training.width));
+    const given = list(found["roles"], MOST_ROLES, "roles") as Table[];
+    const roles = given.map((role) => roleOf(role, models, training));
+    requireNamed(given, tables);
+    const { ends = null } = found;
+    const shares = ends === null ? null : wholes(ends, WHOLE, "ends");
+    must(shares?.length !== 0, "the ends of one role are left out");
+    must(roundText(found) === asked, "it is not written as it is published");
+    return { number, digest, roles, sample: sample(roles.length, 1, shares) } as Round;
+  });
+}
+
+/** Models are written once, in the order in which roles name them. */
+function requireNamed(roles: readonly Table[], models: readonly Table[]): void {
+  const named = roles.flatMap((role) =>
+    (MODELS[String(role["ask"])] ?? "").split(" ").flatMap((key) => (key ? [role[key]!] : [])),
+  );
+  const order = [...new Set(named)];
+  const once = new Set(models.map((one) => JSON.stringify(one))).size === models.length;
+  must(once && order.length === models.length && order.every((one, i) => one === i), "models");
+}
+
+function roleOf(role: Table, models: readonly Model[], training: Training): Role {
+  const ask = String(role["ask"]);
+  const names = Object.hasOwn(NUMBERS, ask) ? NUMBERS[ask]! : "";
+  const at = MODELS[ask] ?? "";
+  const centred = ask === "length" ? "centre" : "";
+  must(names, "a role asks what no training asks");
+  const keys = ["ask law", at, names, centred].filter(Boolean).join(" ");
+  const found = table(role, keys, "a role");
+  const numbers = Object.fromEntries(names.split(" ").map((key) => [key, numberOf(found[key], key)]));
+  const place = (key: string) => models[whole(found[key], 0, models.length - 1, key)]!;
+  const law = whole(found["law"], 0, training.laws.length - 1, "law");
+  const d = { means: training.width, gradient: training.width + 1 }[ask] ?? 1;
+  requireTaken(training.laws[law]!, names.includes("clip") ? { kind: "ball", d } : { kind: "number" });
+  return {
+    ...{ ask, law, numbers },
+    ...(at && { model: place("model") }),
+    ...(at.includes("without") && { without: place("without") }),
+    ...(centred && { centre: vectorOf(found["centre"], training.width) }),
+  };
+}
+
+function modelOf(value: Table, width: number): Model {
+  const { weights, level, centre, scale } = table(value, "weights level centre scale", "a model");
+  return {
+    weights: vectorOf(weights, width),
+    level: numberOf(level, "level"),
+    centre: vectorOf(centre, width),
+    scale: numberOf(scale, "scale"),
+  };
+}
+
+function vectorOf(value: Json | undefined, many: number): number[] {
+  must(Array.isArray(value) && value.length === many, `a round's vector has ${many} numbers`);
+  return value.map((one) => numberOf(one, ""));
+}
+
+/** Return a number that can be reckoned with: nothing overflows, nothing is divided by 0. */
+function numberOf(value: Json | undefined, key: string): number {
+  const fits =
+    typeof value === "number" &&
+    Math.abs(value) <= LARGEST &&
+    !Object.is(value, -0) &&
+    (!POSITIVE.test(key) || value >= 1 / LARGEST);
+  must(fits, "a round's number is not finite, too large, or too small to divide by");
+  return value;
+}
+
+/** Write a round as it is published. */
+function roundText(value: Json, key = ""): string {
+  if (typeof value === "number") return WHOLES.test(key) ? String(value) : float(value);
+  if (Array.isArray(value)) return `[${value.map((one) => roundText(one, key)).join()}]`;
+  if (typeof value === "object" && value) {
+    return `{${Object.entries(value).map(([name, one]) => `"${name}":${roundText(one, name)}`).join()}}`;
+  }
+  return JSON.stringify(value);
+}

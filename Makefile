@@ -32,7 +32,7 @@ $(RUN): pyproject.toml constraints.txt
 
 # What tests and checks need beside it.
 $(ALL): $(RUN)
-	$(INSTALL) -e '.[arrow,brotli,data,learn,plots,postgres,server,spark,dev]'
+	$(INSTALL) -e '.[arrow,brotli,data,learn,onnx,plots,postgres,server,spark,dev]'
 	touch $@
 
 # What the browser's client and the pages are built and tested with; a run needs none of it.

@@ -31,9 +31,11 @@ from typing import Any
 import warm
 from accounts import campaign_of, made
 from between import HOST, free_port
-from murmuration.campaign.document import publish, read
+from murmuration.campaign.file.load import read_any
 from murmuration.campaign.model import Campaign
+from murmuration.campaign.training import ModelCampaign
 from murmuration.collector.merge import take_key
+from murmuration.collector.publish import opened, publication
 from murmuration.collector.sessions import new_code
 from murmuration.collector.store import StoreError, StoreFullError, open_store
 from murmuration.collector.tokens import new_token
@@ -292,7 +294,7 @@ class Collector(Asking):
             **{"certificate": str(certificate or ""), "key": str(key or "")},
             **{"fault": str(fault or ""), "forwarded": forwarded},
             **{"prefix": prefix, "truths": truths, "reports": str(reports or "")},
-            "documents": [publish(campaign_of(text)).decode() for text in campaigns],
+            "documents": [publication(_campaign(text)).decode() for text in campaigns],
         }
         self._settings.write_text(json.dumps(settings), encoding="utf-8")
         self._log.touch()
@@ -480,6 +482,11 @@ class Collection:
         return int(self.status()["received"])
 
 
+def _campaign(text: str) -> Campaign | ModelCampaign:
+    """The campaign of a file, of either kind; laws of questions are chosen once."""
+    return read_any(text).campaign if 'kind = "model"' in text else campaign_of(text)
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, bytes):
         return f"{value.hex()} {value.decode('latin-1')}"
@@ -503,7 +510,7 @@ def serve(settings: str) -> None:
     if given["fault"]:
         _make_breakable(Path(given["fault"]))
     files = [Path(given[name]) if given[name] else None for name in ("certificate", "key")]
-    campaigns = [read(document.encode()) for document in given["documents"]]
+    campaigns = [opened(document.encode()) for document in given["documents"]]
     front = {name: given[name] for name in ("forwarded", "prefix")}
     address = Endpoint(HOST, given["port"], *files, **front)
     limits = Limits(**given["limits"])

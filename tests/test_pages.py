@@ -20,7 +20,7 @@ from between import answering
 from collectors import CAMPAIGNS, Answer, Collection, Collector, one, running
 from murmuration.campaign.document import MOST_BYTES, publish
 from murmuration.campaign.file.load import parse
-from murmuration.device.client import load
+from murmuration.device.loading import load
 from murmuration.errors import SendError
 from murmuration.server.client_files import client_files
 from murmuration.server.encoded import Encoded, compressed
@@ -221,7 +221,7 @@ def test_a_page_reads_what_became_of_its_report(server: Collector) -> None:
 def test_a_page_is_let_into_nothing_else(server: Collector) -> None:
     """Pages of other sites can read no answer of another address, and no answer has cookies."""
     for route in ROUTES:
-        path = route.path.format(campaign="open", problem="internal", file="none.js")
+        path = route.path.format(campaign="open", problem="internal", file="none.js", number=1)
         answer = server.ask(route.method, path, b"", {"Origin": APP}, server.admin)
         assert bool(permissions(answer)) == route.pages, route.path
         assert not {"set-cookie", "access-control-allow-credentials"} & set(answer.headers)

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from murmuration.collector import model
 from murmuration.server import live
 from murmuration.server.planner import PlannedAttribute, Planning
 
@@ -37,6 +38,12 @@ def interface(file: str, name: str) -> set[str]:
         ("live.ts", "Bin", live.Bin),
         ("live.ts", "Running", live.Running),
         ("live.ts", "Trails", live.Trails),
+        ("live.ts", "TrainingState", live.TrainingState),
+        ("live.ts", "RoundState", live.RoundState),
+        ("live.ts", "Asking", live.Asking),
+        ("live.ts", "Point", model.Point),
+        ("live.ts", "Score", model.Score),
+        ("live.ts", "Coefficient", model.Coefficient),
         ("operator.ts", "Session", live.SessionState),
         ("plan.ts", "Planned", Planning),
         ("plan.ts", "Row", PlannedAttribute),

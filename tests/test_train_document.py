@@ -26,7 +26,7 @@ from murmuration.mechanisms.registry import to_document
 from murmuration.mechanisms.vector.privunit import PrivUnit
 from murmuration.training import questions as asked
 from murmuration.training.questions import Model
-from trainings import FILES, LINEAR, LOGISTIC, each_round, people, trained
+from trainings import FILES, LINEAR, LOGISTIC, each_round, of_few, people, trained
 
 # --- the file ----------------------------------------------------------------------------------
 
@@ -363,7 +363,7 @@ def tiny():
         mechanism("duchi", epsilon=1.0),
         *(PrivUnit(epsilon=1.0, d=d, candidates=4) for d in (1, 2)),
     )
-    return replace(trained(text), laws=laws).admitted()
+    return of_few(replace(trained(text), laws=laws).admitted())
 
 
 def chances(one: Round, role: int, x: float, y: float) -> list[Fraction]:

@@ -19,10 +19,20 @@ from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.figures import Estimates, Trend
 from murmuration.analysis.tally_file import MAGIC, TallyFile
 from murmuration.campaign.model import ByPeriod
-from murmuration.collector.publish import Served, named_or_only, served
+from murmuration.campaign.training import ModelCampaign
+from murmuration.collector.model import TrainedModel, from_json
+from murmuration.collector.publish import (
+    TRAINS,
+    Served,
+    named_or_only,
+    opened,
+    served,
+    served_any,
+    served_training,
+)
 from murmuration.collector.status import Status
 from murmuration.collector.status import status as status_of
-from murmuration.collector.store import Store, open_store
+from murmuration.collector.store import Store, open_store, rounds
 from murmuration.collector.tallies import by_period
 from murmuration.errors import CohortError, FormatError, MurmurationError, ParameterError
 from murmuration.wire.address import Address, is_loopback
@@ -31,6 +41,7 @@ _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 SECONDS = 60.0
 PLACE = "/v1/campaigns"
+GOES_ON = "{name} has no model yet: training goes on, and `murmur status` says how far it is"
 
 
 class Source(ABC):
@@ -59,6 +70,10 @@ class Source(ABC):
     @abstractmethod
     def status(self) -> Status:
         """Return what has arrived and what became of it."""
+
+    @abstractmethod
+    def model(self) -> tuple[ModelCampaign, TrainedModel]:
+        """Return a training, and what it has ended with."""
 
     @abstractmethod
     def close(self) -> None:
@@ -128,7 +143,16 @@ class StoreSource(Source):
     def status(self) -> Status:
         """Read the counts."""
         with self.store.snapshot():
-            return status_of(self.store, self._served())
+            return status_of(self.store, served_any(self.store, self.name, self.version))
+
+    def model(self) -> tuple[ModelCampaign, TrainedModel]:
+        """Read what training has ended with."""
+        with self.store.snapshot():
+            found = served_training(self.store, self.name, self.version)
+            ending = rounds.finished(self.store, found.key)
+        if ending is None:
+            raise ParameterError(GOES_ON.format(name=self.name))
+        return found.campaign, from_json(ending)
 
     def _served(self) -> Served:
         return served(self.store, self.name, self.version)
@@ -169,6 +193,12 @@ class TallySource(Source):
     def status(self) -> Status:
         """A file does not know when what arrived."""
         raise ParameterError("a file of tallies has estimates, and no status")
+
+    def model(self) -> tuple[ModelCampaign, TrainedModel]:
+        """A file of tallies is no training's."""
+        raise ParameterError(
+            f"{self.file.campaign.name} trains no model: `murmur estimate` reads it"
+        )
 
     def close(self) -> None:
         """It is read already."""
@@ -217,6 +247,14 @@ class CollectorSource(Source):
         """Ask for the status."""
         return self._as(self._get(f"{PLACE}/{quote(self.name, safe='')}/status"), Status)
 
+    def model(self) -> tuple[ModelCampaign, TrainedModel]:
+        """Ask for the model, and for the campaign that says what its columns are."""
+        place = f"{PLACE}/{quote(self.name, safe='')}"
+        campaign = opened(json.dumps(self._get(place)).encode())
+        if not isinstance(campaign, ModelCampaign):
+            raise ParameterError(f"{self.name} trains no model: `murmur estimate` reads it")
+        return campaign, self._as(self._get(f"{place}/model"), TrainedModel)
+
     def close(self) -> None:
         """Nothing is open between two questions."""
 
@@ -253,6 +291,10 @@ class CollectorSource(Source):
             problem, said = {}, str(answer.reason)
         if answer.code in (401, 403):
             return ParameterError(f"{said} Put the token into the variable MURMUR_TOKEN.")
+        if answer.code == 404 and str(problem.get("type", "")).endswith("/no-model"):
+            return ParameterError(GOES_ON.format(name=self.name))
+        if answer.code == 409 and str(problem.get("type", "")).endswith("/is-training"):
+            return ParameterError(TRAINS.format(name=self.name))
         if answer.code == 409:
             return CohortError(str(problem.get("detail", said)))
         if answer.code >= 500 or answer.code == 429:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.figures import Estimates, notes_on
 from murmuration.analysis.open import Source, bytes_of, open_source
 from murmuration.campaign.model import ByPeriod, Campaign
+from murmuration.collector.model import TrainedModel
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
 from murmuration.collector.tallies import MAGIC, CollectorTallies
@@ -98,6 +100,24 @@ class Opened:
             raise ParameterError("a file of tallies has estimates, and no status")
         with self._source() as source:
             return source.status()
+
+    def trained(self) -> TrainedModel:
+        """Return what a training has ended with: coefficients in your units, score, curve."""
+        with self._source() as source:
+            return source.model()[1]
+
+    def model(self) -> Any:
+        """Return the model of a training as a fitted estimator of scikit-learn.
+
+        It predicts from a table with the campaign's own columns. Nothing is unpickled.
+        """
+        with self._source() as source:
+            campaign, found = source.model()
+        try:  # a room that comes after this one, and needs an extra
+            learn = import_module("murmuration.learn.fitted")
+        except ImportError:
+            raise ParameterError("an estimator needs: pip install 'murmuration[learn]'") from None
+        return learn.fitted(campaign, found)
 
     @contextmanager
     def _source(self) -> Iterator[Source]:

@@ -20,7 +20,7 @@ from murmuration.campaign.training import ModelCampaign
 from murmuration.mechanisms.tally import Tally
 from murmuration.training.adaptive import AdaptiveTraining
 from murmuration.training.questions import Model
-from murmuration.training.state import Trained
+from murmuration.training.state import Stage, Trained
 
 
 class LiveTraining:
@@ -53,11 +53,21 @@ class LiveTraining:
         self._round = self._opened()
         return self._round
 
+    def end(self) -> None:
+        """End now, with what was reached so far; nothing happens where training is over."""
+        self._training.end()
+        self._round = None
+
     def _opened(self) -> Round | None:
         questions = self._training.next_round()
         if questions is None:
             return None
         return Round.of(self.campaign, self._training.rounds_done + 1, questions)
+
+    @property
+    def curve(self) -> list[Stage]:
+        """What reports say was gained so far, round by round."""
+        return self._training.curve
 
     @property
     def done(self) -> int:

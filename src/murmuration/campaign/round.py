@@ -81,6 +81,7 @@ class Round:
     questions: the roles; `people` in them is how many are expected (0 on a device)
     ends: the shares of the roles, as cumulative weights out of 2^52; None: all alike
     closes: when it is closed with those who came; nothing here changes a report
+    people: how many it takes, as its document says, where the questions do not
 
     It has what the wire needs of a campaign: `digest`, `frame`, `row_bytes`,
     `head_bytes`, `periods_of`, `valid`, `tally`.
@@ -91,6 +92,7 @@ class Round:
     questions: tuple[Question, ...]
     ends: tuple[int, ...] | None
     closes: datetime | None = None
+    people: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.number <= MOST_ROUNDS or not 1 <= len(self.questions) <= MOST_ROLES:
@@ -121,7 +123,7 @@ class Round:
     @property
     def size(self) -> int:
         """How many people it takes: with as many reports it is closed."""
-        return sum(question.people for question in self.questions)
+        return sum(question.people for question in self.questions) or self.people
 
     @cached_property
     def frame(self) -> Frame:
@@ -292,7 +294,9 @@ def _round(campaign: ModelCampaign, table: _Table, document: RoundDocument) -> R
         raise FormatError(f"a round has {MOST_ROLES} roles at most")
     models = [_model(campaign, one) for one in table.models]
     questions = tuple(_question(campaign, role, models) for role in table.roles)
-    return Round(campaign, table.round, questions, table.ends, document.closes)
+    if document.people < 0:
+        raise FormatError("a round takes a number of people")
+    return Round(campaign, table.round, questions, table.ends, document.closes, document.people)
 
 
 def _question(campaign: ModelCampaign, role: dict[str, Any], models: Sequence[Model]) -> Question:

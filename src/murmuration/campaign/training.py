@@ -56,6 +56,8 @@ MOST_COLUMNS = 1023
 """Of numbers that a person's features become: a gradient has one more."""
 FARTHEST = float(1 << 20)
 """An encoded feature is not beyond this, however narrow its typical range is."""
+SPARE = 4.0
+"""Standard deviations by which a role is planned for more people than the cohort."""
 DEADLINE, SHORTEST, LONGEST = 86_400, 1, 366 * 86_400
 """Seconds of a round, after which it is closed with those who came: usual, least and most."""
 
@@ -226,8 +228,18 @@ class ModelCampaign:
             features=self.width,
             epsilon=self.epsilon,
             rounds=self.rounds,
+            least=self.least,
             laws=self.law_of,
         )
+
+    @cached_property
+    def least(self) -> int:
+        """The fewest people whom a role is planned for.
+
+        Devices draw their roles, so a few less than planned may come: hardly ever less than the
+        cohort.
+        """
+        return self.terms.cohort + math.ceil(SPARE * math.sqrt(self.terms.cohort))
 
     @cached_property
     def text(self) -> str:

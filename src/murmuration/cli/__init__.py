@@ -103,6 +103,14 @@ COMMANDS = {
         "estimate",
         "Print means and shares with their intervals; what too few have answered is listed.",
     ),
+    "train": Entry(
+        "train",
+        "Train a model over HTTP: each row of a file plays a device that answers in one round.",
+    ),
+    "model": Entry(
+        "model",
+        "Print the coefficients that a training has ended with, in your units, and its score.",
+    ),
     "export": Entry(
         "export", "Write a campaign's randomised reports as Parquet that only you can read."
     ),

@@ -15,6 +15,8 @@ from murmuration.campaign.training import ModelCampaign
 from murmuration.cli.output import console, say
 from murmuration.wire.ids import ID_BYTES
 
+QUESTIONS = 36
+"""Of a whole training, about: 24 for gradients, 12 before and after them."""
 REPORT_BYTES = 1
 """Of a role's number, before the octets of its law."""
 
@@ -87,6 +89,13 @@ def show(campaign: ModelCampaign, audits: list[Audit]) -> None:
         f"[bold]Rounds[/]: {most}; each closes when its people have answered, or after "
         f"{_span(campaign.deadline)}; {campaign.terms.people:,} people are expected"
     )
+    if campaign.terms.people < QUESTIONS * campaign.least:
+        say(
+            f"[yellow]few people for this cohort[/]: each question is asked of {campaign.least:,} "
+            f"people or more, and a whole training has about {QUESTIONS}. With "
+            f"{campaign.terms.people:,} some are left out, and less is learnt: expect "
+            f"{QUESTIONS * campaign.least:,}, or say a smaller cohort"
+        )
     say(f"[bold]Kept[/]: {_kept(campaign.terms)}")
     verdict = "[bold green]passed[/]" if passed else "[bold red]FAILED[/]"
     tried = sum(one.words_tried for one in audits)

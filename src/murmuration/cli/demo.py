@@ -10,9 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import signal
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -30,6 +28,7 @@ from murmuration.campaign.model import Campaign
 from murmuration.cli.extras import require
 from murmuration.cli.options import Json, PeopleSeed
 from murmuration.cli.output import console, emit_json, errors, progress_bar, remark, say
+from murmuration.cli.own import collecting
 from murmuration.collector.store import open_store
 from murmuration.errors import MurmurationError, ParameterError
 from murmuration.exact.randomness import system_rng
@@ -64,7 +63,6 @@ labels = ["android", "ios", "other", "none"]
 """
 PHONES = ("android", "ios", "other", "none")
 PHONE_SHARES = (0.62, 0.31, 0.05, 0.02)
-START_SECONDS = 30.0
 STEPS = 4
 """A second, in which devices arrive that do not come all at once."""
 Values = dict[str, NDArray[Any]]
@@ -172,46 +170,14 @@ def _collector(folder: Path, port: int, truths: Truths) -> Iterator[Running]:
     (folder / "truths.json").write_text(json.dumps(truths))
     for old in folder.glob("demo.db*"):
         old.unlink()
-    port = port if port and _is_free(port) else _free_port()
     with closing(open_store(folder / "demo.db")) as store:
         token, code = new_token(store, "admin"), new_code(store)
-    command = [sys.executable, "-m", "murmuration.cli", "serve", str(folder / "campaign.toml")]
-    command += ["--store", str(folder / "demo.db"), "--port", str(port)]
-    command += ["--demo-truths", str(folder / "truths.json")]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603
-    try:
-        _wait_for(process, port)
+    options = ("--demo-truths", str(folder / "truths.json"))
+    with collecting(folder / "campaign.toml", str(folder / "demo.db"), port, *options) as (
+        process,
+        port,
+    ):
         yield Running(process, port, token, code)
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until the collector answers."""
-    end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise MurmurationError("the collector did not start; see its message above")
 
 
 # --- the devices ---------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from murmuration.errors import ParameterError
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "arrow": ("Parquet", ("pyarrow",)),
     "learn": ("a model", ("sklearn",)),
+    "onnx": ("an ONNX file", ("onnx",)),
     "plots": ("a plot", ("matplotlib",)),
     "postgres": ("PostgreSQL", ("psycopg",)),
     "spark": ("Spark", ("pandas", "pyarrow", "pyspark")),

@@ -18,6 +18,7 @@ from rich.table import Table
 from murmuration.campaign.answers import NOTHING, UNKNOWN, Reading
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import FITS
+from murmuration.campaign.training import ModelCampaign
 from murmuration.cli.output import console, progress_bar, remark
 from murmuration.cli.tables import Table as Data
 from murmuration.errors import ParameterError
@@ -58,7 +59,10 @@ class Fit:
 
 
 def measure(
-    campaign: Campaign, table: Data, level_column: str = "", limit: int | None = None
+    campaign: Campaign | ModelCampaign,
+    table: Data,
+    level_column: str = "",
+    limit: int | None = None,
 ) -> list[Fit]:
     """Return how a file's values fit, by attribute; the level's column comes last."""
     found = {question.name: Fit(question.name, question.missing) for question in campaign.questions}
@@ -70,7 +74,7 @@ def measure(
             for question in campaign.questions:
                 values = chunk[question.name]
                 found[question.name].add(question.fits(values), values)
-            if campaign.levels is not None and level_column:
+            if isinstance(campaign, Campaign) and campaign.levels is not None and level_column:
                 places = Reading(campaign.levels.names).places(chunk[level_column])
                 fits = np.select([places == NOTHING, places == UNKNOWN], [3, 2], 0)
                 level.add(fits, chunk[level_column])

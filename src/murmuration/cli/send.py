@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from murmuration.analysis.open import PLACE, CollectorSource
 from murmuration.campaign.answers import Reading
 from murmuration.campaign.model import Campaign, utc_now
 from murmuration.cli.fit import MOST_MISFITS, Fit, measure, require_fitting, show
+from murmuration.cli.keys import key_of
 from murmuration.cli.options import (
     AllowMisfits,
     ColumnNames,
@@ -35,7 +35,6 @@ from murmuration.device.loading import load
 from murmuration.device.words import CrowdWords
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
-from murmuration.exact.keyed import SECRET_BYTES, Key
 from murmuration.lab.fleet import Begun, Sent, keys_of, made, send_all
 from murmuration.wire.address import Address
 from murmuration.wire.report import MOST_REPORTS, REASONS
@@ -141,7 +140,7 @@ def send(
     if not as_json:
         show(fits, allow_misfits)
     _require_fitting(campaign, fits, allow_misfits, as_json)
-    run, origin = _key(secret), Address.parse(url, plain_http).origin
+    run, origin = key_of(secret), Address.parse(url, plain_http).origin
     begun = Begun(np.empty(0, dtype=np.int64))
     sent, read, skipped, why, none = Sent(), 0, 0, Counter[str](), Counter[str]()
     with progress_bar() as bar:
@@ -340,37 +339,6 @@ class Played:
         known = {text: hashlib.sha256(str(text).encode()).digest()[:8] for text in set(texts)}
         numbers = np.frombuffer(b"".join(known[text] for text in texts), dtype=">u8")
         return (numbers >> np.uint64(1)).astype(np.int64)
-
-
-# --- the secret ----------------------------------------------------------------------------------
-
-
-def _key(path: Path | None) -> Key:
-    """Return the key that the devices' keys follow from: kept in a file, or made for this run."""
-    if path is None:
-        return Key.new()
-    try:
-        _make(path)
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
-            shared, text = os.fstat(file.fileno()).st_mode & 0o077, file.read(1 << 10)
-        secret = bytes.fromhex(text)
-    except OSError as problem:
-        raise ParameterError(f"the secret {path} cannot be used: {problem.strerror}") from None
-    except ValueError:
-        secret, shared = b"", 0
-    if len(secret) != SECRET_BYTES:
-        raise ParameterError(f"{path} is no secret: one is {2 * SECRET_BYTES} hexadecimal digits")
-    if shared:
-        raise ParameterError(f"others may read the secret {path}: say chmod 600 {path} first")
-    return Key(secret)
-
-
-def _make(path: Path) -> None:
-    """Make a secret, for the owner's eyes only, unless there is a file."""
-    if path.is_symlink() or path.exists():
-        return
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(secrets.token_hex(SECRET_BYTES) + "\n")
 
 
 # --- the result ----------------------------------------------------------------------------------

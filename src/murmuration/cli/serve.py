@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.file.load import CampaignFile
+from murmuration.campaign.file.load import CampaignFile, ModelFile
 from murmuration.campaign.model import Campaign
+from murmuration.campaign.training import ModelCampaign
 from murmuration.cli.extras import require
 from murmuration.cli.options import STORE_HELP
 from murmuration.cli.output import console, say
-from murmuration.collector.publish import published
-from murmuration.collector.publish import serve as publish
+from murmuration.collector.publish import published_any
+from murmuration.collector.publish import serve_any as publish
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.to_folder import check as check_folder
 from murmuration.errors import ParameterError
@@ -70,7 +72,7 @@ def serve(
     from murmuration.server import workers as processes
     from murmuration.server.run import Endpoint
 
-    read = [campaign_file.opened(path) for path in files]
+    read = [campaign_file.opened_any(path) for path in files]
     names = [file.name for file in read]
     if len(set(names)) != len(names):
         raise ParameterError("two of these campaigns have the same name")
@@ -98,10 +100,12 @@ def serve(
     processes.run(campaigns, where, address, workers, truths=known, reports=reports)
 
 
-def _published(store: Store, file: CampaignFile, url: str, new_laws: bool) -> Campaign:
+def _published(
+    store: Store, file: CampaignFile | ModelFile, url: str, new_laws: bool
+) -> Campaign | ModelCampaign:
     """Publish a campaign, with the laws that it has if its file asks what it asked before."""
-    known = None if new_laws else published(store, file)
-    campaign = file.campaign if known is None else known
+    known = None if new_laws else published_any(store, file)
+    campaign: Campaign | ModelCampaign = file.campaign if known is None else known
     _introduce(campaign, url)
     if known is not None:
         say("  laws as they are published in the store; `--new-laws` chooses them anew")
@@ -110,16 +114,22 @@ def _published(store: Store, file: CampaignFile, url: str, new_laws: bool) -> Ca
     return campaign
 
 
-def _introduce(campaign: Campaign, url: str) -> None:
+def _introduce(campaign: Campaign | ModelCampaign, url: str) -> None:
     loss = campaign.loss()
     say(
         f"[bold]{campaign.name}[/]: {url}/v1/campaigns/{campaign.name}\n"
         f"  one report reveals at most {loss.epsilon:.6g} (exact; promised {campaign.epsilon:g}); "
         f"digest {campaign.digest[:16]}"
     )
+    if isinstance(campaign, ModelCampaign):
+        say(
+            f"  trains a {campaign.model} model of {escape(campaign.target.name)} from "
+            f"{campaign.terms.people:,} people, one report each, in rounds that close at their "
+            f"size, or after {campaign.deadline:,} s with those who came"
+        )
 
 
-def _compare(store: Store, campaign: Campaign) -> None:
+def _compare(store: Store, campaign: Campaign | ModelCampaign) -> None:
     """Say what becomes of the reports that answered other questions."""
     others = store.digests(campaign.name) - {campaign.digest}
     keys = [key for key in map(store.key_of, others) if key is not None]

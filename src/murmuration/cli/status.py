@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC, datetime
 from time import sleep
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from rich.table import Table
 from murmuration.analysis.open import open_source
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, TokenOption
 from murmuration.cli.output import console, emit_json, fitted
-from murmuration.collector.status import Status
+from murmuration.collector.status import RoundStatus, Status, TrainingStatus
 from murmuration.errors import ParameterError
 from murmuration.wire.report import REASONS
 
@@ -41,10 +42,8 @@ def status(
         if as_json:
             emit_json(msgspec.to_builtins(now))
         elif not watch:
-            console.print(shown(now))
-            console.print(answers(now))
-            if now.periods:
-                console.print(periods(now))
+            for one in tables(now):
+                console.print(one)
         else:
             try:
                 with Live(both(now), console=console, auto_refresh=False) as live:
@@ -57,8 +56,39 @@ def status(
 
 def both(now: Status) -> Group:
     """Return the tables of a status, as wide as the terminal is now."""
-    tables = [shown(now), answers(now), *([periods(now)] if now.periods else ())]
-    return Group(*(fitted(table, console.width) for table in tables))
+    return Group(*(fitted(table, console.width) for table in tables(now)))
+
+
+def tables(now: Status) -> list[Table]:
+    """Return what has arrived, and the answers to each attribute, or the rounds of a training."""
+    if now.training is not None:
+        return [shown(now), rounds(now.training)]
+    return [shown(now), answers(now), *([periods(now)] if now.periods else ())]
+
+
+def rounds(training: TrainingStatus) -> Table:
+    """Return the rounds of a training."""
+    about = f"{training.model} model of {escape(training.target)}"
+    state = "training is over" if training.ended else "training goes on"
+    table = Table(title=f"{about}: {state}", caption="\n".join(training.notes) or None)
+    table.add_column("round", justify="right")
+    table.add_column("asks", overflow="fold")
+    for heading in ("people", "size"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("state")
+    for one in training.rounds:
+        asks = ", ".join(f"{ask} {n:,}" for ask, n in one.asks.items())
+        table.add_row(str(one.number), asks, f"{one.people:,}", f"{one.size:,}", _state(one))
+    return table
+
+
+def _state(one: RoundStatus) -> str:
+    if one.state == "aside":
+        return "set aside: too few"
+    if one.state == "closed" or one.closes is None:
+        return one.state
+    moment = datetime.fromtimestamp(one.closes, UTC)
+    return f"open, to {moment:%Y-%m-%d %H:%M} UTC"
 
 
 def periods(now: Status) -> Table:
@@ -111,7 +141,8 @@ def shown(now: Status) -> Table:
         table.add_row("stored for earlier questions, not in the estimates", f"{earlier:,}")
     table.add_row("last report stored here (UTC, to the hour)", _hour(now.last_report))
     cohort = now.cohort
-    table.add_row("shown from", f"{cohort:,} answers to an attribute on")
+    of = "an attribute" if now.training is None else "a question of a round"
+    table.add_row("shown from", f"{cohort:,} answers to {of} on")
     if now.merged_collectors:
         table.add_row("collectors whose tallies were merged", f"{now.merged_collectors:,}")
     table.add_row("digest", now.digest[:16])

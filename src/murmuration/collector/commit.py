@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from murmuration.campaign.model import Campaign
 from murmuration.collector.publish import Served
+from murmuration.collector.rounds import Taking, take
 from murmuration.collector.store import Store
 from murmuration.collector.store.runs import picked
 from murmuration.collector.to_folder import ToFolder
@@ -32,7 +34,8 @@ OUTCOMES = ("stored", *REASONS)
 class Batch:
     """One upload on its way to the store."""
 
-    served: Served
+    served: Served | Taking
+    """The campaign that it is for, or the round of a training."""
     incoming: Incoming
     unreadable: int = 0
     """1 for a body that could not be read: it counts as one report, refused."""
@@ -49,17 +52,24 @@ class Batch:
     @property
     def weight(self) -> int:
         """Bytes of ids and rows, at most."""
-        return len(self.incoming) * (ID_BYTES + self.served.campaign.row_bytes)
+        served = self.served
+        form = served.round if isinstance(served, Taking) else served.campaign
+        return len(self.incoming) * (ID_BYTES + form.row_bytes)
+
+    @property
+    def goes_to(self) -> tuple[int, int]:
+        """The campaign that it is for, and of a training the round."""
+        return self.served.key, self.served.number if isinstance(self.served, Taking) else 0
 
 
 def commit(store: Store, group: Sequence[Batch], reports: ToFolder | None = None) -> None:
     """Decide the fate of every report of a group: one transaction, durable on return.
 
-    With `reports`, rows go there and not into the store.
+    With `reports`, rows of campaigns go there and not into the store; those of trainings stay.
     """
-    by_campaign: dict[int, list[Batch]] = {}
+    by_campaign: dict[tuple[int, int], list[Batch]] = {}
     for batch in sorted(group, key=lambda batch: batch.incoming.columns is not None):
-        by_campaign.setdefault(batch.served.key, []).append(batch)
+        by_campaign.setdefault(batch.goes_to, []).append(batch)
     uploads = [_checked(batches) for batches in by_campaign.values()]
     with store.transaction():
         if reports is not None:
@@ -80,18 +90,23 @@ def commit(store: Store, group: Sequence[Batch], reports: ToFolder | None = None
 
 def _checked(batches: Sequence[Batch]) -> Upload:
     """Put one campaign's uploads together and check them."""
-    served = batches[0].served
-    upload = joined(served.campaign, [batch.incoming for batch in batches], served.older)
+    served, incoming = batches[0].served, [batch.incoming for batch in batches]
+    if isinstance(served, Taking):
+        upload = served.marked(joined(served.round, incoming, served.past))
+    else:
+        upload = joined(served.campaign, incoming, served.older)
     late = np.array([not batch.in_time for batch in batches])
     if late.any():
         each = np.repeat(late, [len(batch) for batch in batches])
         upload = upload.refusing(each, "outside-window")
-    return upload if served.campaign.every is None else _of_open_periods(batches, upload)
+    if isinstance(served, Taking) or served.campaign.every is None:
+        return upload
+    return _of_open_periods(served.campaign, batches, upload)
 
 
-def _of_open_periods(batches: Sequence[Batch], upload: Upload) -> Upload:
+def _of_open_periods(campaign: Campaign, batches: Sequence[Batch], upload: Upload) -> Upload:
     """Refuse reports of periods that were over, or had not begun, when they arrived."""
-    campaign, everything = batches[0].served.campaign, range(1 << 32)
+    everything = range(1 << 32)
     windows = [everything if one.periods is None else one.periods for one in batches]
     sizes = [len(batch) for batch in batches]
     first = np.repeat([window.start for window in windows], sizes)
@@ -109,9 +124,20 @@ def _commit_campaign(
 
     The upload is left as it was: it may have to be tried again.
     """
-    served, problems = batches[0].served, upload.problems.copy()
+    served = batches[0].served
+    if isinstance(served, Taking):
+        problems = take(store, served, upload)
+    else:
+        problems = _take(store, served, upload, reports)
+    unreadable = sum(batch.unreadable for batch in batches)
+    store.add_counts(served.campaign.name, outcomes(problems, unreadable))
+    return problems
+
+
+def _take(store: Store, served: Served, upload: Upload, reports: ToFolder | None) -> Codes:
+    """Store a campaign's reports and add them to its tallies; return all problems."""
+    problems, ids, rows = upload.problems.copy(), upload.ids, upload.rows
     fine = np.flatnonzero(problems == FINE)
-    ids, rows = upload.ids, upload.rows
     order, first = in_order(ids)
     chosen = order[first]
     elsewhere = reports is not None
@@ -127,9 +153,13 @@ def _commit_campaign(
     again = np.ones(len(ids), dtype=bool)
     again[new] = False
     problems[fine[again]] = DUPLICATE
-    unreadable = sum(batch.unreadable for batch in batches)
-    store.add_counts(served.campaign.name, outcomes(problems, unreadable))
     return problems
+
+
+def refuse(store: Store, campaign: str, reason: str) -> None:
+    """Count a body that is refused as a whole: it counts as one report."""
+    with store.transaction():
+        store.add_counts(campaign, {reason: 1, "received": 1})
 
 
 def outcomes(problems: Codes, unreadable: int) -> Counter[str]:

@@ -6,8 +6,10 @@ import json
 from dataclasses import dataclass, replace
 
 from murmuration.campaign import document as campaign_document
-from murmuration.campaign.file.load import CampaignFile
+from murmuration.campaign import training as model_document
+from murmuration.campaign.file.load import CampaignFile, ModelFile
 from murmuration.campaign.model import Campaign, Terms
+from murmuration.campaign.training import ModelCampaign
 from murmuration.collector.store import Store
 from murmuration.errors import ParameterError
 
@@ -22,6 +24,39 @@ class Served:
     key: int
     older: frozenset[str]
     """Digests of its earlier versions."""
+
+
+@dataclass(frozen=True)
+class ServedTraining:
+    """A training that is being collected for, and where its rounds are."""
+
+    campaign: ModelCampaign
+    version: int
+    document: bytes
+    key: int
+
+
+Serving = Served | ServedTraining
+
+TRAINS = (
+    "{name} trains a model: there are no figures of attributes, and nothing to export or merge. "
+    "`murmur status` says how far it is, `murmur model` reads what it ends with"
+)
+"""What is said where something is asked that only campaigns with questions have."""
+
+
+def opened(document: bytes) -> Campaign | ModelCampaign:
+    """Return the campaign of a document, of either kind."""
+    if model_document.trains(document):
+        return model_document.read(document)
+    return campaign_document.read(document)
+
+
+def publication(campaign: Campaign | ModelCampaign, version: int = 1) -> bytes:
+    """Return the document of a campaign, of either kind."""
+    if isinstance(campaign, ModelCampaign):
+        return model_document.publish(campaign, version)
+    return campaign_document.publish(campaign, version)
 
 
 def published(store: Store, file: CampaignFile) -> Campaign | None:
@@ -40,6 +75,18 @@ def published(store: Store, file: CampaignFile) -> Campaign | None:
         if found is not None and _but_for_laws(found) == _but_for_laws(file.campaign):
             return _with_terms(found, file.terms)
     return None
+
+
+def published_any(store: Store, file: CampaignFile | ModelFile) -> Campaign | ModelCampaign | None:
+    """Return what was published for a file of either kind, if it asks the same."""
+    if isinstance(file, CampaignFile):
+        return published(store, file)
+    document = store.document_asking(file.name, file.asked)
+    if document is None or not model_document.trains(document):
+        return None
+    found = model_document.read(document)
+    changed = replace(found, terms=file.terms)
+    return changed if changed.digest == found.digest else None
 
 
 def _with_terms(campaign: Campaign, terms: Terms) -> Campaign:
@@ -63,18 +110,63 @@ def serve(store: Store, campaign: Campaign, asked: str = "") -> Served:
     `asked` is the digest of what its file asks.
     """
     with store.transaction():
-        latest = store.latest(campaign.name)
-        version = 1 if latest is None else latest[0]
-        document = campaign_document.publish(campaign, version)
-        if latest is not None and latest[2] != document:
-            document = campaign_document.publish(campaign, version + 1)
-        version = store.publish(campaign.name, campaign.digest, document, asked)
+        version, document = _publish(store, campaign, asked)
         older = frozenset(store.digests(campaign.name) - {campaign.digest})
         return Served(campaign, version, document, store.open_collection(campaign.digest), older)
 
 
+def serve_training(store: Store, campaign: ModelCampaign, asked: str = "") -> ServedTraining:
+    """Publish a training in a store; its first round is published when it is first looked after.
+
+    What was asked of whom follows from the cohort: a training keeps the one that it began with.
+    """
+    with store.transaction():
+        before = store.document_of(campaign.name, campaign.digest)
+        cohort = None if before is None else campaign_document.decoded(before).cohort
+        if cohort not in (None, campaign.terms.cohort):
+            raise ParameterError(
+                f"{campaign.name} has begun with a cohort of {cohort}, and keeps it: say cohort = "
+                f"{cohort}, or give the campaign another name"
+            )
+        version, document = _publish(store, campaign, asked)
+        return ServedTraining(campaign, version, document, store.open_collection(campaign.digest))
+
+
+def serve_any(store: Store, campaign: Campaign | ModelCampaign, asked: str = "") -> Serving:
+    """Publish a campaign of either kind."""
+    if isinstance(campaign, ModelCampaign):
+        return serve_training(store, campaign, asked)
+    return serve(store, campaign, asked)
+
+
+def _publish(store: Store, campaign: Campaign | ModelCampaign, asked: str) -> tuple[int, bytes]:
+    """Note a campaign as it is served now; return its version and document."""
+    latest = store.latest(campaign.name)
+    version = 1 if latest is None else latest[0]
+    document = publication(campaign, version)
+    if latest is not None and latest[2] != document:
+        document = publication(campaign, version + 1)
+    return store.publish(campaign.name, campaign.digest, document, asked), document
+
+
 def served(store: Store, name: str, version: int | None = None) -> Served:
     """Return a campaign of a store as it was last published, or one version of it, to be read."""
+    found = served_any(store, name, version)
+    if isinstance(found, ServedTraining):
+        raise ParameterError(TRAINS.format(name=name))
+    return found
+
+
+def served_training(store: Store, name: str, version: int | None = None) -> ServedTraining:
+    """Return a training of a store, to be read."""
+    found = served_any(store, name, version)
+    if isinstance(found, Served):
+        raise ParameterError(f"{name} trains no model: `murmur estimate` reads it")
+    return found
+
+
+def served_any(store: Store, name: str, version: int | None = None) -> Serving:
+    """Return a campaign of either kind as it was last published, or one version of it."""
     versions = store.versions(name)
     if not versions:
         raise ParameterError(f"there is no campaign {name!r}; {_listed(store)}")
@@ -84,8 +176,11 @@ def served(store: Store, name: str, version: int | None = None) -> Served:
         numbers = ", ".join(map(str, versions))
         raise ParameterError(f"{name} has no version {version}; this store has {numbers}")
     digest = versions[version]
-    key, older = store.key_of(digest) or 0, frozenset(store.digests(name) - {digest})
-    return Served(campaign_document.read(document), version, document, key, older)
+    key, campaign = store.key_of(digest) or 0, opened(document)
+    if isinstance(campaign, ModelCampaign):
+        return ServedTraining(campaign, version, document, key)
+    older = frozenset(store.digests(name) - {digest})
+    return Served(campaign, version, document, key, older)
 
 
 def named_or_only(store: Store, name: str = "") -> str:

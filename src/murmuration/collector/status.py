@@ -8,8 +8,12 @@ from datetime import datetime
 import msgspec
 
 from murmuration.campaign.model import ByPeriod, Campaign, utc_now
-from murmuration.collector.publish import Served
-from murmuration.collector.store import Store
+from murmuration.campaign.training import ModelCampaign
+from murmuration.collector.model import from_json
+from murmuration.collector.publish import ServedTraining, Serving
+from murmuration.collector.rounds import counted, deadline_of, round_of, size_of
+from murmuration.collector.store import Store, rounds
+from murmuration.collector.store.rounds import Kept
 from murmuration.collector.tallies import known, pooled
 from murmuration.mechanisms.tally import Tally
 
@@ -43,6 +47,33 @@ class PeriodArrived(msgspec.Struct, frozen=True):
     open: bool
 
 
+class RoundStatus(msgspec.Struct, frozen=True):
+    """A round of a training: how many have answered what."""
+
+    number: int
+    state: str
+    """"open", "closed", or "aside": too few had answered when the campaign closed."""
+    people: int
+    size: int
+    """With so many it is closed."""
+    opened: int
+    """Seconds since 1970."""
+    closes: int | None
+    """From then on it is closed with fewer, if each question has as many as the cohort."""
+    asks: dict[str, int]
+    """How many have answered each question."""
+
+
+class TrainingStatus(msgspec.Struct, frozen=True):
+    """How far a training is."""
+
+    model: str
+    target: str
+    ended: bool
+    rounds: list[RoundStatus]
+    notes: list[str] = []
+
+
 class Status(msgspec.Struct, frozen=True):
     """What has arrived and what became of it."""
 
@@ -68,10 +99,14 @@ class Status(msgspec.Struct, frozen=True):
     """How many reports are in the estimates: more than people where a device sends several."""
     periods: list[PeriodArrived] = []
     """Where a question comes back: each period that has reports. `attributes` is about the last."""
+    training: TrainingStatus | None = None
+    """Of a campaign that trains a model: its rounds, and no attributes."""
 
 
-def status(store: Store, served: Served) -> Status:
+def status(store: Store, served: Serving) -> Status:
     """Return what has arrived, what became of it, and whether the books balance."""
+    if isinstance(served, ServedTraining):
+        return training_status(store, served)
     campaign = served.campaign
     with store.snapshot():
         counts, books = store.counts(campaign.name), known(store, campaign)
@@ -114,6 +149,63 @@ def _periods(campaign: Campaign, by_period: ByPeriod, now: datetime) -> list[Per
     return [
         PeriodArrived(campaign.name_of(period), campaign.frame.reports(own), period in taken)
         for period, own in by_period.items()
+    ]
+
+
+def training_status(store: Store, served: ServedTraining) -> Status:
+    """Return what has arrived for a training, and how far it is."""
+    campaign = served.campaign
+    with store.snapshot():
+        counts, hour = store.counts(campaign.name), store.last_hour(campaign.digest)
+        found = [_round(store, campaign, kept) for kept in rounds.rounds(store, served.key)]
+        ending = rounds.finished(store, served.key)
+        name = store.collector_name()
+    received, people = counts.pop("received", 0), sum(one.people for one in found)
+    notes = [] if ending is None else [*from_json(ending).notes]
+    return Status(
+        campaign=campaign.name,
+        version=served.version,
+        digest=campaign.digest,
+        open=campaign.terms.accepts(utc_now()) and ending is None,
+        cohort=campaign.terms.cohort,
+        people_expected=campaign.terms.people,
+        received=received,
+        outcomes=counts,
+        balanced=received == sum(counts.values()),
+        merged_collectors=0,
+        people=people,
+        collector=name,
+        last_report=hour.strftime(HOUR) if hour else "",
+        reports=people,
+        training=TrainingStatus(
+            campaign.model, campaign.target.name, ending is not None, found, notes + _aside(found)
+        ),
+    )
+
+
+def _round(store: Store, campaign: ModelCampaign, kept: Kept) -> RoundStatus:
+    found = round_of(campaign, kept)
+    tallies = counted(store, kept, found)
+    asks = zip((question.ask for question in found.questions), tallies, strict=True)
+    closes = deadline_of(kept)
+    return RoundStatus(
+        number=kept.number,
+        state=kept.state,
+        people=sum(tally.n for tally in tallies),
+        size=size_of(kept),
+        opened=kept.opened,
+        closes=None if closes is None else int(closes.timestamp()),
+        asks={ask: tally.n for ask, tally in asks},
+    )
+
+
+def _aside(found: Sequence[RoundStatus]) -> list[str]:
+    """Say which rounds do not count."""
+    return [
+        f"Round {one.number} is set aside: {one.people:,} reports were too few when the campaign "
+        "closed"
+        for one in found
+        if one.state == rounds.ASIDE
     ]
 
 

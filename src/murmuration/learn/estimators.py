@@ -522,13 +522,17 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
         self._require_inside(x)
         beyond = int(((target < low) | (target > high)).sum())
         self.clamped_ += self._beyond(beyond, target.size, "target", "target_bounds")
-        weights = self._train(x, self._targets(target))
-        coefficients, constant = self._unscaled(weights, x.shape[1])
+        self._take(self._train(x, self._targets(target)), x.shape[1])
+        return self
+
+    def _take(self, weights: Floats, d: int) -> None:
+        """Keep weights of scaled features as coefficients in the data's units."""
+        low, high = self._target_ends()
+        coefficients, constant = self._unscaled(weights, d)
         half = (high - low) / 2
         self.coef_, self.intercept_ = coefficients * half, low + (constant + 1) * half
         if self.noise_ is not None:
-            self.coef_stderr_ = self._noise_each(x.shape[1], self.noise_) * half
-        return self
+            self.coef_stderr_ = self._noise_each(d, self.noise_) * half
 
     def _targets(self, y: ArrayLike) -> Floats:
         """DEVICE. Scale the target from its bounds to [-1, 1], and clip."""
@@ -586,13 +590,17 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
             raise InputError("this classifier needs two classes; the data has one class")
         self._require_inside(x)
         scores = len(self.classes_) if len(self.classes_) > 2 else 1
-        rows = np.atleast_2d(self._train(x, self._targets(labels), scores))
-        found = [self._unscaled(row, x.shape[1]) for row in rows]
+        self._take(self._train(x, self._targets(labels), scores), x.shape[1])
+        return self
+
+    def _take(self, weights: Floats, d: int) -> None:
+        """Keep weights of scaled features as coefficients in the data's units."""
+        rows = np.atleast_2d(weights)
+        found = [self._unscaled(row, d) for row in rows]
         self.coef_ = np.array([coefficients for coefficients, _ in found])
         self.intercept_ = np.array([constant for _, constant in found])
         if self.noise_ is not None:
-            self.coef_stderr_ = np.tile(self._noise_each(x.shape[1], self.noise_), (len(rows), 1))
-        return self
+            self.coef_stderr_ = np.tile(self._noise_each(d, self.noise_), (len(rows), 1))
 
     def _targets(self, y: ArrayLike) -> Floats:
         """DEVICE. Return -1 or 1, or the number of the class where there are three or more."""

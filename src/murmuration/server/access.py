@@ -17,7 +17,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from murmuration.collector.publish import Served
+from murmuration.collector.publish import Serving
 from murmuration.collector.sessions import SESSION_PREFIX
 from murmuration.collector.store import Token
 from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE, MERGE, PREFIX, RANKS, hashed
@@ -57,7 +57,7 @@ class Gate:
         self._first = asyncio.Lock()
 
     async def check(
-        self, policy: str, header: str | None, served: Served | None, session: str | None = None
+        self, policy: str, header: str | None, served: Serving | None, session: str | None = None
     ) -> Token | None:
         """Let the request pass, and return the token that it needed; or raise the problem.
 

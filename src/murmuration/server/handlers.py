@@ -20,12 +20,14 @@ from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.periods import ALL, LAST
 from murmuration.campaign.model import ByPeriod, Campaign, utc_now
-from murmuration.collector.commit import Batch
+from murmuration.collector.commit import Batch, refuse
 from murmuration.collector.merge import merge_tallies
-from murmuration.collector.publish import Served
+from murmuration.collector.publish import Served, ServedTraining, Serving
+from murmuration.collector.rounds import CLOSED_NOW, GOES_ON, Taking, where
 from murmuration.collector.sessions import signed_in, signed_out
 from murmuration.collector.status import status as status_of
-from murmuration.collector.store import Store, Token
+from murmuration.collector.status import training_status
+from murmuration.collector.store import Store, Token, rounds
 from murmuration.collector.tallies import CollectorTallies, by_period, exported, own_sketch
 from murmuration.collector.tokens import ANALYST, hashed
 from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
@@ -45,6 +47,7 @@ from murmuration.server.pieces import reserved
 from murmuration.server.planner import planned
 from murmuration.server.problems import PROBLEMS, Problem, described
 from murmuration.server.receipts import receipt, reserve
+from murmuration.server.rounds import digest_in
 from murmuration.server.shares import Part
 from murmuration.server.state import Collector
 from murmuration.server.streams import Events
@@ -70,18 +73,32 @@ class Call:
 
     collector: Collector
     request: Request
-    named: Served | None
+    named: Serving | None
     turn: Part
     """Its place among the requests that are being answered."""
     token: Token | None = None
     """What the request showed, if it needed any."""
 
     @property
-    def served(self) -> Served:
-        """The campaign that the address names."""
+    def serving(self) -> Serving:
+        """The campaign that the address names, of either kind."""
         if self.named is None:
             raise Problem("unknown-campaign")
         return self.named
+
+    @property
+    def served(self) -> Served:
+        """The campaign that the address names, which asks questions."""
+        if isinstance(self.serving, ServedTraining):
+            raise Problem("is-training")
+        return self.serving
+
+    @property
+    def training(self) -> ServedTraining:
+        """The training that the address names."""
+        if isinstance(self.serving, Served):
+            raise Problem("no-training")
+        return self.serving
 
 
 # --- what devices use ----------------------------------------------------------------------------
@@ -89,10 +106,17 @@ class Call:
 
 async def campaigns(call: Call) -> Response:
     """List the campaigns."""
-    now = utc_now()
+    now, collector = utc_now(), call.collector
+    over = {
+        name: await collector.read(rounds.finished, desk.served.key) is not None
+        for name, desk in collector.desks.items()
+    }
     found = [
-        Listed(name, one.version, one.campaign.digest, terms.purpose, terms.accepts(now))
-        for name, one in call.collector.served.items()
+        Listed(
+            *(name, one.version, one.campaign.digest, terms.purpose),
+            terms.accepts(now) and not over.get(name, False),
+        )
+        for name, one in collector.served.items()
         for terms in [one.campaign.terms]
     ]
     return _json(Listing(found))
@@ -100,17 +124,22 @@ async def campaigns(call: Call) -> Response:
 
 async def document(call: Call) -> Response:
     """Return the published campaign: all that a device needs."""
-    return call.collector.documents[call.served.campaign.name].answer(call.request)
+    return call.collector.documents[call.serving.campaign.name].answer(call.request)
 
 
 async def ask_document(call: Call) -> Response:
     """Say whether a page may have the document."""
-    return cors.preflight(call.request, call.served, "GET")
+    return cors.preflight(call.request, call.serving, "GET")
+
+
+async def ask_round(call: Call) -> Response:
+    """Say whether a page may have the open round."""
+    return cors.preflight(call.request, call.serving, "GET")
 
 
 async def ask_upload(call: Call) -> Response:
     """Say whether a page may send reports."""
-    return cors.preflight(call.request, call.served, "POST")
+    return cors.preflight(call.request, call.serving, "POST")
 
 
 async def client(call: Call) -> Response:
@@ -123,38 +152,101 @@ async def client(call: Call) -> Response:
 
 async def upload(call: Call) -> Response:
     """Take one report or many; answer when they are on the disk."""
-    served, collector = call.served, call.collector
+    collector, named = call.collector, call.serving.campaign
     kind = call.request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind not in (report.JSON, report.BINARY):
         raise Problem("unsupported-type", f"send {report.JSON} or {report.BINARY}")
     sender, room = who(call.request), collector.room
     with room.hold(sender) as held, reserved(room.part(sender)) as answer:
+        data = b""
         try:
-            incoming = await _incoming(call, held, kind)
+            data = await _body(call, held)
+            served = await _goal(call, data, kind)
+            incoming = await _incoming(call, held, data, kind, served)
         except (FormatError, body.Unreadable) as problem:
-            await collector.ingest.submit(Batch(served, Incoming([]), unreadable=1), sender)
+            unread = Batch(await _goal(call, data, kind), Incoming([]), unreadable=1)
+            await collector.ingest.submit(unread, sender)
             detail = problem.detail if isinstance(problem, Problem) else str(problem)
             raise Problem("unreadable-body", detail) from None
-        now, campaign = utc_now(), served.campaign
-        in_time, periods = campaign.terms.accepts(now), campaign.open_periods(now)
-        batch = Batch(served, incoming, in_time=in_time, periods=periods)
+        now = utc_now()
+        periods = served.campaign.open_periods(now) if isinstance(served, Served) else None
+        batch = Batch(served, incoming, in_time=named.terms.accepts(now), periods=periods)
         reserve(len(batch), answer)
         await collector.ingest.submit(batch, sender)
+    if isinstance(served, Taking):
+        collector.desks[named.name].counted()
     return receipt(batch.problems, answer)
 
 
-async def _incoming(call: Call, held: Part, kind: str) -> Incoming:
-    """Read and decode a body; while it is on its way it is no request that is being answered."""
-    served, collector = call.served, call.collector
+async def _body(call: Call, held: Part) -> bytes:
+    """Read a body; while it is on its way it is no request that is being answered."""
     call.turn.give_back()
-    data = await body.read(call.request, held, collector.limits)
+    data = await body.read(call.request, held, call.collector.limits)
     call.turn.take()
+    return data
+
+
+async def _goal(call: Call, data: bytes, kind: str) -> Served | Taking:
+    """Return what a body is for: the campaign, or the round of a training that it names."""
+    if isinstance(call.serving, Served):
+        return call.serving
+    name = call.serving.campaign.name
+    found = await call.collector.desks[name].taking(digest_in(data, kind))
+    if found is None:  # it has not opened yet
+        await call.collector.ingest.write(refuse, name, "outside-window")
+        raise Problem("no-round")
+    return found
+
+
+async def _incoming(
+    call: Call, held: Part, data: bytes, kind: str, served: Served | Taking
+) -> Incoming:
+    """Decode a body."""
+    form: report.Framed = served.round if isinstance(served, Taking) else served.campaign
+    older = served.past if isinstance(served, Taking) else served.older
     if len(data) >= LARGE:
-        return await collector.parse(report.decode, served.campaign, data, kind, served.older)
-    incoming = report.decode(served.campaign, data, kind, served.older)
+        return await call.collector.parse(report.decode, form, data, kind, older)
+    incoming = report.decode(form, data, kind, older)
     if incoming.columns is None:
         held.take(report.OBJECTS * len(data))
     return incoming
+
+
+# --- what devices and analysts of a training use -------------------------------------------------
+
+
+async def open_round(call: Call) -> Response:
+    """Return the round that takes reports now: what is asked, at which model, by which laws."""
+    served = call.training
+    found, kept = await call.collector.read(where, served)
+    if found == GOES_ON and not served.campaign.terms.accepts(utc_now()):
+        found = CLOSED_NOW
+    if kept is None or found != GOES_ON:
+        raise Problem("no-round", found)
+    return _round(kept)
+
+
+async def earlier_round(call: Call) -> Response:
+    """Return a round as it was published, whatever has become of it."""
+    number = call.request.path_params["number"]
+    if not (number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS):
+        raise Problem("not-found", "a round's number is a whole number")
+    kept = await call.collector.read(rounds.numbered, call.training.key, int(number))
+    if kept is None:
+        raise Problem("not-found", "no round of this number was published")
+    return _round(kept)
+
+
+def _round(kept: rounds.Kept) -> Response:
+    return Response(kept.document, media_type=report.JSON, headers={"cache-control": "no-store"})
+
+
+async def model(call: Call) -> Response:
+    """Return what a training has ended with."""
+    found = await call.collector.read(rounds.finished, call.training.key)
+    if found is None:
+        raise Problem("no-model")
+    return Response(found, media_type=report.JSON)
 
 
 # --- what analysts use ---------------------------------------------------------------------------
@@ -179,12 +271,12 @@ async def trend(call: Call) -> Response:
 
 async def status(call: Call) -> Response:
     """Say what has arrived and what became of it."""
-    return _json(await call.collector.read(status_of, call.served))
+    return _json(await call.collector.read(status_of, call.serving))
 
 
 async def live(call: Call) -> Response:
     """Go on saying what is known, whenever it has changed; once, to whoever wants no events."""
-    collector, request, named = call.collector, call.request, call.served
+    collector, request, named = call.collector, call.request, call.serving
     watcher = collector.watchers[named.campaign.name]
     if EVENTS not in request.headers.get("accept", ""):
         return Response(await watcher.once(), media_type=figures.JSON)
@@ -227,11 +319,15 @@ async def dashboard(call: Call) -> Response:
 
 async def participant(call: Call) -> Response:
     """Show a campaign to somebody who may take part."""
-    return _page(call, "participant.html")
+    training = isinstance(call.named, ServedTraining)
+    return _page(call, "trainee.html" if training else "participant.html")
 
 
 async def proof(call: Call) -> Response:
-    """Show the audit of a campaign's laws."""
+    """Show the audit of a campaign's laws; a training's own page checks them."""
+    if isinstance(call.named, ServedTraining):
+        place = f"../{call.named.campaign.name}"
+        return Response(status_code=303, headers={"location": place, **GUARDED, **PRIVATE})
     return _page(call, "proof.html")
 
 
@@ -284,8 +380,8 @@ async def session(call: Call) -> Response:
 
 
 def shown(
-    collector: Collector, request: Request, served: Served | None
-) -> tuple[str | None, Served | None, str | None]:
+    collector: Collector, request: Request, served: Serving | None
+) -> tuple[str | None, Serving | None, str | None]:
     """Return what a request shows of who it is: a header, or the session of a page of ours."""
     header = request.headers.get("authorization")
     return header, served, signing.session_of(request, collector.cookie, collector.front)
@@ -363,7 +459,11 @@ async def metrics(call: Call) -> Response:
     """Numbers for Prometheus."""
     collector = call.collector
     counts = {name: await collector.read(Store.counts, name) for name in collector.served}
-    return Response(exposition(collector, counts), media_type=f"{TEXT}; version=0.0.4")
+    training = {
+        name: await collector.read(training_status, one.served)
+        for name, one in collector.desks.items()
+    }
+    return Response(exposition(collector, counts, training), media_type=f"{TEXT}; version=0.0.4")
 
 
 async def problem(call: Call) -> Response:

@@ -42,6 +42,7 @@ import msgspec
 
 from murmuration.analysis.figures import Period
 from murmuration.analysis.running import Running
+from murmuration.collector.model import Coefficient, Point, Score
 from murmuration.results.change import Change, Changed
 
 
@@ -172,6 +173,43 @@ class Pace(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class Asking(msgspec.Struct, frozen=True):
+    """A question of a round, and how many have answered it."""
+
+    question: str
+    people: int
+
+
+class RoundState(msgspec.Struct, frozen=True):
+    """One round of a training."""
+
+    number: int
+    state: str
+    """"open", "closed", or "aside": too few had answered when the campaign closed."""
+    people: int
+    size: int
+    opened: int
+    """Seconds since 1970."""
+    deadline: int | None
+    """From then on it closes with fewer people than its size."""
+    asks: list[Asking]
+
+
+class TrainingState(msgspec.Struct, frozen=True):
+    """A training as it is now."""
+
+    model: str
+    """"linear", "logistic" or "svm"."""
+    target: str
+    rounds: list[RoundState]
+    curve: list[Point]
+    score: Score | None
+    coefficients: list[Coefficient]
+    """Of the model that training has ended with; empty until then."""
+    ended: bool
+    notes: list[str]
+
+
 class Live(msgspec.Struct, frozen=True):
     """A campaign as it is now."""
 
@@ -209,6 +247,8 @@ class Live(msgspec.Struct, frozen=True):
     """What has changed in that period since the one before."""
     changed: Changed | None = None
     """Whether anything has changed over all periods."""
+    training: TrainingState | None = None
+    """Of a campaign that trains a model: it has no attributes with figures."""
 
 
 class Trail(msgspec.Struct, frozen=True):

@@ -6,10 +6,15 @@ import resource
 import time
 from collections.abc import Mapping
 
+from murmuration.collector.status import Status
 from murmuration.server.state import Collector
 
 
-def exposition(collector: Collector, counts: Mapping[str, Mapping[str, int]]) -> str:
+def exposition(
+    collector: Collector,
+    counts: Mapping[str, Mapping[str, int]],
+    trainings: Mapping[str, Status] | None = None,
+) -> str:
     """Return all metrics; what became of reports comes from the store, so it survives restarts."""
     lines = ["# TYPE murmur_reports_total counter"]
     lines += [
@@ -22,6 +27,7 @@ def exposition(collector: Collector, counts: Mapping[str, Mapping[str, int]]) ->
         f'murmur_requests_total{{route="{route}",status="{status}"}} {n}'
         for (route, status), n in sorted(collector.answers.items())
     ]
+    lines += _of_trainings(trainings or {})
     ingest = collector.ingest
     singles = {
         "murmur_reports_waiting gauge": ingest.reports_waiting,
@@ -37,3 +43,21 @@ def exposition(collector: Collector, counts: Mapping[str, Mapping[str, int]]) ->
     for name, value in singles.items():
         lines += [f"# TYPE {name}", f"{name.split()[0]} {value}"]
     return "\n".join(lines) + "\n"
+
+
+def _of_trainings(trainings: Mapping[str, Status]) -> list[str]:
+    """Return how far trainings are."""
+    lines = []
+    for name, status in trainings.items():
+        found = status.training
+        if found is None or not found.rounds:
+            continue
+        last = found.rounds[-1]
+        for what, value in (
+            ("murmur_training_round", last.number),
+            ("murmur_training_round_people", last.people),
+            ("murmur_training_round_size", last.size),
+            ("murmur_training_ended", int(found.ended)),
+        ):
+            lines += [f"# TYPE {what} gauge", f'{what}{{campaign="{name}"}} {value}']
+    return lines

@@ -33,10 +33,15 @@ BODIES = (
 )
 """What can go wrong wherever a body is read."""
 PROBLEMS_OF: dict[tuple[str, str], tuple[str, ...]] = {
-    ("POST", "/reports"): (*BODIES, "unsupported-type"),
-    ("POST", "/tally"): (*BODIES, "unsupported-type", "mismatched-tally"),
-    ("GET", "/estimates"): ("cohort-too-small", "bad-parameter", "not-acceptable"),
-    ("GET", "/trend"): ("bad-parameter",),
+    ("POST", "/reports"): (*BODIES, "unsupported-type", "no-round"),
+    ("POST", "/tally"): (*BODIES, "unsupported-type", "mismatched-tally", "is-training"),
+    ("GET", "/tally"): ("is-training",),
+    ("GET", "/estimates"): ("cohort-too-small", "is-training", "bad-parameter", "not-acceptable"),
+    ("GET", "/trend"): ("is-training", "bad-parameter"),
+    ("GET", "/round"): ("no-round", "no-training"),
+    ("GET", "/rounds/{number}"): ("not-found", "no-training"),
+    ("GET", "/model"): ("no-model", "no-training"),
+    ("OPTIONS", "/round"): ("origin-not-named",),
     ("GET", "/ready"): ("store-unavailable",),
     ("GET", "/problems/{problem}"): ("not-found",),
     ("GET", "/client/{file}"): ("not-found",),
@@ -51,6 +56,7 @@ IN_PATHS: dict[str, dict[str, Any]] = {
     "campaign": {"type": "string", "pattern": f"^{NAME.pattern}$"},
     "problem": {"type": "string", "enum": list(PROBLEMS)},
     "file": {"type": "string", "pattern": "^[A-Za-z0-9._-]+$"},
+    "number": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
 }
 FIELDS: dict[str, dict[str, Any]] = {
     "digest": {"pattern": "^[0-9a-f]{64}$", "description": "The campaign document's digest."},
@@ -182,6 +188,8 @@ def _responses(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     if route.answer is not None:
         content = _success(route, schema_of)
         found = {"200": {"description": route.summary, "content": content}}
+    if route.path.endswith("/proof"):
+        found["303"] = {"description": "Of a training: on to the participant's page, which has it"}
     if route.path == "/sign-in":
         found["303"] = {"description": "Signed in: on to the dashboard"}
     if route.handler.__name__ in KEPT:

@@ -19,7 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from murmuration.analysis.figures import Estimates, Trend
 from murmuration.campaign.document import Document
-from murmuration.collector.publish import Served
+from murmuration.campaign.round import RoundDocument
+from murmuration.collector.model import TrainedModel
+from murmuration.collector.publish import Serving
 from murmuration.collector.status import Status
 from murmuration.collector.store import StoreError, StoreFullError
 from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE, MERGE
@@ -94,6 +96,41 @@ ROUTES = (
         pages=True,
     ),
     Route("POST", f"{_ONE}/reports", handlers.upload, DEVICE, Receipt, "Send reports", pages=True),
+    Route(
+        "GET",
+        f"{_ONE}/round",
+        handlers.open_round,
+        PUBLIC,
+        RoundDocument,
+        "Of a training: the round that takes reports now",
+        pages=True,
+    ),
+    Route(
+        "GET",
+        f"{_ONE}/rounds/{{number}}",
+        handlers.earlier_round,
+        PUBLIC,
+        RoundDocument,
+        "Of a training: any round, as it was published",
+        pages=True,
+    ),
+    Route(
+        "OPTIONS",
+        f"{_ONE}/round",
+        handlers.ask_round,
+        PUBLIC,
+        None,
+        "Whether a page may have the round",
+        pages=True,
+    ),
+    Route(
+        "GET",
+        f"{_ONE}/model",
+        handlers.model,
+        ANALYST,
+        TrainedModel,
+        "Of a training: what it has ended with",
+    ),
     Route(
         "OPTIONS",
         _ONE,
@@ -309,7 +346,7 @@ def _note(route: Route, failure: BaseException) -> None:
     log.error("%s %s failed: %s in %s", route.method, route.path, type(failure).__name__, where)
 
 
-def _served(collector: Collector, request: Request) -> Served | None:
+def _served(collector: Collector, request: Request) -> Serving | None:
     name = request.path_params.get("campaign")
     if name is None:
         return None

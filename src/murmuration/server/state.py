@@ -14,7 +14,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 from starlette.applications import Starlette
 
-from murmuration.collector.publish import Served
+from murmuration.collector.publish import Served, ServedTraining, Serving
 from murmuration.collector.store import Store, StoreError, Token
 from murmuration.collector.to_folder import ToFolder
 from murmuration.errors import MurmurationError
@@ -25,9 +25,11 @@ from murmuration.server.encoded import Encoded
 from murmuration.server.ingest import Ingest
 from murmuration.server.limits import Limits
 from murmuration.server.page_files import page_files
+from murmuration.server.rounds import Desk
 from murmuration.server.shares import Share
 from murmuration.server.signing import Front, cookie_name
-from murmuration.server.streams import Watcher
+from murmuration.server.streams import Watcher, books
+from murmuration.server.training_watch import TrainingWatch, training_books
 from murmuration.server.watch import Truths, Watch
 from murmuration.wire.report import JSON
 
@@ -53,7 +55,7 @@ class Collector:
     def __init__(
         self,
         store: Store,
-        served: Sequence[Served],
+        served: Sequence[Serving],
         limits: Limits | None = None,
         front: Front | None = None,
         truths: Truths | None = None,
@@ -76,6 +78,8 @@ class Collector:
         self._reader = store.reader()
         self.cookie = cookie_name(store.collector_name())
         self.watchers: dict[str, Watcher] = {}
+        self.desks: dict[str, Desk] = {}
+        """Of trainings."""
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="murmur-read")
         self._figures = ThreadPoolExecutor(1, thread_name_prefix="murmur-figures")
         self._parsing = ThreadPoolExecutor(1, thread_name_prefix="murmur-parse")
@@ -94,6 +98,10 @@ class Collector:
         for name, served in self.served.items():
             self.watchers[name] = self._watcher(served)
             running.append(self.watchers[name].run())
+            if isinstance(served, ServedTraining):
+                self.desks[name] = desk = Desk(served, self.read, self.ingest.write)
+                await desk.begin()
+                running.append(desk.run())
         tasks = [asyncio.create_task(one) for one in running]
         try:
             yield
@@ -121,8 +129,13 @@ class Collector:
         """Parse a large body, in a thread of its own."""
         return await _in(self._parsing, partial(decode, *values))
 
-    def _watcher(self, served: Served) -> Watcher:
-        return Watcher(Watch(served, self._truths), served, self.read, self.compute)
+    def _watcher(self, served: Serving) -> Watcher:
+        if isinstance(served, Served):
+            return Watcher(
+                Watch(served, self._truths), partial(books, served), self.read, self.compute
+            )
+        look = partial(training_books, served)
+        return Watcher(TrainingWatch(served), look, self.read, self.compute)
 
     def end_streams(self) -> None:
         """Let all viewers go: the server waits for open answers before it ends."""
@@ -160,7 +173,7 @@ def _overdue(store: Store, now: int) -> bool:
     return store.has_sessions(now) or any(0 < one.expires <= now for one in store.tokens())
 
 
-def _document(served: Served) -> Encoded:
+def _document(served: Serving) -> Encoded:
     """Return a campaign's document as it is answered."""
     tag = f"{served.campaign.digest[:32]}-{served.version}"
     return Encoded.of(served.document, JSON, tag, cache_control="public, max-age=60")

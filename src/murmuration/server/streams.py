@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Any, Protocol
 
 import msgspec
 from starlette.responses import Response
@@ -22,9 +23,9 @@ from murmuration.collector.publish import Served
 from murmuration.collector.status import Status, status
 from murmuration.collector.store import Store, StoreError
 from murmuration.collector.tallies import by_period
+from murmuration.server.live import Live, Trails
 from murmuration.server.page_files import PRIVATE
 from murmuration.server.shares import Part
-from murmuration.server.watch import Watch
 
 log = logging.getLogger("murmuration.server")
 
@@ -37,16 +38,28 @@ BEAT_SECONDS = 15.0
 IDLE_SECONDS = 60.0
 STILL = b": still here\n\n"
 
-Books = tuple[Status, ByPeriod]
-Look = Callable[[Callable[[Store, Served], Books], Served], Awaitable[Books]]
+Books = tuple[Any, Any]
+"""A status, and what figures are made from: of one moment."""
+Look = Callable[[Store], Books]
+Read = Callable[[Look], Awaitable[Books]]
 Compute = Callable[..., Awaitable[bytes]]
+
+
+class Watching(Protocol):
+    """Makes states of what was read, for all who look."""
+
+    def state(self, status: Any, counted: Any, /) -> Live:
+        """Return the campaign as it is now."""
+
+    def trails(self) -> Trails:
+        """Return how it has come here."""
 
 
 class Watcher:
     """One campaign, looked at for all who watch it."""
 
-    def __init__(self, watch: Watch, served: Served, look: Look, compute: Compute) -> None:
-        self._watch, self._served, self._look, self._compute = watch, served, look, compute
+    def __init__(self, watch: Watching, look: Look, read: Read, compute: Compute) -> None:
+        self._watch, self._look, self._read, self._compute = watch, look, read, compute
         self._viewers = 0
         self._wanted, self._news = asyncio.Event(), asyncio.Event()
         self._books: Books | None = None
@@ -81,7 +94,7 @@ class Watcher:
 
     async def _refresh(self) -> None:
         """Make a new state if anything has changed, or the last one is no longer fresh."""
-        books = await self._look(_books, self._served)
+        books = await self._read(self._look)
         old = time.monotonic() - self._looked > BEAT_SECONDS
         if self._books is not None and not old and _same(self._books, books):
             return
@@ -185,19 +198,15 @@ async def _first_of(*calls: Awaitable[None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _books(store: Store, served: Served) -> Books:
+def books(served: Served, store: Store) -> tuple[Status, ByPeriod]:
     """Read what has arrived, as of one moment."""
     with store.snapshot():
         return status(store, served), by_period(store, served.campaign)
 
 
 def _same(some: Books, others: Books) -> bool:
-    """Whether nothing has been counted, refused or merged in between."""
-    return _sizes(some[1]) == _sizes(others[1]) and some[0] == others[0]
-
-
-def _sizes(counted: ByPeriod) -> dict[int, list[int]]:
-    return {period: [tally.n for tally in own] for period, own in counted.items()}
+    """Whether nothing has been counted, refused or merged in between: a status says how much."""
+    return bool(some[0] == others[0])
 
 
 def _event(name: str, data: bytes) -> bytes:

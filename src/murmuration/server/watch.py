@@ -58,6 +58,27 @@ Truths = Mapping[str, Mapping[str, float]]
 """What is really so, by attribute and item: known only where people are simulated."""
 
 
+class Paced:
+    """How fast reports arrive, by looks at how many have."""
+
+    def __init__(self) -> None:
+        self._pace: deque[tuple[float, int]] = deque()
+
+    def per_hour(self, received: int) -> Pace | None:
+        """Return how fast reports arrive, over the last hour or as long as was watched."""
+        now, pace = time.monotonic(), self._pace
+        pace.append((now, received))
+        while now - pace[0][0] > PACE_SECONDS:
+            pace.popleft()
+        if len(pace) > MOST_LOOKS:
+            kept = [*list(pace)[:-1:2], pace[-1]]
+            self._pace = pace = deque(kept)
+        seconds = now - pace[0][0]
+        if seconds <= 0:
+            return None
+        return Pace((received - pace[0][1]) / seconds * 3600, seconds)
+
+
 class Watch:
     """What is known about one campaign from look to look; used by one thread at a time."""
 
@@ -76,7 +97,7 @@ class Watch:
         self._fitted: dict[int, tuple[int, list[Bin], str]] = {}
         self._due: int | None = None
         """The attribute whose distribution is fitted again at this look."""
-        self._pace: deque[tuple[float, int]] = deque()
+        self._paced = Paced()
         self._trails: dict[tuple[str, str], list[Running]] = {}
 
     def state(self, status: Status, counted: ByPeriod) -> Live:
@@ -116,7 +137,7 @@ class Watch:
             balanced=status.balanced,
             merged_collectors=status.merged_collectors,
             last_report=status.last_report,
-            pace=self._per_hour(status.received),
+            pace=self._paced.per_hour(status.received),
             attributes=cards,
             demo=bool(self._truths),
             **self._over_time(period),
@@ -290,20 +311,6 @@ class Watch:
         return Liars(LIARS, LIARS * max(moves) * question.scale) if moves else None
 
     # --- what was before -------------------------------------------------------------------------
-
-    def _per_hour(self, received: int) -> Pace | None:
-        """Return how fast reports arrive, over the last hour or as long as was watched."""
-        now, pace = time.monotonic(), self._pace
-        pace.append((now, received))
-        while now - pace[0][0] > PACE_SECONDS:
-            pace.popleft()
-        if len(pace) > MOST_LOOKS:
-            kept = [*list(pace)[:-1:2], pace[-1]]
-            self._pace = pace = deque(kept)
-        seconds = now - pace[0][0]
-        if seconds <= 0:
-            return None
-        return Pace((received - pace[0][1]) / seconds * 3600, seconds)
 
     def _note(self, cards: Sequence[Card]) -> None:
         """Add this look to the trails."""

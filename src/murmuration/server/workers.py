@@ -19,9 +19,9 @@ from types import FrameType
 import uvicorn
 import uvloop
 
-from murmuration.campaign.document import publish, read
 from murmuration.campaign.model import Campaign
-from murmuration.collector.publish import serve
+from murmuration.campaign.training import ModelCampaign
+from murmuration.collector.publish import Served, opened, publication, serve_any
 from murmuration.collector.store import open_store
 from murmuration.collector.to_folder import ToFolder
 from murmuration.errors import ParameterError
@@ -57,7 +57,7 @@ class Server(uvicorn.Server):
 
 
 def run(
-    campaigns: Sequence[Campaign],
+    campaigns: Sequence[Campaign | ModelCampaign],
     store: str,
     endpoint: Endpoint,
     workers: int = 1,
@@ -70,7 +70,7 @@ def run(
     With `reports`, reports go to that folder and not into the store.
     """
     check(store, endpoint, workers)
-    documents = tuple(publish(campaign) for campaign in campaigns)
+    documents = tuple(publication(campaign) for campaign in campaigns)
     settings = Settings(store, documents, endpoint, limits or Limits(), truths, reports)
     listener = listening(endpoint)
     if workers == 1:
@@ -122,12 +122,12 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
     _end_with_parent()
     log_to_stderr()
     store = open_store(settings.store)
-    served = [serve(store, read(document)) for document in settings.documents]
+    served = [serve_any(store, opened(document)) for document in settings.documents]
     endpoint = settings.endpoint
-    where = settings.reports
+    where, asked = settings.reports, [one for one in served if isinstance(one, Served)]
     collector = Collector(
         *(store, served, settings.limits, endpoint.front, settings.truths),
-        None if where is None else ToFolder(where, store, served),
+        None if where is None else ToFolder(where, store, asked),
     )
     server = Server(configured(collector, endpoint), collector)
     _calm_collection()

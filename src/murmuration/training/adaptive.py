@@ -72,7 +72,8 @@ class AdaptiveTraining:
         self.setting = setting
         self.rounds_done = 0
         self._trained: Trained | None = None
-        self._procedure = _procedure(setting)
+        self._crowd = Crowd(setting)
+        self._procedure = _procedure(setting, self._crowd)
         self._open: tuple[Question, ...] | None = next(self._procedure)
 
     def next_round(self) -> tuple[Question, ...] | None:
@@ -96,6 +97,24 @@ class AdaptiveTraining:
             self._open, self._trained = None, done.value
             self._trained.rounds = self.rounds_done
 
+    def end(self) -> None:
+        """COLLECTOR. End now, with what was reached: nobody is asked any more.
+
+        Before there is a model, it is the constant that is known so far.
+        """
+        done = self.rounds_done
+        while self._open is not None and self._crowd.reached is None:
+            self.close_round([question.mechanism.empty() for question in self._open])
+        if self._open is not None and self._crowd.reached is not None:
+            self._procedure.close()
+            self._open = None
+            self._trained = replace(self._crowd.reached, rounds=done)
+
+    @property
+    def curve(self) -> list[Stage]:
+        """What reports say was gained so far, after every round of gradients."""
+        return [] if self._crowd.reached is None else self._crowd.reached.curve
+
     @property
     def trained(self) -> Trained:
         """What training has ended with."""
@@ -104,28 +123,35 @@ class AdaptiveTraining:
         return self._trained
 
 
-def _procedure(setting: Setting) -> Procedure:
+def _procedure(setting: Setting, crowd: Crowd) -> Procedure:
     """Ask before, in legs, and after."""
-    crowd = Crowd(setting)
     scored = crowd.take(0.03)
     if setting.intercept and crowd.level_noise > ONLY_LEVEL:
         return (yield from _only_level(setting, crowd, scored))
     model, start = yield from ask_before(setting, crowd)
     without = replace(model, level=start.level.copy())
-    agreed = crowd.take(between(0.02, 800 * crowd.level_noise, 0.15))
-    sized = crowd.take(0.02)
+    crowd.reached = Trained(model, without, [], 1.0, 0.0, 0, early=True)
+    agreed = crowd.parted(crowd.take(between(0.02, 800 * crowd.level_noise, 0.15), 2), 3, 10)
+    sized = crowd.parted(crowd.take(0.02, 2), 1, 2)
     sloped = crowd.take(0.02)
-    levelled = crowd.take(for_level(setting, crowd)) if setting.intercept else 0
+    levelled = crowd.take(for_level(setting, crowd), 2) if setting.intercept else 0
+    levels = crowd.parted(levelled, 1, 2)
     model, path, noise, spread = yield from descend(setting, crowd, model, start)
     model, kept, asked = yield from confirm(setting, model, without, start, agreed, sized)
+    curve = [] if crowd.reached is None else crowd.reached.curve
+    reached = Trained(model, without, path, kept, kept * noise, 0, early=True, curve=curve)
+    crowd.reached = reached
     gained = kept * between(0.0, beyond_noise(path[-1].gained, path[-1].doubt), 0.9)
     start = replace(start, spread=spread)
-    model = yield from level_again(setting, model, start, gained, levelled // 2)
+    model = yield from level_again(setting, model, start, gained, levels[0])
+    crowd.reached = replace(reached, model=model)
     model, slope = yield from rescale(setting, model, start, asked, kept, sloped)
+    crowd.reached = replace(reached, model=model, kept=kept * slope, noise=kept * slope * noise)
     start = replace(start, doubt=start.doubt / 2)
-    model = yield from level_again(setting, model, start, gained, levelled - levelled // 2)
+    model = yield from level_again(setting, model, start, gained, levels[1])
     without = _constant_of(setting, model, without, asked, kept * slope)
-    trained = Trained(model, without, path, kept * slope, kept * slope * noise, 0)
+    trained = Trained(model, without, path, kept * slope, kept * slope * noise, 0, curve=curve)
+    crowd.reached = replace(trained, early=True)
     size = 0.0 if asked is None else kept * asked.size
     yield from score(setting, trained, start, size, scored)
     return trained
@@ -152,6 +178,7 @@ def _only_level(setting: Setting, crowd: Crowd, scored: int) -> Procedure:
     zeros = np.zeros((setting.scores, setting.features))
     model = Model(zeros, start.level, zeros[0], 1.0)
     trained = Trained(model, model, [Stage(model, setting.people, 0.0, 0.0)], 0.0, 0.0, 0)
+    crowd.reached = replace(trained, early=True)
     yield from score(setting, trained, start, 0.0, scored)
     return trained
 

@@ -37,9 +37,12 @@ from murmuration.training.state import (
 SURE = 0.75, 2.0
 """Standard errors of agreement: up to the first a model does not count, from the second in full."""
 
+Parted = tuple[int, int]
+"""The people of two questions."""
+
 
 def confirm(
-    setting: Setting, model: Model, without: Model, start: Start, agreed: int, sized: int
+    setting: Setting, model: Model, without: Model, start: Start, agreed: Parted, sized: Parted
 ) -> Generator[tuple[Question, ...], Sequence[Tally], tuple[Model, float, Agreement | None]]:
     """Draw the model towards the constant as far as agreement is within noise."""
     long = float(np.linalg.norm(model.weights))
@@ -65,17 +68,19 @@ def _agreement(
     model: Model,
     without: Model,
     start: Start,
-    agreed: int,
-    sized: int,
+    agreed: Parted,
+    sized: Parted,
     long: float,
 ) -> Generator[tuple[Question, ...], Sequence[Tally], Agreement]:
     """Ask how large predictions and leftovers are on average; return the question that needs it."""
-    laws, k, asked = setting.laws, setting.scores, agreed * 3 // 10
-    size = Size(people=sized // 2, laws=laws, model=model, half=long / 2)
-    offset = Offset(people=sized - sized // 2, laws=laws, model=model, clip=long, dimensions=k)
+    laws, k, (asked, agreeing) = setting.laws, setting.scores, agreed
+    if not setting.intercept:
+        asked, agreeing = 0, asked + agreeing
+    size = Size(people=sized[0], laws=laws, model=model, half=long / 2)
+    offset = Offset(people=sized[1], laws=laws, model=model, clip=long, dimensions=k)
     most = CUT * start.spread if setting.square else CUT_CLASS
     lean = Leftovers(
-        people=asked if setting.intercept else 0,
+        people=asked,
         laws=laws,
         model=without,
         objective=setting.objective,
@@ -86,7 +91,7 @@ def _agreement(
     near = drawn_towards(mean.single(0.25 * long), mean.noise, 0.25 * long, 0.1 * long)
     near = between(0.02 * long, near, long)
     return Agreement(
-        people=agreed - lean.people,
+        people=agreeing,
         laws=laws,
         model=model,
         without=without,

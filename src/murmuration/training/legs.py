@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
 from murmuration.exact.arrays import Floats
@@ -14,7 +14,16 @@ from murmuration.training.questions import (
     Model,
     Question,
 )
-from murmuration.training.state import Crowd, Setting, Stage, Start, ask, between, beyond_noise
+from murmuration.training.state import (
+    Crowd,
+    Setting,
+    Stage,
+    Start,
+    Trained,
+    ask,
+    between,
+    beyond_noise,
+)
 
 ROUNDS = 24
 """Of gradients, at most; before and after them come a few others."""
@@ -43,15 +52,31 @@ def descend(
     poor = min(1.0, POOR / math.sqrt(crowd.vector_noise))
     allowed = ALLOWED * poor
     rounds = _rounds(setting, crowd.left)
-    people, spread = crowd.left, start.spread
+    spread = start.spread
     path = [Stage(model, crowd.asked, 0.0, 0.0)]
     gained, variance, noise, last, steep = 0.0, 0.0, 0.0, None, 0.0
-    explained = 0.0
-    parts = [part for _, part in LEGS[len(LEGS) - len(rounds) :]]
-    for part, count in zip(parts, rounds, strict=True):
+    explained, curve = 0.0, list[Stage]()
+    for people, count in zip(_each(crowd.left, rounds), rounds, strict=True):
         task = _Task(setting, start, spread, (1 - explained) * allowed, count)
-        each = int(people * part / sum(parts) / count)
-        model, leg, steep = yield from _leg(task, model, each, last, steep)
+        each = int(people)
+
+        def reached(
+            moved: Model,
+            leg: Leg,
+            each: int = each,
+            task: _Task = task,
+            before: tuple[float, float, float] = (noise, gained, variance),
+        ) -> None:
+            unit, (noise, gained, variance) = task.share_of(1.0), before
+            doubt = math.sqrt(variance + (unit * leg.doubt) ** 2)
+            asked = crowd.asked + each * leg.rounds
+            curve.append(Stage(moved, asked, gained + unit * leg.fallen, doubt))
+            noise = math.hypot(noise, task.noise_of(leg))
+            crowd.reached = Trained(
+                moved, path[0].model, path, 1.0, noise, 0, None, None, True, curve
+            )
+
+        model, leg, steep = yield from _leg(task, model, each, last, steep, reached)
         crowd.left -= each * count
         unit = task.share_of(1.0)
         gained += unit * leg.fallen
@@ -70,11 +95,20 @@ def descend(
 def _rounds(setting: Setting, people: int) -> list[int]:
     """Return the rounds of each leg: fewer legs where there are few rounds or few people."""
     most = ROUNDS if setting.rounds is None else max(1, setting.rounds - OTHERS)
-    most = min(most, people // 20)
-    if most < 9:
-        return [most] if most else []
-    first = [max(2, round(part * most)) for part, _ in LEGS[:-1]]
-    return [*first, most - sum(first)]
+    most = min(most, people // 20, people // setting.least)
+    while most >= 9:
+        first = [max(2, round(part * most)) for part, _ in LEGS[:-1]]
+        legs = [*first, most - sum(first)]
+        if min(map(int, _each(people, legs))) >= setting.least:
+            return legs
+        most -= 1
+    return [most] if most else []
+
+
+def _each(people: int, rounds: list[int]) -> list[float]:
+    """Return how many people each leg asks in a round."""
+    parts = [part for _, part in LEGS[len(LEGS) - len(rounds) :]]
+    return [people * part / sum(parts) / count for part, count in zip(parts, rounds, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +159,12 @@ class _Task:
 
 
 def _leg(
-    task: _Task, model: Model, people: int, last: Leg | None, steep: float
+    task: _Task,
+    model: Model,
+    people: int,
+    last: Leg | None,
+    steep: float,
+    reached: Callable[[Model, Leg], None],
 ) -> Generator[tuple[Question, ...], Sequence[Tally], tuple[Model, Leg, float]]:
     """Ask for gradients, round by round; return the model, the leg, and how steep it was seen."""
     setting = task.setting
@@ -155,6 +194,7 @@ def _leg(
             steepest = known if steep == 0 else between(0.02, SAFE * steep, known)
             leg.step = task.step(answer.noise, curvature, steepest)
         leg.move(gradient, answer.noise)
+        reached(_moved(model, leg.average, constant), leg)
     return _moved(model, leg.average, constant), leg, steep
 
 

@@ -33,6 +33,8 @@ class Setting:
     intercept: bool = True
     penalty: float = 0.0
     rounds: int | None = None
+    least: int = 1
+    """Nothing is asked of fewer people than that: what is published would be about too few."""
     laws: Laws = field(default=None)  # type: ignore[assignment]  # the planner's, if left out
 
     def __post_init__(self) -> None:
@@ -78,6 +80,10 @@ class Trained:
     score: Estimate | None = None
     question: NumberQuestion | None = None
     """What the people of the score were asked."""
+    early: bool = False
+    """Whether it was ended before its last question: nothing has shown that it is no noise."""
+    curve: list[Stage] = field(default_factory=list)
+    """The learning curve: the same as the path, after every round of gradients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +132,8 @@ class Crowd:
 
     setting: Setting
     left: int = field(init=False)
+    reached: Trained | None = field(init=False, default=None)
+    """What training would end with if it ended now."""
 
     def __post_init__(self) -> None:
         self.left = self.setting.people
@@ -141,11 +149,31 @@ class Crowd:
         """How many people have been asked, or are kept for a question after training."""
         return self.setting.people - self.left
 
-    def take(self, share: float) -> int:
-        """Return how many people that part of all is, one at least, and count them as asked."""
-        taken = min(max(1, int(share * self.setting.people)), self.left)
+    def take(self, share: float, questions: int = 1) -> int:
+        """Return how many people that part of all is, and count them as asked.
+
+        They are as many as `questions` need at least; nobody, where so many are not left.
+        """
+        fewest = questions * self.setting.least
+        taken = max(fewest, int(share * self.setting.people))
+        if self.left < taken:
+            taken = self.left if self.left >= fewest else 0
         self.left -= taken
         return taken
+
+    def parted(self, people: int, some: int, of: int) -> tuple[int, int]:
+        """Share people out over two questions, `some` of `of` to the first.
+
+        All are the second's where they are too few for both.
+
+        >>> from murmuration.training.losses import objective
+        >>> crowd = Crowd(Setting(objective("squared"), 1000, 2, 1.0, least=100))
+        >>> [crowd.parted(people, 3, 10) for people in (1000, 210, 199)]
+        [(300, 700), (100, 110), (0, 199)]
+        """
+        least = self.setting.least
+        first = max(people * some // of, least)
+        return (first, people - first) if people - first >= least else (0, people)
 
 
 def between(low: float, value: float, high: float) -> float:

@@ -48,6 +48,7 @@ REASONS = {
     "malformed": "This is no report: a field is missing, of the wrong type or unknown.",
     "unknown-digest": "The report was made for another campaign than this one.",
     "superseded": "The report was made for an earlier version of this campaign.",
+    "stale-round": "The report was made for a round of this training that is closed.",
     "unknown-wire": "The report's wire, its format, is none that this collector reads.",
     "bad-id": "An id is 32 hexadecimal digits.",
     "bad-entries": "The entries are not those that a report of this campaign has.",
@@ -55,6 +56,7 @@ REASONS = {
     "outside-window": "The campaign has not opened yet, or it has closed.",
     "wrong-period": "The report's period is over, or has not begun, or there should be none.",
     "duplicate": "A report with this id was counted before. It was counted once.",
+    "round-full": "The round has all reports that it asks for.",
 }
 """Why a report is not counted, in the order in which it is looked at."""
 WHOLE = {"unreadable-body": 400, "too-large": 413, "unsupported-type": 415}

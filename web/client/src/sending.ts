@@ -19,8 +19,8 @@ export type Outcome = string;
 
 const WHOLE = { "unreadable-body": 400, "too-large": 413, "unsupported-type": 415 };
 const REASONS = [
-  ...["malformed", "unknown-digest", "superseded", "unknown-wire", "bad-id", "bad-entries"],
-  ...["bad-symbol", "outside-window", "wrong-period", "duplicate"],
+  ...["malformed", "unknown-digest", "superseded", "stale-round", "unknown-wire", "bad-id"],
+  ...["bad-entries", "bad-symbol", "outside-window", "wrong-period", "duplicate", "round-full"],
 ];
 /** Problems that are about the bytes, with their status. */
 const FINAL = new Map([

@@ -168,14 +168,18 @@ export interface Sequence {
   readonly truth: number | null;
   readonly unit: (value: number) => string;
   readonly axis: string;
+  /** Whether the scale begins at 0. */
+  readonly zero?: boolean;
 }
 
 const [LEFT, TOP, BOTTOM] = [44, 8, 128];
 
 /** The first looks are wide: the chart shows what the later ones need. */
-export function sequence({ label, looks, within, truth, unit, axis }: Sequence): SVGElement {
+export function sequence(given: Sequence): SVGElement {
+  const { label, looks, within, truth, unit, axis, zero } = given;
   const later = looks.slice(Math.floor(looks.length / 8));
-  const least = Math.max(within[0], Math.min(...later.map((one) => one.low), truth ?? Infinity));
+  const lowest = Math.min(...later.map((one) => one.low), truth ?? Infinity, zero ? 0 : Infinity);
+  const least = Math.max(within[0], lowest);
   const most = Math.min(within[1], Math.max(...later.map((one) => one.high), truth ?? -Infinity));
   const last = looks.at(-1)!;
   const x = scaleLinear([looks.length > 1 ? looks[0]!.n : 0, last.n], [LEFT, WIDTH - 6]);

@@ -6,6 +6,7 @@ import { links, session, type Session } from "./operator.js";
 import { ask, folded, frame, make, Refusal } from "./page.js";
 import { compact, percent, rough, saying, whole } from "./say.js";
 import { DASHBOARD } from "./texts.js";
+import { TrainingCards } from "./training.js";
 
 const say = saying(DASHBOARD);
 /** From so many attributes on, there is a field to find one. */
@@ -102,6 +103,8 @@ class Shown {
   readonly #processed = make("input", { type: "radio", name: "shares" });
   readonly #truth = make("input", { type: "checkbox" });
   readonly #legend = make("div");
+  readonly #estimates = make("span", { class: "downloads" });
+  #training: TrainingCards | undefined;
   #live: Live | undefined;
   #news = 0; // people who came with the last change
   #waits = false;
@@ -131,13 +134,12 @@ class Shown {
       page(`c/${encodeURIComponent(campaign)}`, say("participantPage"), "button plain"),
       make("span", { class: "hint" }, say("participantHint")),
       page(`c/${encodeURIComponent(campaign)}/proof`, say("proofPage")),
-      make(
-        "span",
-        { class: "downloads" },
-        make("span", { class: "hint" }, say("download")),
-        estimates("csv", say("csv")),
-        estimates("parquet", say("parquet")),
-      ),
+      this.#estimates,
+    );
+    this.#estimates.append(
+      make("span", { class: "hint" }, say("download")),
+      estimates("csv", say("csv")),
+      estimates("parquet", say("parquet")),
     );
     this.root.append(
       this.#headline,
@@ -177,6 +179,7 @@ class Shown {
       const live = this.#live!;
       this.#tiles.replaceChildren(...tiles(live, this.#news));
       const view: View = { processed: this.#processed.checked, truth: this.#truth.checked };
+      if (live.training) this.#training?.show(live.training, live);
       for (const card of live.attributes) this.#cards.get(card.name)?.show(card, live, view);
     });
   }
@@ -208,7 +211,11 @@ class Shown {
       this.#grid.append(made.root);
     }
     this.#tools.replaceChildren(...this.#controls(live));
-    this.#legend.replaceChildren(legend(live));
+    if (live.training) {
+      this.#training = new TrainingCards();
+      this.#grid.append(...this.#training.root);
+      this.#estimates.hidden = true; // of a training there are none
+    } else this.#legend.replaceChildren(legend(live));
   }
 
   #controls(live: Live): HTMLElement[] {

@@ -89,6 +89,57 @@ export interface Card {
   readonly trend: readonly TrendLine[];
 }
 
+/** A question of a round, and how many have answered it. */
+export interface Asking {
+  readonly question: string;
+  readonly people: number;
+}
+
+export interface RoundState {
+  readonly number: number;
+  readonly state: string;
+  readonly people: number;
+  readonly size: number;
+  readonly opened: number;
+  readonly deadline: number | null;
+  readonly asks: readonly Asking[];
+}
+
+export interface Point {
+  readonly asked: number;
+  readonly gained: number;
+  readonly doubt: number;
+}
+
+export interface Score {
+  readonly value: number;
+  readonly stderr: number;
+  readonly low: number;
+  readonly high: number;
+  readonly n: number;
+  readonly unit: string;
+  readonly note: string;
+}
+
+export interface Coefficient {
+  readonly name: string;
+  readonly value: number;
+  readonly stderr: number;
+  readonly unit: string;
+}
+
+/** A training: its rounds, how far reports say that it has come, and what it has ended with. */
+export interface TrainingState {
+  readonly model: string;
+  readonly target: string;
+  readonly rounds: readonly RoundState[];
+  readonly curve: readonly Point[];
+  readonly score: Score | null;
+  readonly coefficients: readonly Coefficient[];
+  readonly ended: boolean;
+  readonly notes: readonly string[];
+}
+
 export interface Live {
   readonly campaign: string;
   readonly version: number;
@@ -128,6 +179,7 @@ export interface Live {
     readonly before: string;
     readonly after: string;
   } | null;
+  readonly training: TrainingState | null;
 }
 
 export interface Trails {

@@ -96,6 +96,44 @@ export const PARTICIPANT = {
   erased: "Erased. What was spent, and the key, stay.",
 } as const;
 
+export const TRAINEE = {
+  loading: "Take part",
+  checking: "Your browser is checking the rules …",
+  lead: "A model is being trained from noisy answers. What you enter stays in this browser; one randomised answer leaves it, once.",
+  how: "What happens with what you enter",
+  how1:
+    "The model is trained in rounds. Your browser fetches the round that is open and draws, by chance alone, which of its questions it answers: for instance by how much the model is off for you.",
+  how2:
+    "It works out the answer from what you entered, randomises it, and sends the result: a few bytes. Nobody else learns your values, the collector neither.",
+  how3:
+    "You answer once in the whole training, whatever comes of it. What the answer can tell about you is bounded, whichever question was drawn.",
+  targetIs: "{name} (what the model learns to tell)",
+  range: "{low} to {high} {unit}",
+  choose: "choose",
+  send: "Take part",
+  sending: "Sending …",
+  once: "This browser takes part once. Other answers later would change nothing.",
+  counted: "Your answer counts.",
+  thanks: "Thank you. Whether it says anything true about you is known to nobody.",
+  notCounted: "Your answer left, and does not count.",
+  outcome: "The collector said: {outcome}. The round was closed or full before it arrived. It cannot be sent again: a second answer would tell more about you.",
+  before: "It had been made before, and is the same one.",
+  noRound: "No round is open now. Nothing was sent, and nothing was spent: come back later.",
+  who: "Who asks, and by which rules",
+  host: "Collected by",
+  loss: "Exact privacy loss",
+  lossValue: "{loss} of a promised {epsilon} (epsilon), whatever is asked",
+  odds: "What can be concluded",
+  oddsValue: "the odds of any two people's values change by at most a factor of {times}",
+  digest: "Fingerprint of the rules",
+  planned: "People planned for",
+  cohort: "Results",
+  cohortValue: "nothing is worked out from fewer than {cohort} answers to a question",
+  until: "Open until",
+  checked:
+    "Your browser has recomputed the fingerprint, and has checked every rule by which an answer is randomised. Each round is checked, too, before it is answered.",
+} as const;
+
 export const PROOF = {
   title: "The proof, checked in your browser",
   loading: "Your browser is checking every rule …",
@@ -267,6 +305,38 @@ export const DASHBOARD = {
   high: "High",
   processedColumn: "Post-processed",
   failed: "This campaign cannot be read: {problem}",
+  // a training
+  training: "{model} model of {target}",
+  trainingEnded: "ended after round {round}",
+  trainingRound: "round {round}",
+  roundPeople: "{people} of {size} people",
+  roundDeadline: "closes at its size, or from {time} on",
+  roundNoDeadline: "closes at its size",
+  roundFew: "Nothing is worked out from fewer than {cohort} answers to a question.",
+  curve: "Learning curve",
+  curveHint:
+    "What the model explains of what a constant leaves open, by the reports themselves; shaded: 95%, for one look. It is about the way, not about the model that is kept in the end: the score is.",
+  curveNone: "It begins with the first round of gradients.",
+  curveAxis: "people asked",
+  chartCurve: "Learning curve: {value} explained ({low} to {high}) after {count} people",
+  score: "Private test score",
+  scoreNone: "Asked last, of people who have no part in the model.",
+  scoreRange: "95% interval: {low} to {high}, {count} people",
+  chartScore: "Score {value}, 95% interval {low} to {high}, on a scale from 0% to 100%",
+  coefficients: "Coefficients",
+  coefficientsNone: "There are none until training has ended.",
+  coefficient: "For one",
+  noiseAlone: "Noise alone",
+  noiseHint:
+    "In the attributes' own units; a label's is against the last of its list. Noise alone: what noise has put in, at most, as a standard error; no interval around the truth.",
+  rounds: "Rounds",
+  round: "Round",
+  roundAsks: "Asks",
+  roundAnswers: "Answers",
+  roundState: "State",
+  stateOpen: "open",
+  stateClosed: "closed",
+  stateAside: "set aside: too few answers",
 } as const;
 
 export const PLAN = {

@@ -414,6 +414,19 @@ class Store(ABC):
             self._scrubbed |= not elsewhere and rows.shape[1] == 0 and bool(new.any())
             return new
 
+    def note_ids(self, key: int, ids: Octets) -> Mask:
+        """Note ids that are all different; tell which were not there before."""
+        with self.transaction():
+            return self._runs.add(key, ids, np.zeros((len(ids), 0), dtype=np.uint8))
+
+    def has_ids(self, key: int, ids: Octets) -> Mask:
+        """Tell which ids are there."""
+        return self._runs.known(key, ids)
+
+    def scrub(self) -> None:
+        """Let no earlier state be read again once this transaction is committed."""
+        self._scrubbed = True
+
     def report_count(self, key: int, *, kept: bool = False) -> int:
         """Return how many reports are stored: scrubbed ones too, or only those that are kept."""
         return self._runs.count(key, kept)

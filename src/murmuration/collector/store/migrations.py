@@ -12,6 +12,8 @@
     held        of which other collectors the reports are here too, and up to which tallies
     logs        of reports that are on their way to a folder: up to which byte they count
     merge_key   the secret under which collectors compare their ids, if they share one
+    rounds      of a training: every round as it was published, and what became of it
+    models      of a training: what it has ended with
 
 BLOB and INTEGER are what SQLite calls them; PostgreSQL says BYTEA and BIGINT.
 """
@@ -184,6 +186,22 @@ MIGRATIONS: tuple[Step, ...] = (
         """CREATE TABLE logs (
             log TEXT NOT NULL PRIMARY KEY,
             bytes INTEGER NOT NULL
+        )""",
+    ),
+    (
+        """CREATE TABLE rounds (
+            key INTEGER NOT NULL,
+            round INTEGER NOT NULL,
+            own INTEGER NOT NULL,
+            digest TEXT NOT NULL,
+            document BLOB NOT NULL,
+            opened INTEGER NOT NULL,
+            state TEXT NOT NULL,
+            PRIMARY KEY (key, round)
+        )""",
+        """CREATE TABLE models (
+            key INTEGER NOT NULL PRIMARY KEY,
+            document BLOB NOT NULL
         )""",
     ),
 )

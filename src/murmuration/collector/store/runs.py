@@ -194,6 +194,15 @@ class Runs:
         self._merge(key, rows.shape[1])
         return new
 
+    def known(self, key: int, ids: Octets) -> Mask:
+        """Say which ids are there."""
+        if not _are_sorted(ids):
+            order, _ = in_order(ids)
+            there = np.zeros(len(ids), dtype=bool)
+            there[order] = self.known(key, picked(ids, order))
+            return there
+        return self._stored(self.noticed(key), ids, filters.hashed(ids, self._read_secret()))
+
     def append(self, key: int, ids: Octets, rows: Octets) -> None:
         """Store sorted reports of which none is known: in a migration, when nobody else writes."""
         self._known.setdefault(key, Known())

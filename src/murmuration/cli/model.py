@@ -1,0 +1,130 @@
+"""`murmur model`: what a training has ended with, in your units, and as a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from murmuration.analysis import onnx_file
+from murmuration.analysis.open import open_source
+from murmuration.campaign.training import ModelCampaign
+from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, TokenOption
+from murmuration.cli.output import checked_place, console, emit_json, save, say
+from murmuration.collector.model import TrainedModel
+from murmuration.errors import ParameterError
+
+ENDINGS = {".json": "JSON", ".csv": "CSV", ".onnx": "ONNX"}
+NOISE = (
+    "noise alone: what noise has put into a coefficient, at most (a standard error). It is no "
+    "interval around the truth: slopes are cut off and training ends before the end of the way, "
+    "which draws coefficients towards 0"
+)
+
+
+def model(
+    source: Source,
+    campaign: CampaignArgument = "",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write a file: .json (all of it), .csv (coefficients), .onnx."),
+    ] = None,
+    token: TokenOption = "",
+    plain_http: PlainHttp = False,
+    as_json: Json = False,
+) -> None:
+    """Print the coefficients that a training has ended with, in your units, and its score.
+
+    In Python `murmuration.open(SOURCE).model()` is the same model as an estimator of scikit-learn.
+    """
+    if out is not None:
+        if out.suffix.lower() not in ENDINGS:
+            raise ParameterError(f"--out ends in {', '.join(ENDINGS)}; got {out}")
+        checked_place(out)
+    with closing(open_source(source, campaign, token, plain_http=plain_http)) as opened:
+        training, found = opened.model()
+    if out is not None:
+        save(_as(out.suffix.lower(), training, found), out, ENDINGS[out.suffix.lower()])
+    elif as_json:
+        emit_json(msgspec.to_builtins(found))
+    if not as_json:
+        show(found)
+
+
+def _as(ending: str, training: ModelCampaign, found: TrainedModel) -> bytes:
+    if ending == ".onnx":
+        return onnx_file.written(training, found)
+    if ending == ".json":
+        return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["name", "value", "noise_alone", "unit"])
+    rows.writerow(["intercept", repr(found.intercept), "", ""])
+    rows.writerows(
+        [one.name, repr(one.value), repr(one.stderr), one.unit] for one in found.coefficients
+    )
+    return text.getvalue().encode()
+
+
+def show(found: TrainedModel) -> None:
+    """Print a model."""
+    table = Table(title=f"{escape(found.campaign)}: {found.model} model of {escape(found.target)}")
+    table.add_column("of", overflow="fold")
+    for heading in ("coefficient", "noise alone"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("for one")
+    for one in found.coefficients:
+        label = "=" in one.name and not one.unit
+        table.add_row(
+            escape(one.name),
+            f"{one.value:+.4g}",
+            f"{one.stderr:.2g}",
+            "label, against the last" if label else escape(one.unit),
+        )
+    table.add_row("intercept", f"{found.intercept:+.4g}", "", "")
+    console.print(table)
+    for text in told(found):
+        say(text, markup=False)
+
+
+def told(found: TrainedModel) -> list[str]:
+    """Return what has to be said beside coefficients."""
+    texts = [meaning(found), NOISE]
+    if found.score is None:
+        texts.append("private test score: none, nobody was asked")
+    else:
+        one = found.score
+        if one.unit == "share":
+            value = f"{one.value:.1%} ({one.low:.1%} to {one.high:.1%}, 95%)"
+        else:
+            value = f"{one.value:.4g} ({one.low:.4g} to {one.high:.4g}, 95%) {one.unit}".rstrip()
+        texts.append(
+            f"private test score: {value}: {one.note}, by {one.n:,} people who had no part"
+        )
+    if found.curve:
+        last = found.curve[-1]
+        texts.append(
+            f"learning curve: after {last.asked:,} people reports said that {last.gained:.0%} of "
+            f"what a constant leaves open was explained (standard error {last.doubt:.1%})"
+        )
+    texts.append(
+        f"{found.people:,} people in {found.rounds} rounds, one report each; it reveals at most "
+        f"{found.loss:.6g} (exact; promised {found.epsilon:g})"
+    )
+    return [*texts, *found.notes]
+
+
+def meaning(found: TrainedModel) -> str:
+    """Say what a score is."""
+    if not found.labels:
+        return f"{found.target} = intercept + sum of coefficient * value"
+    first, second = found.labels
+    way = " (its logarithmic odds)" if found.model == "logistic" else ""
+    return f"intercept + sum of coefficient * value above 0 says {second!r}{way}, below 0 {first!r}"

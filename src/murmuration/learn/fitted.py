@@ -1,0 +1,63 @@
+"""The model of a live training as an estimator of scikit-learn: it predicts from raw tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from murmuration.campaign.training import Feature, ModelCampaign
+from murmuration.collector.model import TrainedModel
+from murmuration.learn.encode import Category, Column, Number
+from murmuration.learn.estimators import (
+    LinearModel,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+)
+from murmuration.results.estimate import About, Estimate
+
+KINDS: dict[str, type[LinearModel]] = {
+    "linear": LinearRegression,
+    "logistic": LogisticRegression,
+    "svm": LinearSVC,
+}
+
+
+def fitted(campaign: ModelCampaign, found: TrainedModel) -> Any:
+    """Return the estimator that `fit` would have made of these reports.
+
+    Its `coefficients()` are in the attributes' own units. Numbers beyond their range are moved to
+    its end, as devices did; a label that the campaign does not have is refused.
+    """
+    columns = {one.question.name: _column(one) for one in campaign.features}
+    options: dict[str, Any] = {"columns": columns}
+    if not campaign.target.labels:
+        options["target_bounds"] = campaign.target.range
+    model = KINDS[campaign.model](campaign.epsilon, **options)
+    if campaign.target.labels:
+        model.classes_ = np.array(campaign.target.labels, dtype=object)
+    model.feature_names_in_ = np.array(list(columns), dtype=object)
+    model.feature_names_out_ = np.array(campaign.columns, dtype=object)
+    model.n_features_in_, model.n_iter_, model.clamped_ = len(columns), found.rounds, 0
+    model.kept_, model.noise_ = found.kept, found.noise / found.scale
+    model.loss_, model.score_ = campaign.loss(), _score(campaign, found)
+    weights = np.array(found.weights) / found.scale
+    constant = found.level - weights @ np.array(found.centre)
+    model._take(np.append(weights, constant), len(weights))
+    return model
+
+
+def _column(feature: Feature) -> Column:
+    question = feature.question
+    if question.labels:
+        return Category(question.labels)
+    return Number(*question.range, clamp=True, typical=feature.typical)
+
+
+def _score(campaign: ModelCampaign, found: TrainedModel) -> Estimate | None:
+    one = found.score
+    if one is None:
+        return None
+    about = About.POPULATION
+    return Estimate(one.value, one.stderr, one.n, campaign.epsilon, about, note=one.note)

@@ -61,8 +61,10 @@ kind = "category"
 labels = ["android", "ios", "other"]
 mechanism = "grr"
 """
-COLUMNS = ["attribute", "item", "value", "stderr", "low", "high", "n", "epsilon", "unit", "note"]
-COLUMNS += ["period"]
+COLUMNS = [
+    *("attribute", "item", "value", "stderr", "low", "high"),
+    *("n", "epsilon", "unit", "note", "period", "liars"),
+]
 
 
 @pytest.fixture(autouse=True)

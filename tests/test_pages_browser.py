@@ -28,6 +28,7 @@ from murmuration import seeded_rng
 from murmuration.campaign.file import load
 from murmuration.campaign.model import utc_now
 from murmuration.campaign.question import Question
+from murmuration.collector.participants import new_batch, tokens_of
 from murmuration.collector.sessions import new_code
 from murmuration.collector.store import open_store
 from murmuration.wire import report
@@ -326,6 +327,56 @@ def test_a_participant_sends_and_sees_what_it_means(
     assert context.cookies() == []
     assert "cookie" not in watch.told
     watch.require_clean(collector)
+
+
+INVITED = collectors.one("invited", 'upload = "one-device"')
+
+
+def test_a_link_with_a_token_is_for_one_device(browser: Browser, tmp_path: Path) -> None:
+    """The token is in no address that is sent, and no longer in the one that is shown."""
+    with collectors.running(tmp_path / "s.db", INVITED) as collector:
+        with closing(open_store(collector.store)) as store:
+            (token,) = tokens_of(new_batch(store, "invited"), 1)
+        place = address(collector, "c/invited")
+        heads: list[str] = []
+        for said in ("was counted", "did not count your report \\(token-used\\)"):
+            with closing(browser.new_context(locale="en-GB")) as context:
+                page = context.new_page()
+                watch = Strict(page)
+                page.on("request", lambda one: heads.append(one.url))
+                page.goto(f"{place}#token={token}")
+                expect(page.get_by_role("radio", name="ios")).to_be_visible()
+                assert page.url == place
+                page.reload()  # in this tab it is still known
+                page.get_by_role("radio", name="ios").check()
+                page.get_by_role("button", name="Send", exact=True).click()
+                expect(page.get_by_text(re.compile(said))).to_be_visible()
+                assert page.evaluate("localStorage.length") == 0
+                watch.require_clean(collector)
+        assert not any(token in head for head in heads)
+        with closing(browser.new_context(locale="en-GB")) as context:
+            page = context.new_page()
+            page.goto(place)
+            page.get_by_role("radio", name="ios").check()
+            page.get_by_role("button", name="Send", exact=True).click()
+            expect(page.get_by_text("for invited devices only")).to_be_visible()
+        assert collector.status("invited")["outcomes"] == {"stored": 1, "token-used": 1}
+
+
+def test_what_no_crowd_sends_is_said_on_the_dashboard(page: Page, tmp_path: Path) -> None:
+    text = collectors.one("phones")
+    campaign = campaign_of(text)
+    with collectors.running(tmp_path / "s.db", text, constants=OFTEN) as collector:
+        _, rows = collectors.reports(campaign, 2000)
+        body = collectors.encoded(campaign, new_ids(2000), rows, BINARY)
+        assert collector.send("phones", body, BINARY).json["stored"] == 2000
+        operator(page, collector, "phones")
+        liars = page.locator("dt", has_text="1% who lie").locator("xpath=..")
+        expect(liars).to_contain_text(re.compile(r"up to [0-9.]+%"))
+        expect(page.get_by_text("Not what any crowd sends")).to_have_count(0)
+        lies = collectors.encoded(campaign, new_ids(9000), np.tile(rows[:1], (9000, 1)), BINARY)
+        assert collector.send("phones", lies, BINARY).json["stored"] == 9000
+        expect(page.get_by_text("Not what any crowd sends").first).to_be_visible()
 
 
 def test_the_picture_follows_the_level(page: Page, collector: Collector) -> None:

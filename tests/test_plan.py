@@ -161,7 +161,7 @@ def test_enough_people_are_enough() -> None:
 def test_influence_is_the_published_one(name, k, w) -> None:
     for epsilon in (0.5, 2.0):
         m = mechanism(name, epsilon=epsilon, **({} if k is None else {"k": k}))
-        assert m.influence() == pytest.approx(w(math.exp(epsilon)), rel=0.02)
+        assert m.reach().influence == pytest.approx(w(math.exp(epsilon)), rel=0.02)
 
 
 def test_liars_move_the_estimate_as_far_as_predicted() -> None:
@@ -206,7 +206,7 @@ def test_equal_sampling_asks_all_alike() -> None:
         (lambda: plan([Attribute("a")], 1.0, 1.5), "people are a whole number"),
         (lambda: plan([Attribute("a")], 1.0, 10, wanted=0), "wanted standard error"),
         (lambda: plan([Attribute("a")], 1.0, 10, wanted=math.nan), "wanted standard error"),
-        (lambda: plan([Attribute("a")], 1.0, 10, malicious=1.0), "malicious"),
+        (lambda: plan([Attribute("a")], 1.0, 10, malicious=1.0), "liars"),
         (lambda: plan([Attribute("a")], 1.0, 10, delta=0.0), "delta must be"),
         (lambda: plan([Attribute("a")], 1.0, 10, sampling="luck"), "cost or equal"),
         (lambda: Attribute(""), "has a name"),

@@ -17,6 +17,7 @@ from murmuration.collector.status import least_people
 from murmuration.collector.tallies import pooled
 from murmuration.errors import CohortError, ParameterError
 from murmuration.results.figure import Figure
+from murmuration.results.liars import SHARE
 
 NAMED = 20
 """How many attributes an error names."""
@@ -33,6 +34,7 @@ class Query:
     period: where a question comes back, the name of a period, "last" (the last one that is shown,
         unless told otherwise), or "all" of them together
     since: the period since which changes are said; the one before, unless told otherwise
+    liars: the share of liars; each figure says how far they can have moved it
     """
 
     about: str = "participants"
@@ -41,12 +43,15 @@ class Query:
     together: int | None = None
     period: str = ""
     since: str = ""
+    liars: float = SHARE
 
     def named(self) -> dict[str, str]:
         """Return what is not as usual, as an address says it."""
         found = {"combine": self.combine, "period": self.period, "since": self.since}
         if self.together is not None:
             found["together"] = str(self.together)
+        if self.liars != SHARE:
+            found["liars"] = repr(self.liars)
         head = {"about": self.about, "level": repr(self.level)}
         return head | {key: value for key, value in found.items() if value}
 
@@ -63,9 +68,8 @@ def estimates(
             f"{served.campaign.name} has no periods: [repeat] every, in its file, says them"
         )
     campaign, everything = served.campaign, pooled(served.campaign, tallies)
-    found = read.reading(
-        campaign, everything, query.about, query.level, cohort, query.combine, query.together
-    )
+    how = (query.about, query.level, cohort, query.combine, query.together, query.liars)
+    found = read.reading(campaign, everything, *how)
     _require_figures(served, found, cohort)
     people, reports = campaign.people(everything), campaign.frame.reports(everything)
     return _estimates(served, people, query, found, reports=reports)
@@ -95,7 +99,7 @@ def _largest(figures: Sequence[Figure]) -> list[Figure]:
 
 def _periods(served: Served, tallies: ByPeriod, query: Query, cohort: int | None) -> Periods:
     how = (query.about, query.level, query.combine, query.together)
-    return Periods(served.campaign, tallies, *how, cohort=cohort)
+    return Periods(served.campaign, tallies, *how, cohort=cohort, liars=query.liars)
 
 
 def _of_periods(served: Served, tallies: ByPeriod, query: Query, cohort: int | None) -> Estimates:
@@ -125,6 +129,7 @@ def _estimates(
     served: Served, people: int, query: Query, found: read.Reading, **more: Any
 ) -> Estimates:
     head = (served.campaign.name, served.version, served.campaign.digest, people)
+    more |= {"liars": query.liars, "warnings": found.warnings}
     return Estimates(*head, query.level, query.about, found.figures, found.attributes, **more)
 
 

@@ -14,6 +14,7 @@ from murmuration.errors import ParameterError
 from murmuration.results.change import Change, Changed
 from murmuration.results.estimate import About
 from murmuration.results.figure import Figure
+from murmuration.results.liars import SHARE
 
 COLUMNS = tuple(field.name for field in fields(Figure))
 JSON, CSV, PARQUET = "application/json", "text/csv", "application/vnd.apache.parquet"
@@ -90,6 +91,10 @@ class Estimates(msgspec.Struct, frozen=True):
     """What has changed since the period before, or since the one that was asked for."""
     changed: Changed | None = None
     """Whether anything has changed over all periods."""
+    liars: float = SHARE
+    """The share of liars that each figure's `liars` is about."""
+    warnings: list[str] = []
+    """Reports that no crowd sends, if there are any; nothing was removed."""
 
     def by_attribute(self) -> list[tuple[Attribute, list[Figure]]]:
         """Return every attribute with its figures: none if it is hidden."""

@@ -35,6 +35,7 @@ from murmuration.collector.status import status as status_of
 from murmuration.collector.store import Store, open_store, rounds
 from murmuration.collector.tallies import by_period
 from murmuration.errors import CohortError, FormatError, MurmurationError, ParameterError
+from murmuration.results.liars import SHARE
 from murmuration.wire.address import Address, is_loopback
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
@@ -55,9 +56,10 @@ class Source(ABC):
         together: int | None = None,
         period: str = "",
         since: str = "",
+        liars: float = SHARE,
     ) -> Estimates:
         """Return about whom, and all figures: see `Query`."""
-        return self.asked(Query(about, level, combine, together, period, since))
+        return self.asked(Query(about, level, combine, together, period, since, liars))
 
     @abstractmethod
     def asked(self, query: Query) -> Estimates:

@@ -28,6 +28,7 @@ from murmuration.mechanisms import tally as one_tally
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.change import Changes
 from murmuration.results.figure import Figures
+from murmuration.results.liars import SHARE
 
 TOKEN = "MURMUR_TOKEN"  # noqa: S105 - the name of the variable that may have one
 
@@ -49,14 +50,17 @@ class Opened:
         combine: str = "",
         together: int | None = None,
         period: str = "",
+        liars: float = SHARE,
     ) -> Figures:
         """Return all figures with intervals of this level: in order, and as a table.
 
         Nothing about fewer people than the campaign's cohort: `notes` says what is hidden. Of
         categories with more labels than `together`, intervals are right all at once. Where a
         question comes back, `period` is one by its name, "last" (unless told otherwise) or "all".
+        Each figure says how far a share of `liars` can have moved it; what no crowd sends is in the
+        notes.
         """
-        query = Query(about, level, combine, together, period)
+        query = Query(about, level, combine, together, period, liars=liars)
         if (data := _tallies_of(self.where)) is not None:
             return _from_file(data, self.campaign, query)
         with self._source() as source:
@@ -166,7 +170,7 @@ def _tallies_of(where: str) -> bytes | None:
 
 
 def _as_table(found: Estimates) -> Figures:
-    return Figures(found.estimates, notes_on(found.attributes))
+    return Figures(found.estimates, [*found.warnings, *notes_on(found.attributes)])
 
 
 def _from_file(data: bytes, campaign: str | Campaign, query: Query) -> Figures:

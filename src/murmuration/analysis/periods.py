@@ -48,6 +48,7 @@ from murmuration.exact.arrays import Floats
 from murmuration.results.change import Change, Changed
 from murmuration.results.estimate import About
 from murmuration.results.figure import Figure
+from murmuration.results.liars import SHARE
 
 LAST, ALL = "last", "all"
 ALPHA = 0.05
@@ -102,6 +103,7 @@ class Periods:
         together: int | None = None,
         cohort: int | None = None,
         before: Periods | None = None,
+        liars: float = SHARE,
     ) -> None:
         """Take all that `read.reading` does; the cohort holds for each period.
 
@@ -111,7 +113,7 @@ class Periods:
         campaign.name_of(0)  # refuses a campaign without periods
         self.campaign, self.level, self.about = campaign, level, about
         self._tallies = dict(sorted(tallies.items()))
-        self._how = (level, cohort, combine, together)
+        self._how = (level, cohort, combine, together, liars)
         self._read: dict[tuple[int, str], Reading] = {}
         self._lines: dict[bool, list[Over]] = {}
         if before is not None:
@@ -173,7 +175,8 @@ class Periods:
         found = [self._pooled(one) for one in self._over(bounded=False)]
         by_period = [self.reading(period).attributes for period in self._tallies]
         attributes = [_over_all(own) for own in zip(*by_period, strict=True)]
-        return Reading(found, attributes)
+        said = [one for period in self.shown for one in self.reading(period).warnings]
+        return Reading(found, attributes, said)
 
     def _pooled(self, over: Over) -> Figure:
         figures = list(over.figures.values())
@@ -194,7 +197,24 @@ class Periods:
             n=sum(one.n for one in figures),
             note="; ".join(filter(None, [first.note, said])),
             period=ALL,
+            liars=self._moved(over),
         )
+
+    def _moved(self, over: Over) -> float | None:
+        """Return how far liars can have moved a figure of all periods, if that can be said.
+
+        Wherever they lie: in period t a lie moves the whole by N_t/(N n_t) of what it can move, so
+        that s N lies move it by s max(N_t/n_t) of that at most: the most of all periods. Not so for
+        quotients, and where levels differ in how far a lie moves.
+        """
+        names = [question.name for question in self.campaign.questions]
+        attribute, item = over.item
+        quotient = self.campaign.questions[names.index(attribute)].missing and item != ANSWERED
+        found = [one.liars for one in over.figures.values()]
+        known = [one for one in found if one is not None]
+        if quotient or self.campaign.levels is not None or len(known) < len(found):
+            return None
+        return max(known)
 
     def _over(self, bounded: bool = True) -> list[Over]:
         """Return each figure over the periods that show it; if `bounded`, where it has an error."""

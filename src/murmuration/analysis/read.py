@@ -16,6 +16,8 @@ from typing import Any
 from murmuration.analysis import answered
 from murmuration.analysis.combine import PLAIN, checked_name, of_campaign
 from murmuration.analysis.figures import Attribute, notes_on
+from murmuration.analysis.liars import beside, is_plain
+from murmuration.campaign.alarms import warnings_of
 from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import Question
 from murmuration.errors import EmptyError, MismatchError
@@ -28,6 +30,7 @@ from murmuration.results.estimate import (
     TupleEstimate,
 )
 from murmuration.results.figure import Figure, Figures
+from murmuration.results.liars import SHARE, checked_share
 
 Part = Estimate | FrequencyEstimate | AnsweredEstimate
 
@@ -40,6 +43,7 @@ def figures(
     cohort: int | None = None,
     combine: str = "",
     one_each: bool = False,
+    liars: float = SHARE,
 ) -> Figures:
     """ANALYST. Return all figures, each attribute's in its own units.
 
@@ -48,9 +52,12 @@ def figures(
     people choose theirs; "generalised" is sharper, and right if nobody's level depends on the
     answer. Without a name it is the plain sum, unless the campaign says that levels are drawn by
     lot. `one_each`: nobody has sent two of these reports, as in one period (`analysis.periods`).
+    Each figure says how far a share of `liars` can have moved it; what no crowd sends is in the
+    notes.
     """
-    found = reading(campaign, tallies, about, level, cohort, combine, one_each=one_each)
-    return Figures(found.figures, notes_on(found.attributes))
+    how = (about, level, cohort, combine, None, liars)
+    found = reading(campaign, tallies, *how, one_each=one_each)
+    return Figures(found.figures, [*found.warnings, *notes_on(found.attributes)])
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,8 @@ class Reading:
 
     figures: list[Figure]
     attributes: list[Attribute]
+    warnings: list[str]
+    """What no crowd sends."""
 
 
 def reading(
@@ -69,6 +78,7 @@ def reading(
     cohort: int | None = None,
     combine: str = "",
     together: int | None = None,
+    liars: float = SHARE,
     *,
     one_each: bool = False,
 ) -> Reading:
@@ -79,6 +89,8 @@ def reading(
     """
     each = 1 if one_each else campaign.rounds
     least = (campaign.terms.cohort if cohort is None else cohort) * each
+    lies = checked_share(liars) * campaign.frame.reports(tallies)
+    plain = is_plain(campaign, combine)
     found: list[Figure] = []
     attributes = []
     for place, (part, own) in enumerate(_parts(campaign, tallies, about, combine, each)):
@@ -86,9 +98,10 @@ def reading(
         # A fitted distribution is read from one level, whose people must be enough.
         enough = [tally for tally in own if tally.n >= least]
         if part is not None and n >= least:
-            found += in_units(question, part, enough, level, together)
+            rows = in_units(question, part, enough, level, together)
+            found += beside(rows, campaign, place, part, own, lies, plain=plain)
         attributes.append(_attribute(question, n, least, bool(enough)))
-    return Reading(found, attributes)
+    return Reading(found, attributes, warnings_of(campaign, tallies, least))
 
 
 def _attribute(question: Question, n: int, least: int, enough: bool) -> Attribute:

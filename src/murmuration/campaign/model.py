@@ -59,6 +59,9 @@ USUAL = {
 """What settings are that are left out."""
 MOST_ATTRIBUTES = 1000
 LEAST_COHORT, COHORT = 100, 1000
+ONE_DEVICE = "one-device"
+UPLOADS = ("open", "token", ONE_DEVICE)
+"""Who may send reports."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ class Terms:
     opens, closes: when reports are accepted
     cohort: nothing is shown about fewer people than that
     keep_reports: whether the collector keeps reports after counting them
-    upload: "open", or "token": devices need one
+    upload: "open"; "token": devices need one; "one-device": each has a token of its own, of
+        which one report per period counts
     origins: web origins, beside the collector's own, whose pages may take part in a browser
     grace: for how many periods after its end reports of one are taken, if there are periods
     """
@@ -89,10 +93,10 @@ class Terms:
         object.__setattr__(self, "origins", checked_origins(self.origins))
         zones = all(m is None or m.tzinfo is not None for m in (self.opens, self.closes))
         sane = self.cohort >= LEAST_COHORT and 1 <= self.people < 1 << 40 and self.grace >= 0
-        if not zones or not sane or self.upload not in ("open", "token"):
+        if not zones or not sane or self.upload not in UPLOADS:
             raise ParameterError(
                 f"a campaign's times have a zone, its cohort is {LEAST_COHORT} or more, people 1 "
-                'or more, grace 0 or more, and uploads are "open" or by "token"'
+                'or more, grace 0 or more, and uploads are "open", or by "token", or "one-device"'
             )
 
     def accepts(self, now: datetime) -> bool:
@@ -139,6 +143,11 @@ class Campaign:
         if self.limit is not None and not self.limit > 0:
             raise ParameterError(
                 f"the limit, what a device may spend in all, is above 0; got {self.limit!r}"
+            )
+        if self.terms.upload == ONE_DEVICE and self.rounds > 1 and self.every is None:
+            raise ParameterError(
+                "of a token for one device, one report per period counts: a question that is asked "
+                "again says its periods ([repeat] every)"
             )
         if self.rounds < 1 or (self.rounds > 1 and not self.repeated):
             raise ParameterError("only a repeated question is asked more than once")

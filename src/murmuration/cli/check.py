@@ -16,7 +16,7 @@ from rich.table import Table
 from murmuration.campaign import document as campaign_document
 from murmuration.campaign import training as training_document
 from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.model import ONE_DEVICE, Campaign
 from murmuration.campaign.question import CLAMP, NO_ANSWER, REFUSE, SPREAD, Question
 from murmuration.campaign.review import Asked, Law, Review, review
 from murmuration.campaign.training import ModelCampaign
@@ -425,7 +425,11 @@ def _cohort(reviewed: Review) -> str:
 def _kept(campaign: Campaign) -> str:
     terms = campaign.terms
     what = "randomised reports and counts" if terms.keep_reports else "counts and ids only"
-    who = "anyone may send" if terms.upload == "open" else "a token is needed to send"
+    who = {
+        "open": "anyone may send",
+        "token": "a token is needed to send",
+        ONE_DEVICE: "each device needs a token of its own: one report of it per period counts",
+    }[terms.upload]
     times = [
         f"{word} {moment.isoformat()}"
         for word, moment in (("opens", terms.opens), ("closes", terms.closes))

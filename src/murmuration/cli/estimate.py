@@ -26,6 +26,7 @@ from murmuration.cli.estimate_plot import draw, draw_trend
 from murmuration.cli.extras import require
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Plot, Source, TokenOption
 from murmuration.cli.output import (
+    NO_CROWD,
     PICTURES,
     Screen,
     checked_place,
@@ -39,6 +40,7 @@ from murmuration.cli.output import (
 from murmuration.errors import ParameterError
 from murmuration.results.change import Change, Changed
 from murmuration.results.figure import Figure
+from murmuration.results.liars import SHARE, checked_share
 
 ENDINGS = {
     **{".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "txt"},
@@ -89,6 +91,9 @@ def estimate(
     since: Annotated[
         str, typer.Option(help="Say what has changed since that period; else since the one before.")
     ] = "",
+    liars: Annotated[
+        float, typer.Option(help="The share of liars whose power over each figure is shown.")
+    ] = SHARE,
     version: Annotated[
         int | None, typer.Option(min=1, help="An earlier version of the campaign, from a store.")
     ] = None,
@@ -120,6 +125,7 @@ def estimate(
     if not 0 < level < 1:
         raise ParameterError(f"--level is between 0 and 1, such as 0.95; got {level:g}")
     checked_name(combine)
+    checked_share(liars)
     wanted = [(path, _form(path)) for path in output or ()]
     wanted += [(Path(csv), "csv")] if csv not in ("", "-") else []
     wanted += [(parquet, "parquet")] if parquet is not None else []
@@ -133,7 +139,8 @@ def estimate(
         """Return the figures for people, or long lists too."""
         together = top if top is not None or long else select.LONG
         with errors.status("reading"):
-            found = opened.asked(Query(about, level, combine, together, period, since))
+            query = Query(about, level, combine, together, period, since, liars)
+            found = opened.asked(query)
         found = select.chosen(found, where or ())
         return found if top is None and long else select.largest(found, top)
 
@@ -194,7 +201,7 @@ def show(results: Estimates, screen: Console) -> None:
     table = Table(title=title)
     table.add_column("attribute", overflow="fold")
     table.add_column("", overflow="fold")
-    for heading in ("value", "interval", "answers"):
+    for heading in ("value", "interval", "answers", f"{100 * results.liars:.3g}% liars"):
         table.add_column(heading, justify="right")
     marked = any(map(indistinct, results.estimates))
     if marked:
@@ -203,6 +210,8 @@ def show(results: Estimates, screen: Console) -> None:
         _add(table, one, rows)
         table.add_section()
     screen.print(table)
+    for warning in results.warnings:
+        screen.print(f"{NO_CROWD} {escape(warning)}", style="bold red", highlight=False)
     if marked:
         screen.print(f"{NO_DIFFERENCE}: not distinguishable from 0", style="dim", highlight=False)
     notes = [(one.attribute, one.note) for one in results.estimates if one.note]
@@ -276,9 +285,24 @@ def _add(table: Table, one: Attribute, rows: Sequence[Figure]) -> None:
     for place, figure in enumerate(rows):
         digits = decimals(rows, figure.unit)
         mark = [NO_DIFFERENCE] if indistinct(figure) else []
-        cells = (_value(figure, digits), _interval(figure, digits), f"{figure.n:,}", *mark)
+        cells = (
+            *(_value(figure, digits), _interval(figure, digits), f"{figure.n:,}"),
+            *(_liars(figure), *mark),
+        )
         item = f"and {figure.item}" if figure.note.endswith(select.TOGETHER) else figure.item
         table.add_row("" if place else name, escape(item), *cells)
+
+
+def _liars(figure: Figure) -> str:
+    """Return how far liars can have moved a figure, to two digits.
+
+    >>> _liars(Figure("pet", "dog", 0.38, 0.02, 0.34, 0.42, 900, 1.0, "share", liars=0.0213))
+    '± 2.1 pp'
+    """
+    if figure.liars is None:
+        return "no bound"
+    unit = " pp" if figure.unit == "share" else ""
+    return f"± {_scale(figure.unit) * figure.liars:,.2g}{unit}"
 
 
 def indistinct(figure: Figure) -> bool:

@@ -98,6 +98,8 @@ def _stacked(table: Table) -> Table:
 # --- text ----------------------------------------------------------------------------------------
 
 
+NO_CROWD = "Not what any crowd sends (nothing was removed):"
+"""Before each warning."""
 PICTURES = (".png", ".svg", ".pdf")
 
 

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from murmuration.analysis.open import PLACE, CollectorSource
 from murmuration.campaign.answers import Reading
-from murmuration.campaign.model import Campaign, utc_now
+from murmuration.campaign.model import ONE_DEVICE, Campaign, utc_now
 from murmuration.cli.fit import MOST_MISFITS, Fit, measure, require_fitting, show
 from murmuration.cli.keys import key_of
 from murmuration.cli.options import (
@@ -101,6 +101,13 @@ def send(
             help="A file with the secret that the devices' keys follow from; made if new."
         ),
     ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Participants' tokens, a line for each row, where each device has its own.",
+        ),
+    ] = None,
     allow_misfits: AllowMisfits = MOST_MISFITS,
     delimiter: Delimiter = "",
     encoding: Encoding = "",
@@ -133,6 +140,7 @@ def send(
     if not url:
         raise ParameterError("a campaign from a file needs --to, the collector's address")
     _require_open(campaign)
+    participants = Handed.read(campaign, tokens)
     played = Played(campaign, period, period_column, device_column)
     wanted = [*_wanted(campaign, level_column), *played.columns]
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
@@ -152,6 +160,7 @@ def send(
             skipped += count - sum(len(some) for _, some in turns)
             devices = played.devices(chunk, read)
             read += count
+            theirs = None if participants is None else participants.to(devices)
             for turn, some in turns:
                 words = CrowdWords(keys_of(run, devices[who[some]]), origin, campaign.digest)
                 own = {name: [column[at] for at in some] for name, column in answers.items()}
@@ -167,6 +176,7 @@ def send(
                     batch=batch,
                     connections=connections,
                     token=os.environ.get("MURMUR_TOKEN") or None,
+                    tokens=None if theirs is None else [theirs[row] for row in who[some]],
                     progress=lambda count: bar.advance(task, count),
                     form=reports_as,
                     allow_plain_http=plain_http,
@@ -221,6 +231,47 @@ def _require_fitting(
 
 def _fit_data(fits: Sequence[Fit]) -> dict[str, dict[str, int]]:
     return {fit.name: fit.data for fit in fits}
+
+
+# --- tokens for one device each ------------------------------------------------------------------
+
+
+class Handed:
+    """Participants' tokens, handed to devices in the order in which they come in the file."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self._tokens = tokens
+        self._of: dict[int, str] = {}
+
+    @classmethod
+    def read(cls, campaign: Campaign, path: Path | None) -> Handed | None:
+        """Read a file of tokens, or of links with tokens, where the campaign needs one."""
+        if (campaign.terms.upload == ONE_DEVICE) != (path is not None):
+            raise ParameterError(
+                f"{campaign.name} is for devices with a token each: say --tokens FILE, as "
+                "murmur token add STORE participant --count N -o FILE writes it"
+                if path is None
+                else f"{campaign.name} takes no participants' tokens: leave --tokens out"
+            )
+        if path is None:
+            return None
+        try:
+            lines = path.read_text(encoding="utf-8").split()
+        except (OSError, UnicodeError):
+            raise ParameterError(f"the tokens in {path} cannot be read") from None
+        return cls([line.rpartition("#token=")[2] for line in lines])
+
+    def to(self, devices: Ints) -> list[str]:
+        """Return each device's token: the next one, if it has none yet."""
+        for device in devices.tolist():
+            if device not in self._of:
+                if len(self._of) == len(self._tokens):
+                    raise ParameterError(
+                        f"there are {len(self._tokens):,} tokens and more devices: each needs its "
+                        "own (--limit sends fewer)"
+                    )
+                self._of[device] = self._tokens[len(self._of)]
+        return [self._of[device] for device in devices.tolist()]
 
 
 # --- the file ------------------------------------------------------------------------------------

@@ -13,10 +13,11 @@ from rich.console import Group
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from murmuration.analysis.open import open_source
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, TokenOption
-from murmuration.cli.output import console, emit_json, fitted
+from murmuration.cli.output import NO_CROWD, console, emit_json, fitted
 from murmuration.collector.status import RoundStatus, Status, TrainingStatus
 from murmuration.errors import ParameterError
 from murmuration.wire.report import REASONS
@@ -44,6 +45,8 @@ def status(
         elif not watch:
             for one in tables(now):
                 console.print(one)
+            for warning in now.warnings:
+                console.print(f"{NO_CROWD} {escape(warning)}", style="bold red", highlight=False)
         else:
             try:
                 with Live(both(now), console=console, auto_refresh=False) as live:
@@ -56,7 +59,8 @@ def status(
 
 def both(now: Status) -> Group:
     """Return the tables of a status, as wide as the terminal is now."""
-    return Group(*(fitted(table, console.width) for table in tables(now)))
+    said = [Text(f"{NO_CROWD} {warning}", style="bold red") for warning in now.warnings]
+    return Group(*(fitted(table, console.width) for table in tables(now)), *said)
 
 
 def tables(now: Status) -> list[Table]:

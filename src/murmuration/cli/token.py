@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from murmuration.cli.options import Json, StoreArgument
-from murmuration.cli.output import console, emit_json, errors, say
+from murmuration.cli.output import checked_place, console, emit_json, errors, say
+from murmuration.collector.aside import aside
+from murmuration.collector.participants import PARTICIPANT, new_batch, tokens_of
 from murmuration.collector.sessions import new_code
 from murmuration.collector.store import Token, open_store
 from murmuration.collector.tokens import new_token
@@ -31,22 +35,79 @@ def token(context: typer.Context) -> None:
 
 def add(
     store: StoreArgument,
-    role: Annotated[str, typer.Argument(help="device, analyst, admin or merge.")],
+    role: Annotated[str, typer.Argument(help="device, analyst, admin, merge or participant.")],
     name: Annotated[str, typer.Option(help="Whose it is; default: the role.")] = "",
     campaign: Annotated[str, typer.Option(help="For this campaign only.")] = "",
     source: Annotated[
         list[str] | None,
         typer.Option(help="Of a merge token: a collector whose tallies it may bring, by name."),
     ] = None,
+    count: Annotated[
+        int, typer.Option(help="Of participants' tokens: how many, each for one device.")
+    ] = 1,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write participants' tokens there, for you only."
+        ),
+    ] = None,
+    url: Annotated[
+        str,
+        typer.Option(help="Write links to the participants' page, as browsers see the collector."),
+    ] = "",
     days: Days = 90,
     as_json: Json = False,
 ) -> None:
-    """Make a token and print it: this is the only time it is shown."""
+    """Make a token and print it: this is the only time it is shown.
+
+    Participants' tokens are made many at a time, a line each: one for each device, of which one
+    report per period counts, in a campaign whose upload is "one-device".
+    """
+    if role == PARTICIPANT:
+        _participants(store, campaign, name, count, days, output, url, as_json)
+        return
+    if count != 1 or output is not None or url:
+        raise ParameterError("--count, --output and --url are for participants' tokens")
     with closing(open_store(store, create=False)) as opened:
         if campaign and campaign not in opened.campaigns():
             raise ParameterError(f"this store has no campaign {campaign!r}")
         text = new_token(opened, role, name, campaign, days, source or ())
     _hand_over(text, name or role, as_json)
+
+
+def _participants(
+    store: str,
+    campaign: str,
+    name: str,
+    count: int,
+    days: float,
+    output: Path | None,
+    url: str,
+    as_json: bool,
+) -> None:
+    """Make tokens for one device each, and write them as they are made."""
+    if output is not None:
+        checked_place(output)
+    with closing(open_store(store, create=False)) as opened:
+        names = opened.campaigns()
+        batch = new_batch(opened, campaign or (names[0] if len(names) == 1 else ""), name, days)
+    made = tokens_of(batch, count)
+    head = f"{url.rstrip('/')}/c/{quote(batch.campaign)}#token=" if url else ""
+    lines = (f"{head}{one}" for one in made)
+    if output is not None:
+        with errors.status("making tokens"), aside(output) as file:
+            file.writelines(f"{line}\n".encode() for line in lines)
+    if as_json:
+        more = {} if output is not None else {"tokens": list(lines)}
+        emit_json({"name": batch.name, "campaign": batch.campaign, "count": count, **more})
+        return
+    if output is None:
+        for line in lines:
+            say(line, markup=False)
+    where = "shown this once" if output is None else f"in {output}, for its owner only"
+    errors.print(
+        f"{count:,} tokens for {batch.campaign}, {where}: give each to one device", style="dim"
+    )
 
 
 def rotate(
@@ -61,6 +122,8 @@ def rotate(
         now = time.time()
         valid = [one for one in opened.tokens() if one.name == name and one.expires > now]
         kinds = {(one.role, one.campaign, one.sources) for one in valid}
+        if any(role == PARTICIPANT for role, _, _ in kinds):
+            raise ParameterError(f"{name!r} are participants' tokens: use add, and end")
         if len(kinds) != 1:
             problem = "is no valid token" if not kinds else "are tokens of several roles"
             raise ParameterError(f"there {problem} called {name!r}: use add and end")
@@ -117,7 +180,7 @@ def list_tokens(store: StoreArgument, as_json: Json = False) -> None:
     for one in tokens:
         state = "valid" if one.expires > time.time() else "ended"
         times = (_moment(when)[:16].replace("T", " ") for when in (one.created, one.expires))
-        role = f"{one.role} {one.sources}".strip()
+        role = one.role if one.role == PARTICIPANT else f"{one.role} {one.sources}".strip()
         table.add_row(escape(one.name), role, escape(one.campaign) or "all", *times, state)
     console.print(table)
 
@@ -135,7 +198,7 @@ def _data(one: Token) -> dict[str, object]:
         "name": one.name,
         "role": one.role,
         "campaign": one.campaign or None,
-        "sources": one.sources.split(),
+        "sources": [] if one.role == PARTICIPANT else one.sources.split(),
         "created": _moment(one.created),
         "expires": _moment(one.expires),
         "valid": one.expires > time.time(),

@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.model import ONE_DEVICE, Campaign
+from murmuration.collector.participants import counts_once
 from murmuration.collector.publish import Served
 from murmuration.collector.rounds import Taking, take
 from murmuration.collector.store import Store
 from murmuration.collector.store.runs import picked
 from murmuration.collector.to_folder import ToFolder
+from murmuration.exact.arrays import Ints
 from murmuration.wire.ids import ID_BYTES, in_order
 from murmuration.wire.report import CODES, FINE, REASONS, Codes, Incoming, Upload, joined
 
@@ -43,6 +45,8 @@ class Batch:
     """Whether it arrived while the campaign was open."""
     periods: range | None = None
     """The periods that were open when it arrived; None: whatever they are."""
+    token: bytes = b""
+    """What the token that it came with is known by, where it is one for one device."""
     problems: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
     """After `commit`: what is wrong with each report, in the order of the upload; 0 is stored."""
 
@@ -99,6 +103,10 @@ def _checked(batches: Sequence[Batch]) -> Upload:
     if late.any():
         each = np.repeat(late, [len(batch) for batch in batches])
         upload = upload.refusing(each, "outside-window")
+    if served.campaign.terms.upload == ONE_DEVICE:
+        sizes = np.array([len(batch) for batch in batches])
+        alone = np.array([bool(batch.token) for batch in batches]) & (sizes == 1)
+        upload = upload.refusing(np.repeat(~alone, sizes), "token-used")
     if isinstance(served, Taking) or served.campaign.every is None:
         return upload
     return _of_open_periods(served.campaign, batches, upload)
@@ -125,21 +133,34 @@ def _commit_campaign(
     The upload is left as it was: it may have to be tried again.
     """
     served = batches[0].served
+    owns = _owns(batches, upload) if served.campaign.terms.upload == ONE_DEVICE else []
     if isinstance(served, Taking):
-        problems = take(store, served, upload)
+        problems = take(store, served, upload, owns)
     else:
-        problems = _take(store, served, upload, reports)
+        problems = _take(store, served, upload, owns, reports)
     unreadable = sum(batch.unreadable for batch in batches)
     store.add_counts(served.campaign.name, outcomes(problems, unreadable))
     return problems
 
 
-def _take(store: Store, served: Served, upload: Upload, reports: ToFolder | None) -> Codes:
+def _owns(batches: Sequence[Batch], upload: Upload) -> list[bytes]:
+    """Return what the token of each report that may count is known by."""
+    tokens = [batch.token for batch in batches for _ in range(len(batch))]
+    return [tokens[place] for place in np.flatnonzero(upload.problems == FINE).tolist()]
+
+
+def _take(
+    store: Store, served: Served, upload: Upload, owns: Sequence[bytes], reports: ToFolder | None
+) -> Codes:
     """Store a campaign's reports and add them to its tallies; return all problems."""
     problems, ids, rows = upload.problems.copy(), upload.ids, upload.rows
     fine = np.flatnonzero(problems == FINE)
     order, first = in_order(ids)
     chosen = order[first]
+    if owns:
+        chosen, refused = _once(store, served, owns, upload, chosen)
+        for reason, which in refused.items():
+            problems[fine[which]] = CODES[reason]
     elsewhere = reports is not None
     kept = rows if served.campaign.terms.keep_reports and not elsewhere else rows[:, :0]
     mine = picked(ids, chosen), picked(kept, chosen)
@@ -150,10 +171,32 @@ def _take(store: Store, served: Served, upload: Upload, reports: ToFolder | None
         reports.add(served.campaign, picked(ids, new), counted)
     if len(new):
         store.note_hour(served.key)
-    again = np.ones(len(ids), dtype=bool)
+    again = problems[fine] == FINE
     again[new] = False
     problems[fine[again]] = DUPLICATE
     return problems
+
+
+def _once(
+    store: Store, served: Served, owns: Sequence[bytes], upload: Upload, chosen: Ints
+) -> tuple[Ints, dict[str, Ints]]:
+    """Leave the first report of each token in each period; say why others are refused.
+
+    One that is stored already is a duplicate, and uses nothing up.
+    """
+    known = store.known_reports(served.key, picked(upload.ids, chosen))
+    arrived = np.sort(chosen[~known])  # in this order: the first one counts
+    campaign = served.campaign
+    periods = np.zeros(len(arrived), dtype=np.int64)
+    if campaign.every is not None:
+        periods = campaign.periods_of(upload.rows[arrived])
+    mine = [owns[place] for place in arrived.tolist()]
+    first, closed = counts_once(store, served.key, mine, periods)
+    late = "outside-window" if campaign.every is None else "wrong-period"
+    kept = np.zeros(len(upload.ids), dtype=bool)
+    kept[arrived[first]] = True
+    refused = {late: arrived[closed], "token-used": arrived[~first & ~closed]}
+    return chosen[kept[chosen]], refused
 
 
 def refuse(store: Store, campaign: str, reason: str) -> None:

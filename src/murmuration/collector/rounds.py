@@ -26,6 +26,7 @@ from murmuration.campaign.live import LiveTraining
 from murmuration.campaign.round import Round, RoundDocument
 from murmuration.campaign.training import ModelCampaign
 from murmuration.collector import model
+from murmuration.collector.participants import uses
 from murmuration.collector.publish import ServedTraining
 from murmuration.collector.store import Store, StoreError, rounds
 from murmuration.collector.store.rounds import ASIDE, CLOSED, OPEN, Kept
@@ -134,27 +135,41 @@ def where(store: Store, served: ServedTraining) -> tuple[str, Kept | None]:
 # --- reports -------------------------------------------------------------------------------------
 
 
-def take(store: Store, at: Taking, upload: Upload) -> Codes:
+def take(store: Store, at: Taking, upload: Upload, owns: Sequence[bytes] = ()) -> Codes:
     """Store and count a round's reports, in a transaction; return the problems of all.
 
     One that was counted before is a duplicate, whatever has become of its round: the device that
-    sends it again has to know that it counts.
+    sends it again has to know that it counts. `owns` are the tokens of reports that may count,
+    where each is one device's: such a token counts once in all rounds.
     """
     problems, fine = upload.problems.copy(), np.flatnonzero(upload.problems == FINE)
     order, first = in_order(upload.ids)
     chosen = order[first]
-    new = np.sort(chosen[~store.has_ids(at.key, picked(upload.ids, chosen))])  # as they came
+    new = np.sort(chosen[~store.known_reports(at.key, picked(upload.ids, chosen))])  # as they came
     found = np.full(len(upload.ids), DUPLICATE, dtype=np.uint8)
     kept = rounds.numbered(store, at.key, at.number)
     if kept is None or kept.state != OPEN:
         found[new] = STALE
     else:
-        room = at.round.size - _answered(counted(store, kept, at.round))
-        taken = new[: max(0, room)]
-        found[new], found[taken] = FULL, FINE
+        room = max(0, at.round.size - _answered(counted(store, kept, at.round)))
+        found[new] = FULL
+        taken = _with_tokens(store, at, owns, new, found, room) if owns else new[:room]
+        found[taken] = FINE
         _count(store, at, upload, taken)
     problems[fine] = found
     return problems
+
+
+def _with_tokens(
+    store: Store, at: Taking, owns: Sequence[bytes], new: Ints, found: Codes, room: int
+) -> Ints:
+    """Return the new reports that count, the first of each token, and note the others' problems."""
+    tokens = uses(store, at.key, [owns[place] for place in new.tolist()], np.zeros_like(new))
+    found[new] = np.where(tokens.closed, CODES["outside-window"], CODES["token-used"])
+    found[new[tokens.first]] = FULL
+    inside = tokens.first & (np.cumsum(tokens.first) <= room)
+    tokens.note(store, inside)
+    return new[inside]
 
 
 def _count(store: Store, at: Taking, upload: Upload, taken: Ints) -> None:
@@ -166,7 +181,7 @@ def _count(store: Store, at: Taking, upload: Upload, taken: Ints) -> None:
     if at.campaign.terms.keep_reports:
         store.add_reports(at.kept.own, ids, rows)
     else:
-        store.scrub()
+        store.leave_no_trace()
     store.add_tallies(at.kept.own, {0: at.round.frame.tally_valid(rows)})
     store.note_hour(at.key)
 

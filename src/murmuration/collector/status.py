@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from murmuration.campaign.alarms import warnings_by_period
 from murmuration.campaign.model import ByPeriod, Campaign, utc_now
 from murmuration.campaign.training import ModelCampaign
 from murmuration.collector.model import from_json
@@ -95,6 +96,8 @@ class Status(msgspec.Struct, frozen=True):
     attributes: list[Arrived] = []
     last_report: str = ""
     """The hour (UTC) in which a report was last stored here; no finer time is kept."""
+    warnings: list[str] = []
+    """Reports that no crowd sends, if there are any; nothing was removed."""
     reports: int = 0
     """How many reports are in the estimates: more than people where a device sends several."""
     periods: list[PeriodArrived] = []
@@ -130,6 +133,7 @@ def status(store: Store, served: Serving) -> Status:
         collector=books.mine,
         attributes=_arrived(campaign, last),
         last_report=hour.strftime(HOUR) if hour else "",
+        warnings=warnings_by_period(campaign, by_period),
         reports=campaign.frame.reports(tallies),
         periods=_periods(campaign, by_period, now),
     )

@@ -37,7 +37,7 @@ def new_token(
     `sources`: the collectors whose tallies a merge token may bring.
     """
     if role not in ROLES:
-        raise ParameterError(f"a role is {', '.join(ROLES)}; got {role!r}")
+        raise ParameterError(f"a role is {', '.join(ROLES)}, or participant; got {role!r}")
     if (role == MERGE) != bool(sources) or not all(map(NAME.fullmatch, sources)):
         raise ParameterError(
             "a merge token, and no other, names the collectors whose tallies it may bring: "

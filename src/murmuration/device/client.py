@@ -452,7 +452,7 @@ class Client(Trainee):
                 f"{self.campaign.name} takes no reports of {turn} now: it is over, or has not "
                 "begun. Nothing was sent."
             )
-        if terms.upload == "token" and self._token is None:
+        if terms.upload != "open" and self._token is None:
             raise ParameterError(f"{self.source.name} needs a device's token. Nothing was sent.")
 
     def _open_round(self) -> Round | None:

@@ -65,8 +65,7 @@ class Link:
     """One connection to a collector, kept open between requests; for one thread."""
 
     def __init__(self, address: Address, token: str | None = None, seconds: float = SECONDS):
-        if token is not None and not TOKEN.fullmatch(token):
-            raise ParameterError("a token is one word of printable characters")
+        _require_token(token)
         self.address, self._token, self._seconds = address, token, seconds
         self._open: http.client.HTTPConnection | None = None
 
@@ -95,11 +94,12 @@ class Link:
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
         return self._request("GET", self.address.path + below, None, headers, most)
 
-    def post(self, body: bytes, kind: str) -> Answer:
-        """Send reports, once."""
+    def post(self, body: bytes, kind: str, token: str | None = None) -> Answer:
+        """Send reports, once; with this token, or with the one that the link has."""
         headers = {"Content-Type": kind, "Accept": "application/json"}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
+        _require_token(token)
+        if (shown := token or self._token) is not None:
+            headers["Authorization"] = f"Bearer {shown}"
         return self._request("POST", f"{self.address.path}/reports", body, headers)
 
     def _request(
@@ -179,6 +179,11 @@ class Link:
         return SendError(f"no answer from {self.address}: {words}")
 
 
+def _require_token(token: str | None) -> None:
+    if token is not None and not TOKEN.fullmatch(token):
+        raise ParameterError("a token is one word of printable characters")
+
+
 def _hang_up(connection: http.client.HTTPConnection) -> None:
     """End an exchange that takes too long, from another thread."""
     with suppress(OSError):
@@ -234,11 +239,13 @@ class Patience:
         return True
 
 
-def deliver(link: Link, body: bytes, kind: str, patience: Patience) -> Answer:
+def deliver(
+    link: Link, body: bytes, kind: str, patience: Patience, token: str | None = None
+) -> Answer:
     """Send bytes, the same ones again while the collector is busy."""
     attempt = 0
     while True:
-        answer = link.post(body, kind)
+        answer = link.post(body, kind, token)
         if answer.status not in BUSY:
             return answer
         if not patience.wait(attempt, answer.retry_after):

@@ -174,6 +174,7 @@ def send_all(
     batch: int = 1000,
     connections: int = 4,
     token: str | None = None,
+    tokens: Sequence[str] | None = None,
     progress: Callable[[int], None] | None = None,
     form: str = "binary",
     allow_plain_http: bool = False,
@@ -182,15 +183,18 @@ def send_all(
     """Send one report a device; say what became of them.
 
     A batch is sent again as it is while the collector is busy. When nobody answers, the rest is
-    left unsent. `progress` is called with the number of reports that were answered for.
+    left unsent. `progress` is called with the number of reports that were answered for. `tokens`:
+    one for each device; then each report travels alone.
     """
+    if tokens is not None and len(tokens) != len(ids):
+        raise ParameterError(f"{len(ids):,} devices have a token each; got {len(tokens):,}")
     if form not in FORMS:
         raise ParameterError(f"reports are sent as {' or '.join(FORMS)}; got {form!r}")
     if not 1 <= batch <= MOST_REPORTS or connections < 1:
         raise ParameterError(f"a batch is 1 to {MOST_REPORTS:,} reports, over 1 connection or more")
     address = Address.parse(url, allow_plain_http)
-    size = min(batch, _fitting(campaign, form))
-    fleet = _Fleet(campaign, ids, rows, size, form, patience or Patience(), progress)
+    size = min(batch, _fitting(campaign, form)) if tokens is None else 1
+    fleet = _Fleet(campaign, ids, rows, size, form, patience or Patience(), progress, tokens)
     start = time.perf_counter()
     with ThreadPoolExecutor(connections, thread_name_prefix="murmur-send") as pool:
         links = [Link(address, token) for _ in range(connections)]
@@ -220,12 +224,13 @@ class _Fleet:
         form: str,
         patience: Patience,
         progress: Callable[[int], None] | None,
+        tokens: Sequence[str] | None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.problem = ""
         self._campaign, self._ids, self._rows = campaign, ids, rows
         self._kind, self._write = FORMS[form]
-        self._patience, self._progress = patience, progress
+        self._patience, self._progress, self._tokens = patience, progress, tokens
         self._starts = iter(range(0, len(ids), size))
         self._size, self._lock = size, threading.Lock()
 
@@ -235,8 +240,10 @@ class _Fleet:
             while (start := self._next()) is not None:
                 ids = self._ids[start : start + self._size]
                 body = self._write(self._campaign, ids, self._rows[start : start + self._size])
+                token = None if self._tokens is None else self._tokens[start]
                 try:
-                    found = outcomes(deliver(link, body, self._kind, self._patience), len(ids))
+                    answer = deliver(link, body, self._kind, self._patience, token)
+                    found = outcomes(answer, len(ids))
                 except SendError as problem:
                     self.problem = self.problem or str(problem)
                     return

@@ -42,8 +42,10 @@ from murmuration.exact.randomness import Rng, require_rng
 from murmuration.mechanisms.domain import Domain, Values
 from murmuration.mechanisms.tally import Tally, require_same
 from murmuration.mechanisms.trial import ChanceTrial, Trial
+from murmuration.results.crowd import Evidence
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import About, AnyEstimate
+from murmuration.results.liars import Reach
 from murmuration.results.sequence import Terms
 
 MIN_EPSILON = 1e-3
@@ -341,14 +343,21 @@ class Mechanism(ABC):
         del share
         return self.worst_variance()
 
-    def influence(self) -> float:
-        """PLANNER. Return W, the most that one report adds to the sum behind an estimate.
+    def reach(self) -> Reach | None:
+        """PLANNER. The least and the most that one report is read as, and an honest one on average.
 
-        A share m of malicious people moves the estimate by m W from a mean or a frequency of 0;
-        from one at the far end of its range by m (W + 1), since they also keep their own answer
-        back.
+        Of one item, or of one attribute where there are several. It bounds what liars can do
+        (`results.liars`); None where an estimate is no mean of single reports.
         """
-        raise ParameterError(f"{self.name} is neither for a number nor for an item")
+        return None
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """ANALYST. Yield what is to be looked at to see reports that no crowd sends.
+
+        Every bound holds whatever people have answered. Nothing, where nothing is known.
+        """
+        del tally
+        yield from ()
 
     def terms(self) -> Terms | None:
         """ANALYST. What single reports are read as, so that their mean is the estimate.

@@ -31,6 +31,7 @@ from murmuration.mechanisms.registry import mechanism, mechanisms_for
 from murmuration.mechanisms.tally import MAX_PEOPLE
 from murmuration.planning import allocate
 from murmuration.planning.shuffle import central_epsilon
+from murmuration.results.liars import SHARE, checked_share, concentrated
 from murmuration.results.table import Columns, Table
 
 MOST_BYTES = 4096
@@ -310,7 +311,7 @@ def plan(
     *,
     wanted: float = 0.01,
     delta: float = 1e-6,
-    malicious: float = 0.01,
+    malicious: float = SHARE,
     sampling: str = "cost",
 ) -> Plan:
     """Work a campaign out: one row for each attribute.
@@ -324,8 +325,7 @@ def plan(
     """
     asked, total = _checked_attributes(attributes), checked_epsilon(epsilon)
     people, wanted = _checked_people(people), _checked_wanted(wanted)
-    if not 0 < malicious < 1:
-        raise ParameterError(f"the share of malicious people is between 0 and 1; got {malicious!r}")
+    malicious = checked_share(malicious)
     shares = _shares(asked, total, people, sampling)
     empty = Plan(total, people, wanted, delta, malicious, (), _advice(asked, total))
     pairs = zip(asked, shares, strict=True)
@@ -357,9 +357,17 @@ def _row(campaign: Plan, attribute: Attribute, share: float) -> Planned:
         loss=choice.mechanism.loss().epsilon,
         stderr=math.sqrt(variance / campaign.people),
         people_needed=math.ceil(variance / campaign.wanted**2),
-        malicious_shift=campaign.malicious * choice.mechanism.influence(),
+        malicious_shift=_shift(choice.mechanism, campaign.malicious, share),
         central_epsilon=central_epsilon(campaign.epsilon, asked, campaign.delta),
     )
+
+
+def _shift(law: Mechanism, malicious: float, share: float) -> float:
+    """Return how far liars can move it, who all answer this attribute."""
+    reach = law.reach()
+    if reach is None:
+        raise ParameterError(f"{law.name} is neither for a number nor for an item")
+    return reach.shift(concentrated(malicious, share))
 
 
 def _advice(attributes: Sequence[Attribute], epsilon: float) -> str:

@@ -29,6 +29,8 @@ class Figure:
     note: str = ""
     period: str = ""
     """The name of the period that it is about, where a question comes back; "all" for several."""
+    liars: float | None = None
+    """How far the share of liars that was asked about can have moved it; None: no bound."""
 
 
 class Figures(Sequence[Figure], Table):

@@ -1,7 +1,8 @@
 """Who may do what. Every route declares a policy; there is no route without one.
 
     public    anyone
-    device    anyone with a device's token, or anyone at all if the campaign's uploads are open
+    device    anyone with a device's token, or anyone at all if the campaign's uploads are open;
+              where each device has a token of its own, only with one of these
     reader    anyone who reads estimates of any campaign here
     analyst   reads estimates and status
     admin     reads raw state
@@ -16,7 +17,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
+from murmuration.campaign.model import ONE_DEVICE
+from murmuration.collector.participants import (
+    BATCH_BYTES,
+    OWN_BYTES,
+    is_genuine,
+    parsed,
+    row_of,
+)
 from murmuration.collector.publish import Serving
 from murmuration.collector.sessions import SESSION_PREFIX
 from murmuration.collector.store import Token
@@ -67,6 +77,8 @@ class Gate:
             return None
         if policy == DEVICE and served is not None and served.campaign.terms.upload == "open":
             return None
+        if policy == DEVICE and served is not None and served.campaign.terms.upload == ONE_DEVICE:
+            return await self._participant(header, served.campaign.name)
         by_browser = header is None and session is not None and policy in BY_BROWSER
         token = await (self.signed_in(session or "") if by_browser else self._find(header))
         if token is None or token.expires <= self._clock.now():
@@ -76,6 +88,22 @@ class Gate:
         if not _allows(token.role, policy) or not (anywhere or token.campaign == name):
             raise Problem("forbidden")
         return token
+
+    async def _participant(self, header: str | None, campaign: str) -> Token:
+        """Let a participant's token pass that its batch has made for this campaign, and not ended.
+
+        No other token counts here: it would be many devices'.
+        """
+        scheme, _, text = (header or "").partition(" ")
+        data = parsed(text.strip()) if scheme.lower() == "bearer" else None
+        batch = None if data is None else await self._by_key(row_of(data[:BATCH_BYTES]))
+        if data is None or batch is None or not is_genuine(batch, data):
+            raise Problem("unauthorized")
+        if batch.expires <= self._clock.now():
+            raise Problem("unauthorized")
+        if batch.campaign != campaign:
+            raise Problem("forbidden")
+        return replace(batch, own=data[:OWN_BYTES])
 
     def forget(self, session: str) -> None:
         """Take a session for ended from now on, whatever was read of it before."""
@@ -94,7 +122,9 @@ class Gate:
         return await self._by_hash(text.strip())
 
     async def _by_hash(self, text: str) -> Token | None:
-        key = hashed(text)
+        return await self._by_key(hashed(text))
+
+    async def _by_key(self, key: bytes) -> Token | None:
         token = (await self._known()).get(key)
         return token or (await self._news()).get(key)  # it may be a new one
 

@@ -31,6 +31,7 @@ from murmuration.collector.store import Store, Token, rounds
 from murmuration.collector.tallies import CollectorTallies, by_period, exported, own_sketch
 from murmuration.collector.tokens import ANALYST, hashed
 from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
+from murmuration.results.liars import SHARE, checked_share
 from murmuration.server import body, cors, signing
 from murmuration.server.accept import preferred
 from murmuration.server.answers import (
@@ -168,9 +169,10 @@ async def upload(call: Call) -> Response:
             await collector.ingest.submit(unread, sender)
             detail = problem.detail if isinstance(problem, Problem) else str(problem)
             raise Problem("unreadable-body", detail) from None
-        now = utc_now()
+        now, own = utc_now(), call.token.own if call.token else b""
         periods = served.campaign.open_periods(now) if isinstance(served, Served) else None
-        batch = Batch(served, incoming, in_time=named.terms.accepts(now), periods=periods)
+        in_time = named.terms.accepts(now)
+        batch = Batch(served, incoming, in_time=in_time, periods=periods, token=own)
         reserve(len(batch), answer)
         await collector.ingest.submit(batch, sender)
     if isinstance(served, Taking):
@@ -538,6 +540,13 @@ def _together(request: Request) -> int | None:
     return int(together)
 
 
+def _liars(request: Request) -> float:
+    try:
+        return checked_share(float(request.query_params.get("liars", SHARE)))
+    except (ValueError, ParameterError):
+        raise Problem("bad-parameter", "liars is a share between 0 and 1") from None
+
+
 def _tallies(data: bytes, served: Served) -> CollectorTallies:
     """Read tallies; what is wrong with them is not said in the sender's words."""
     try:
@@ -562,7 +571,7 @@ def _query(request: Request, campaign: Campaign) -> Query:
     if since and since == period:
         raise Problem("bad-parameter", "a change is one between two periods")
     how = (_about(request), _level(request), _combine(request), _together(request))
-    return Query(*how, period, since)
+    return Query(*how, period, since, _liars(request))
 
 
 def _estimates(served: Served, tallies: ByPeriod, query: Query, form: str) -> bytes:

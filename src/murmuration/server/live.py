@@ -66,6 +66,8 @@ class Shown(msgspec.Struct, frozen=True):
     """The interval for all looks; None where there is none (`running_note` says why)."""
     truth: float | None = None
     """Only in the demo: what is really so."""
+    liars: float | None = None
+    """How far 1% of liars can have moved it; None: no bound."""
 
 
 class Bin(msgspec.Struct, frozen=True):
@@ -240,6 +242,8 @@ class Live(msgspec.Struct, frozen=True):
     attributes: list[Card]
     demo: bool = False
     """Whether truths are known, because the people are simulated."""
+    warnings: list[str] = []
+    """Reports that no crowd sends, if there are any; nothing was removed."""
     period: str = ""
     """Where a question comes back: the period that people and figures are about, the last shown."""
     periods: list[Period] = []

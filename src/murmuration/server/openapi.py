@@ -175,6 +175,7 @@ def _estimate_parameters() -> list[dict[str, Any]]:
     schemas = {
         **{"level": level, "about": about, "combine": combine, "together": together},
         **{"period": {"type": "string"}, "since": {"type": "string"}},
+        "liars": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
         "format": form,
     }
     return [{"name": name, "in": "query", "schema": schema} for name, schema in schemas.items()]

@@ -14,6 +14,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 from starlette.applications import Starlette
 
+from murmuration.collector.participants import close_periods, has_closed
 from murmuration.collector.publish import Served, ServedTraining, Serving
 from murmuration.collector.store import Store, StoreError, Token
 from murmuration.collector.to_folder import ToFolder
@@ -159,12 +160,18 @@ class Collector:
             await asyncio.sleep(SEAL_SECONDS)
 
     async def _end_tokens(self) -> None:
-        """Mark tokens that have ended, now and then: a clock that steps back revives none."""
+        """Mark tokens that have ended, now and then: a clock that steps back revives none.
+
+        And delete which participants' tokens were used in periods that are over.
+        """
         while True:
             now = int(time.time())
             with suppress(StoreError):  # the next time, then
                 if await self.read(_overdue, now):
                     await self.ingest.write(Store.end_overdue, now)
+                for served in self.served.values():
+                    if await self.read(has_closed, served.campaign):
+                        await self.ingest.write(close_periods, served.campaign)
             await asyncio.sleep(END_SECONDS)
 
 

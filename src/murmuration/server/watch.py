@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from murmuration.analysis import read, select
+from murmuration.analysis.liars import beside, is_plain
 from murmuration.analysis.periods import LAST, Periods
 from murmuration.analysis.postprocess import project_simplex
 from murmuration.analysis.running import Running, RunningFigures
@@ -24,11 +25,10 @@ from murmuration.campaign.review import expected_stderr, shares_of
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
 from murmuration.collector.tallies import pooled
-from murmuration.errors import ParameterError
-from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import FrequencyEstimate
 from murmuration.results.figure import Figure
+from murmuration.results.liars import SHARE
 from murmuration.results.score import normal_quantile
 from murmuration.server.live import (
     Bin,
@@ -45,7 +45,7 @@ from murmuration.server.live import (
     TrendPoint,
 )
 
-LEVEL, LIARS = 0.95, 0.01
+LEVEL = 0.95
 GROWTH = 1.02
 """A distribution is fitted again when there are so many times the answers."""
 PACE_SECONDS = 3600.0
@@ -93,7 +93,6 @@ class Watch:
         self._loss = campaign.loss().epsilon
         places = range(len(campaign.questions))
         self._planned = [self._worst_error(place) for place in places]
-        self._liars = [self._lying(place) for place in places]
         self._fitted: dict[int, tuple[int, list[Bin], str]] = {}
         self._due: int | None = None
         """The attribute whose distribution is fitted again at this look."""
@@ -140,6 +139,7 @@ class Watch:
             pace=self._paced.per_hour(status.received),
             attributes=cards,
             demo=bool(self._truths),
+            warnings=status.warnings,
             **self._over_time(period),
         )
 
@@ -201,7 +201,7 @@ class Watch:
             note="" if part is None or campaign.levels else part.note,
             running_note=self._running.note(place),
             forecast=self._forecast(place, figures, reports),
-            liars=self._liars[place],
+            liars=self._lying(figures),
             trend=self._trend(question, [one.item for one in figures]),
         )
 
@@ -221,7 +221,11 @@ class Watch:
     ) -> tuple[list[Shown], int]:
         """Return an attribute's figures, of many labels the largest, and how many are left out."""
         question, k = self._campaign.questions[place], len(self._campaign.questions[place].labels)
-        rows = read.in_units(question, part, [], LEVEL, select.LONG)
+        rows = beside(
+            read.in_units(question, part, [], LEVEL, select.LONG),
+            *(self._campaign, place, part, own, SHARE * reports),
+            plain=is_plain(self._campaign, ""),
+        )
         each = 1 - (1 - LEVEL) / k if k > select.LONG else LEVEL
         running = self._running.of(place, own, reports, LEVEL, each)
         tidy = self._processed(question, part)
@@ -233,6 +237,7 @@ class Watch:
                 processed=tidy.get(one.item),
                 running=running.get(one.item),
                 truth=truths.get(one.item),
+                liars=one.liars,
             )
             for one in kept
         ]
@@ -304,11 +309,12 @@ class Watch:
             for law in self._campaign.laws_of(place)
         )
 
-    def _lying(self, place: int) -> Liars | None:
-        question = self._campaign.questions[place]
-        found = [_influence(law.answering(place)) for law in self._campaign.laws_of(place)]
-        moves = [one for one in found if one is not None]
-        return Liars(LIARS, LIARS * max(moves) * question.scale) if moves else None
+    @staticmethod
+    def _lying(figures: Sequence[Shown]) -> Liars | None:
+        """Return the most that liars move any of the figures; the share that answered is apart."""
+        moves = [one.liars for one in figures if one.item != ANSWERED]
+        known = [one for one in moves if one is not None]
+        return Liars(SHARE, max(known)) if known and len(known) == len(moves) else None
 
     # --- what was before -------------------------------------------------------------------------
 
@@ -331,11 +337,3 @@ def _largest(rows: Sequence[Figure]) -> list[Figure]:
     head = [one for one in rows if one.item == ANSWERED]
     ordered = sorted(rows[len(head) :], key=lambda one: -one.value)
     return [*head, *ordered[: select.TOP]]
-
-
-def _influence(law: Mechanism) -> float | None:
-    """Return how far a report moves a sum; None where nobody can say."""
-    try:
-        return law.influence()
-    except ParameterError:
-        return None

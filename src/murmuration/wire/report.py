@@ -55,6 +55,7 @@ REASONS = {
     "bad-symbol": "No device can have sent this report: it is outside the alphabet.",
     "outside-window": "The campaign has not opened yet, or it has closed.",
     "wrong-period": "The report's period is over, or has not begun, or there should be none.",
+    "token-used": "This token's report of this period was counted; an upload with it has one.",
     "duplicate": "A report with this id was counted before. It was counted once.",
     "round-full": "The round has all reports that it asks for.",
 }

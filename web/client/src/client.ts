@@ -36,7 +36,7 @@ export interface ClientOptions {
   readonly digest?: string | undefined;
   /** The campaign's address at another collector, which must show the same digest. */
   readonly witness?: string | undefined;
-  /** The device's token, where the campaign asks for one. */
+  /** The device's token, where the campaign asks for one; or the one for this device alone. */
   readonly token?: string | undefined;
   /** What a law that breaks its promise costs, in the campaign's own words: the person agrees. */
   readonly acceptLoss?: string | undefined;
@@ -256,7 +256,7 @@ export class Client {
         );
       }
     }
-    if (upload === "token" && this.options.token === undefined) {
+    if (upload !== "open" && this.options.token === undefined) {
       throw new MurmurationError("parameter", `${name} needs a device's token. Nothing was sent.`, "token");
     }
   }

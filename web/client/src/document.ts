@@ -105,9 +105,11 @@ function levelPairs(text: string, levels: Json): Json[] {
   return names.map((name) => [name, (levels as Table)[name]!]);
 }
 
+const UPLOADS: readonly Campaign["upload"][] = ["open", "token", "one-device"];
+
 export function terms(found: Table) {
   const { keep_reports: keepReports, upload, opens, closes, purpose, digest, origins = [] } = found;
-  must(upload === "open" || upload === "token", "upload is open or token");
+  must(UPLOADS.includes(upload as Campaign["upload"]), `upload is ${UPLOADS.join(" or ")}`);
   must(typeof keepReports === "boolean" && typeof purpose === "string", "keep_reports or purpose");
   return {
     ...{ digest: digest as string, purpose, keepReports, upload: upload as Campaign["upload"] },

@@ -20,7 +20,8 @@ export type Outcome = string;
 const WHOLE = { "unreadable-body": 400, "too-large": 413, "unsupported-type": 415 };
 const REASONS = [
   ...["malformed", "unknown-digest", "superseded", "stale-round", "unknown-wire", "bad-id"],
-  ...["bad-entries", "bad-symbol", "outside-window", "wrong-period", "duplicate", "round-full"],
+  ...["bad-entries", "bad-symbol", "outside-window", "wrong-period", "token-used", "duplicate"],
+  "round-full",
 ];
 /** Problems that are about the bytes, with their status. */
 const FINAL = new Map([

@@ -143,7 +143,8 @@ export interface Campaign {
   readonly closes: Date | null;
   readonly cohort: number;
   readonly keepReports: boolean;
-  readonly upload: "open" | "token";
+  /** Who may send: anyone, anyone with a device's token, or each with a token for one device. */
+  readonly upload: "open" | "token" | "one-device";
   readonly origins: readonly string[];
   // What affects a report.
   readonly epsilon: number;

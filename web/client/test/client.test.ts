@@ -190,3 +190,26 @@ test("a level whose law breaks its promise is offered for the loss", async () =>
     assert.equal(client.most("all"), 1.0986122886681098);
   });
 });
+
+test("a campaign for devices with a token each needs one, and gets it", async () => {
+  const bytes = around(collection("sample"), { upload: "one-device" });
+  const shown: (string | undefined)[] = [];
+  await published(bytes, "sample", async (url, sent) => {
+    const client = await opened(url);
+    assert.equal(client.campaign.upload, "one-device");
+    await assert.rejects(client.report(SAMPLE.answers), { kind: "parameter", reason: "token" });
+    assert.deepEqual(sent, []);
+    const plain = globalThis.fetch;
+    globalThis.fetch = (where, request) => {
+      shown.push(new Headers(request?.headers).get("authorization") ?? undefined);
+      return plain(where, request);
+    };
+    try {
+      const mine = await opened(url, { token: "murmur1_mine" });
+      assert.equal((await mine.report(SAMPLE.answers)).outcome, "stored");
+    } finally {
+      globalThis.fetch = plain;
+    }
+  });
+  assert.deepEqual(shown, [undefined, "Bearer murmur1_mine"]);
+});

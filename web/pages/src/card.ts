@@ -282,9 +282,10 @@ export class AttributeCard {
       make("dt", {}, say("forecast", { people: forecast.people })),
       make("dd", {}, ahead, hint),
     );
-    if (!liars) return [first];
-    const shift = make("strong", {}, say("liarsValue", { shift: show(liars.shift) }));
-    const lying = make("dd", {}, shift, make("span", { class: "hint" }, say("liarsHint")));
+    if (this.#card.hidden) return [first];
+    const bound = liars ? say("liarsValue", { shift: show(liars.shift) }) : say("liarsNone");
+    const why = make("span", { class: "hint" }, liars ? say("liarsHint") : "");
+    const lying = make("dd", {}, make("strong", {}, bound), why);
     return [first, make("div", {}, make("dt", {}, say("liars")), lying)];
   }
 

@@ -97,6 +97,7 @@ class Shown {
   readonly #headline = make("div", { class: "headline" });
   readonly #connection = make("span", { class: "hint" }, say("connecting"));
   readonly #said = make("p", { role: "status", class: "hint" });
+  readonly #warnings = make("div", { role: "alert", class: "warnings" });
   readonly #tiles = make("dl", { class: "tiles" });
   readonly #tools = make("div", { class: "tools" });
   readonly #find = make("input", { type: "search", autocomplete: "off" });
@@ -145,6 +146,7 @@ class Shown {
       this.#headline,
       ways,
       this.#said,
+      this.#warnings,
       this.#tiles,
       this.#tools,
       this.#legend,
@@ -178,10 +180,19 @@ class Shown {
       this.#waits = false;
       const live = this.#live!;
       this.#tiles.replaceChildren(...tiles(live, this.#news));
+      this.#warn(live.warnings);
       const view: View = { processed: this.#processed.checked, truth: this.#truth.checked };
       if (live.training) this.#training?.show(live.training, live);
       for (const card of live.attributes) this.#cards.get(card.name)?.show(card, live, view);
     });
+  }
+
+  /** Say it once, not at every change: a screen reader would read it again. */
+  #warn(warnings: readonly string[]): void {
+    const said = warnings.map((warning) => say("noCrowd", { warning }));
+    if (said.join("\n") === [...this.#warnings.children].map((one) => one.textContent).join("\n"))
+      return;
+    this.#warnings.replaceChildren(...said.map((one) => make("p", { dir: "auto" }, one)));
   }
 
   #lost(refused: boolean): void {

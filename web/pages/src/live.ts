@@ -20,6 +20,7 @@ export interface Shown {
   readonly processed: number | null;
   readonly running: Running | null;
   readonly truth: number | null;
+  readonly liars: number | null;
 }
 
 export interface Bin {
@@ -162,6 +163,7 @@ export interface Live {
   readonly pace: { readonly per_hour: number; readonly seconds: number } | null;
   readonly attributes: readonly Card[];
   readonly demo: boolean;
+  readonly warnings: readonly string[];
   readonly period: string;
   readonly periods: readonly {
     readonly name: string;

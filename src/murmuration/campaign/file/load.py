@@ -31,7 +31,6 @@ from murmuration.campaign.file.model import (
 from murmuration.campaign.file.resolve import check, resolve, terms_of
 from murmuration.campaign.file.schema import (
     LAWS,
-    UPLOADS,
     AttributeTable,
     CampaignTable,
     Mistake,
@@ -39,7 +38,7 @@ from murmuration.campaign.file.schema import (
     RepeatTable,
     gathered,
 )
-from murmuration.campaign.model import Campaign, Terms
+from murmuration.campaign.model import UPLOADS, Campaign, Terms
 from murmuration.campaign.periods import EVERY
 from murmuration.campaign.question import KINDS
 from murmuration.campaign.training import MODELS, ModelCampaign

@@ -81,7 +81,7 @@ class ModelTable(Table, frozen=True):
     closes: datetime | None = None
     cohort: int = COHORT
     keep_reports: bool = True
-    upload: Literal["open", "token"] = "open"
+    upload: Literal["open", "token", "one-device"] = "open"
     origins: list[str] = msgspec.field(default_factory=list)
 
 

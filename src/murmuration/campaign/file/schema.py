@@ -31,7 +31,6 @@ from murmuration.mechanisms.base import checked_epsilon
 if TYPE_CHECKING:
     from murmuration.campaign.file.model import ModelTable
 
-UPLOADS = ("open", "token")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 GIVEN = ("epsilon", "k", "edges", "semantics")
 """Parameters of mechanisms that have a key of their own in the file."""
@@ -138,7 +137,7 @@ class CampaignTable(Table, frozen=True):
     sample: int = 1
     levels: dict[str, float | str] | None = None
     keep_reports: bool = True
-    upload: Literal["open", "token"] = "open"
+    upload: Literal["open", "token", "one-device"] = "open"
     origins: list[str] = []
     accept_loss: str | None = None
     repeat: RepeatTable | None = None

@@ -158,7 +158,8 @@ cohort = 1000
 # Whether the collector keeps randomised reports after counting them.
 # keep_reports = true
 
-# Who may send reports: "open" is anyone, "token" anyone who holds a device's token.
+# Who may send reports: "open" is anyone, "token" anyone who holds a device's token,
+# "one-device" each who holds a token of their own: one report of it per period counts.
 # upload = "open"
 
 # Other sites whose pages may take part, in a browser. Left out: only pages of the collector itself.

@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any, ClassVar, Literal
@@ -57,7 +57,12 @@ class Token:
     expires: int
     """Below 0 it has ended for good, at that second."""
     sources: str = ""
-    """Of a merge token: the collectors whose tallies it may bring, by name, with spaces."""
+    """Of a merge token: the collectors whose tallies it may bring, by name, with spaces. Of a batch
+    of participants' tokens: its number."""
+    secret: bytes = field(default=b"", repr=False)
+    """Of a batch: what its tokens are made with."""
+    own: bytes = field(default=b"", repr=False)
+    """Of a participant's token that was shown: what it is known by. Never stored."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,14 @@ class Store(ABC):
     def forget(self) -> bool:
         """Take away what the database keeps of earlier states; return whether that is done."""
         return True
+
+    def leave_no_trace(self) -> None:
+        """Take away what the database keeps of earlier states, after this transaction."""
+        self._scrubbed = True
+
+    def vacuum(self, *tables: str) -> None:
+        """Let the database forget what was deleted from tables, where that is a step of its own."""
+        del tables
 
     def probe(self) -> None:
         """Raise `StoreError` if nothing can be committed now."""
@@ -419,13 +432,9 @@ class Store(ABC):
         with self.transaction():
             return self._runs.add(key, ids, np.zeros((len(ids), 0), dtype=np.uint8))
 
-    def has_ids(self, key: int, ids: Octets) -> Mask:
-        """Tell which ids are there."""
+    def known_reports(self, key: int, ids: Octets) -> Mask:
+        """Tell which ids, all different, are those of reports that are stored."""
         return self._runs.known(key, ids)
-
-    def scrub(self) -> None:
-        """Let no earlier state be read again once this transaction is committed."""
-        self._scrubbed = True
 
     def report_count(self, key: int, *, kept: bool = False) -> int:
         """Return how many reports are stored: scrubbed ones too, or only those that are kept."""
@@ -518,20 +527,23 @@ class Store(ABC):
     def tokens(self) -> list[Token]:
         """Return all tokens' hashes and what they allow."""
         sql = (
-            "SELECT hash, name, role, campaign, created, expires, sources FROM tokens "
+            "SELECT hash, name, role, campaign, created, expires, sources, secret FROM tokens "
             "ORDER BY created"
         )
-        return [Token(bytes(row[0]), *row[1:]) for row in self.execute(sql)]
+        return [
+            Token(bytes(own), name, role, campaign, made, end, sources, bytes(secret or b""))
+            for own, name, role, campaign, made, end, sources, secret in self.execute(sql)
+        ]
 
     def add_token(self, token: Token) -> None:
         """Keep a token's hash."""
         with self.transaction():
             self.execute(
-                "INSERT INTO tokens (hash, name, role, campaign, created, expires, sources) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO tokens (hash, name, role, campaign, created, expires, sources, secret)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     *(token.hash, token.name, token.role, token.campaign),
-                    *(token.created, token.expires, token.sources),
+                    *(token.created, token.expires, token.sources, token.secret or None),
                 ),
             )
 

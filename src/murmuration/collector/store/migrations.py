@@ -6,7 +6,10 @@
     blocks      the reports of a run, some hundred to a row: ids, and bytes unless they are scrubbed
     tallies     one row per period and cell: what the reports add up to
     counts      what became of every report that arrived, by campaign and outcome
-    tokens      who may do what: hashes of tokens, never tokens
+    tokens      who may do what: hashes of tokens, never tokens; secrets of participants' batches
+    used_tokens, period_secrets
+                which participants' tokens were used in a period, as hashes under its secret; both
+                are deleted when it closes (an empty secret: closed)
     sessions    who is signed in by a browser, and codes that let one sign in: hashes, too
     merged      what counts of other collectors, the latest of each
     held        of which other collectors the reports are here too, and up to which tallies
@@ -203,6 +206,21 @@ MIGRATIONS: tuple[Step, ...] = (
             key INTEGER NOT NULL PRIMARY KEY,
             document BLOB NOT NULL
         )""",
+    ),
+    (
+        "ALTER TABLE tokens ADD COLUMN secret BLOB",
+        """CREATE TABLE period_secrets (
+            key INTEGER NOT NULL,
+            period INTEGER NOT NULL,
+            secret BLOB NOT NULL,
+            PRIMARY KEY (key, period)
+        ){clustered}""",
+        """CREATE TABLE used_tokens (
+            key INTEGER NOT NULL,
+            period INTEGER NOT NULL,
+            hash BLOB NOT NULL,
+            PRIMARY KEY (key, period, hash)
+        ){clustered}""",
     ),
 )
 

@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from murmuration.collector.store.base import (
@@ -70,6 +71,12 @@ class PostgresStore(Store):
         if not version:
             raise FormatError("there is no store in this database")
         self.require_readable(version)
+
+    def vacuum(self, *tables: str) -> None:
+        """Take dead rows out; what cannot be done now is done by autovacuum."""
+        with suppress(StoreError):
+            for table in tables:
+                self.execute(f"VACUUM {table}")
 
     def probe(self) -> None:
         """Wait for the lock as a transaction would, a little while."""

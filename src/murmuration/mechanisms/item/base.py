@@ -30,7 +30,9 @@ from murmuration.mechanisms.domain import MAX_ITEMS, Domain, Items
 from murmuration.mechanisms.packing import BitReports
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for, spread_over
+from murmuration.results.crowd import Evidence, Limits, Mixture
 from murmuration.results.estimate import FrequencyEstimate
+from murmuration.results.liars import Reach
 from murmuration.results.score import QuadraticScore, Shape
 from murmuration.results.sequence import Terms
 
@@ -214,15 +216,31 @@ class FrequencyMechanism(Mechanism):
         """
         return self.total_variance() + (1 - share) * (1 - 1 / self.k)
 
-    def influence(self) -> float:
-        """max((1-q)/(p-q), q/(p-q)).
+    def reach(self) -> Reach:
+        """A report supports an item or does not: (1-q)/(p-q) or -q/(p-q); honest ones 0 to 1.
 
         >>> from murmuration import mechanism
         >>> e = math.exp(1)
-        >>> abs(mechanism("grr", epsilon=1.0, k=9).influence() - (e + 9 - 2) / (e - 1)) < 1e-9
+        >>> reach = mechanism("grr", epsilon=1.0, k=9).reach()
+        >>> abs(reach.most_moved - (e + 9 - 2) / (e - 1)) < 1e-9
         True
         """
-        return float(max(1 - self.q, self.q) / (self.p - self.q))
+        gap = self.p - self.q
+        return Reach(float(-self.q / gap), float((1 - self.q) / gap), 0.0, 1.0)
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """The support of every item, from q to p; and every counter of a small alphabet.
+
+        Nothing where a question is asked again: one person's reports share a permanent answer.
+        """
+        if self.asked_again:
+            return
+        ends = np.sort([float(self.p), float(self.q)])
+        yield Limits("support of item", self.support(tally), tally.n, *ends)
+        small = self.counters * self.k <= MOST_ENUMERATED
+        if small and (law := self.channel()) is not None:
+            yield Limits("symbol", tally.counts, tally.n, law.min(axis=0), law.max(axis=0))
+            yield Mixture("all symbols", tally.counts, law)
 
     def trials(self) -> Iterator[Trial]:
         """Every counter of a small alphabet, else the support of every item, for some items."""

@@ -93,6 +93,11 @@ class BassilySmith(OneBit):
         own, other = self._own_and_other
         return own, other + n / self.rows
 
+    @property
+    def least_support(self) -> float:
+        """Columns are not orthogonal: an item may be any other's opposite. So it is one bit's."""
+        return float(1 - self.p)
+
     def terms(self) -> None:
         """None: what other items leak in is no noise that reports draw anew."""
 

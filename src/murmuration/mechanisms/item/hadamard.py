@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -21,6 +22,10 @@ from murmuration.mechanisms.item.base import (
 from murmuration.mechanisms.item.grr import Grr
 from murmuration.mechanisms.packing import SymbolReports
 from murmuration.mechanisms.tally import Tally
+from murmuration.results.crowd import Evidence, Limits
+
+MOST_SYMBOLS = 1 << 16
+"""Of an alphabet whose every symbol is looked at."""
 
 
 class OneBit(FrequencyMechanism, SymbolReports):
@@ -44,6 +49,19 @@ class OneBit(FrequencyMechanism, SymbolReports):
     def exact_loss(self) -> Loss:
         """That of the response: the rest does not depend on the item."""
         return self.response.loss()
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """The support of every item, and every symbol: p or 1-p, in one half of the alphabet."""
+        lie, truth = float(1 - self.p), float(self.p)
+        yield Limits("support of item", self.support(tally), tally.n, self.least_support, truth)
+        if self.symbols <= MOST_SYMBOLS:
+            each = 2 / self.symbols
+            yield Limits("symbol", tally.counts, tally.n, lie * each, truth * each)
+
+    @property
+    def least_support(self) -> float:
+        """How often a report supports an item that is not its own, at least."""
+        return float(self.q)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,9 @@ from murmuration.mechanisms.item.grr import (
     symmetric_channel,
 )
 from murmuration.mechanisms.packing import SymbolReports
+from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import Trial, WordTrial, spread_over
+from murmuration.results.crowd import Evidence, Limits
 
 EXACT_REPORTS = 64
 """Up to this many reports, the power in `loss_of` is written out digit by digit."""
@@ -227,6 +229,11 @@ class Memoised(FrequencyMechanism, SymbolReports):
         """The permanent answer's part, at most; between 0 and 1 it is between theirs."""
         ends = np.array([0.0, 1.0])
         return float((self.memory.variance(ends) / self.variance(ends)).max())
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """Every item, given the permanent answers: reports of one person are independent then."""
+        ends = np.sort([self.swap / WHOLE, self.keep / WHOLE])
+        yield Limits("item", tally.counts, tally.n, *ends)
 
     def trials(self) -> Iterator[Trial]:
         """The words where a permanent answer changes, and where the noise on one does.

@@ -19,7 +19,9 @@ from murmuration.exact.randomness import Rng, uniform
 from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.item.grr import Grr
 from murmuration.mechanisms.packing import integer_rows, row_integers
+from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
+from murmuration.results.crowd import Evidence, Limits
 
 PRIMES = (65_521, 2_147_483_647)
 """The hash works modulo the first prime above k: 2-byte or 4-byte coefficients."""
@@ -188,6 +190,13 @@ class Olh(FrequencyMechanism):
         a, b, answer = reports.astype(np.int64).T
         own = (a * item + b) % self.prime * self.g // self.prime
         return np.bincount(own * self.g + answer, minlength=self.g**2)
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """The support of every item, and of all together: a hash may be made to support all."""
+        yield from super().evidence(tally)
+        rate = float(self.p + (self.k - 1) * self.q) / self.k
+        total = tally.counts.sum(keepdims=True) / self.k
+        yield Limits("items that a report supports, of all", total, tally.n, rate, rate)
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """No item has more support than there are people: checked for every tally already."""

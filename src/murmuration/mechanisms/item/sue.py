@@ -17,7 +17,9 @@ from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng
 from murmuration.mechanisms.item.base import BitMechanism
 from murmuration.mechanisms.packing import pack_bits
+from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import Trial, WordTrial, spread_over
+from murmuration.results.crowd import Evidence, Limits
 
 PATTERNS = 64
 """Patterns of bits that the auditor tries, for each item."""
@@ -67,6 +69,13 @@ class UnaryMechanism(BitMechanism):
             words = halves.view("<u8").ravel().astype(np.uint64)
             yield WordTrial(self, np.full(PATTERNS, item), words, pack_bits(bits))
         yield from super().trials()
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """The support of every item, and all bits: how many are set is the same for all items."""
+        yield from super().evidence(tally)
+        rate = float(self.p + (self.k - 1) * self.q) / self.k
+        total = tally.counts.sum(keepdims=True)
+        yield Limits("bits that are set", total, tally.n * self.k, rate, rate)
 
     def exact_loss(self) -> Loss:
         """The report with the own bit set and the other's clear: yes(1-no) / (no(1-yes))."""

@@ -37,8 +37,10 @@ from murmuration.mechanisms.packing import SymbolReports
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
 from murmuration.results import distribution
+from murmuration.results.crowd import Evidence, Limits, Mixture
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import Estimate
+from murmuration.results.liars import Reach
 from murmuration.results.score import LIKELY, Reading, Score, Tail, concave_hull, tail_of
 from murmuration.results.sequence import Terms
 
@@ -252,7 +254,7 @@ class NumericMechanism(SymbolReports):
         apart = 2.0 if unseen else self.design.grid.step
         shape = Score(
             *(mean, stderr, n, points, variance, self.design.tail, apart),
-            self.influence() + 1,
+            self.reach().influence + 1,
         )
         return Estimate(mean, stderr, n, self.budget, subject, self.caveat, shape)
 
@@ -351,9 +353,23 @@ class NumericMechanism(SymbolReports):
             return self.worst_variance()
         return float((self.variance(CROWD) + (1 - share) * CROWD**2).max())
 
-    def influence(self) -> float:
-        """The largest |value| of a symbol."""
-        return float(np.abs(self.design.values).max())
+    def reach(self) -> Reach:
+        """The values of symbols; on average, between the means of the rows."""
+        values = self.design.values
+        means = self.design.table.probabilities @ values
+        least, most = float(means.min()), float(means.max())
+        return Reach(float(values.min()), float(values.max()), least, most)
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """Every symbol, and all of them together: the rows between two points are mixtures.
+
+        Nothing where a question is asked again: one person's reports share a permanent answer.
+        """
+        if self.asked_again:
+            return
+        law = self.design.table.probabilities
+        yield Limits("symbol", tally.counts, tally.n, law.min(axis=0), law.max(axis=0))
+        yield Mixture("all symbols", tally.counts, law)
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return Var(x) = E[value^2 | x] - x^2, rounding to the grid included, in x's shape."""

@@ -31,8 +31,10 @@ from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, WordTrial, boundaries
 from murmuration.results import distribution
 from murmuration.results.answered import Moments
+from murmuration.results.crowd import Evidence, Limits, Mixture
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import AnsweredEstimate
+from murmuration.results.liars import Reach
 from murmuration.results.sequence import Terms
 
 WORDS_PER_PERSON = 3
@@ -486,9 +488,15 @@ class OrNone(SymbolReports):
         together = noise - 2 * CROWD * mixed + CROWD**2 * counted
         return float(max(together.max(), (noise + (1 - share) * CROWD**2).max()))
 
-    def influence(self) -> float:
-        """The largest |S| of a report."""
-        return float(np.abs(self.readings[0]).max())
+    def reach(self) -> Reach:
+        """What a report is read as for S; how quotients move is in `analysis.liars`."""
+        return Reach(float(self.readings[0].min()), float(self.readings[0].max()))
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """Every symbol, and all of them together."""
+        law = self.probabilities
+        yield Limits("symbol", tally.counts, tally.n, law.min(axis=0), law.max(axis=0))
+        yield Mixture("all symbols", tally.counts, law)
 
 
 def quiet_budgets(budgets: Sequence[Sequence[float]]) -> tuple[float, ...]:

@@ -31,6 +31,7 @@ from murmuration.mechanisms.packing import RowReports
 from murmuration.mechanisms.strategy import Sample
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for, spread_over
+from murmuration.results.crowd import Evidence, Limits
 from murmuration.results.estimate import (
     AnsweredEstimate,
     Estimate,
@@ -94,6 +95,10 @@ class TupleMechanism(Mechanism):
     def shares_asked(self) -> list[float]:
         """Return how many of the people are asked about each attribute."""
         return [1.0] * len(self.attributes)
+
+    def people_per_answer(self) -> list[float]:
+        """Return for how many people one answer about each attribute stands in `mean_vector`."""
+        return [1 / share for share in self.shares_asked()]
 
     def total_noise(self) -> float:
         """Return n times the mean squared length of the error of all coordinates, at most."""
@@ -288,6 +293,14 @@ class SampledTuple(FramedMechanism):
             if isinstance(part.mechanism, NumericMechanism)
         ]
         return np.asarray(np.array(sums) / (n * np.array(self.shares_asked())))
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """How often each attribute is asked, whatever the values are; then each mechanism's."""
+        asked, shares = tally.counts[: len(self.inner)], np.array(self.shares_asked())
+        yield Limits("answers about attribute", asked, tally.n, shares, shares)
+        for number, part in enumerate(self.split(tally.counts)):
+            for one in part.mechanism.evidence(part):
+                yield replace(one, what=f"attribute {number}, {one.what}")
 
     # --- auditor and planner ---
 

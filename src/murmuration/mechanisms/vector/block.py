@@ -23,7 +23,9 @@ from murmuration.mechanisms.packing import RowReports, integer_rows, row_integer
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for
 from murmuration.mechanisms.vector.base import TupleMechanism
+from murmuration.results.crowd import Evidence, Limits
 from murmuration.results.estimate import About, Estimate, TupleEstimate
+from murmuration.results.liars import Reach
 from murmuration.results.score import CAUTION, QuadraticScore
 
 LARGEST_BLOCK = 12
@@ -225,6 +227,26 @@ class Block(TupleMechanism, RowReports):
             raise EmptyError("nobody has answered about one of the coordinates yet")
         parts = tuple(self._mean(row, subject) for row in rows)
         return TupleEstimate(parts, n, self.epsilon, subject)
+
+    def people_per_answer(self) -> list[float]:
+        """d/size: a report is about one block."""
+        return [len(self.attributes) / self.block] * len(self.attributes)
+
+    def reach(self) -> Reach:
+        """What an answer about one coordinate is read as."""
+        return Reach(float(self.values.min()), float(self.values.max()))
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """Every coordinate and threshold is asked as often; a sign is right with (1 + 1/sqrt h)/2.
+
+        What is asked does not depend on the values.
+        """
+        asked = self.block / len(self.attributes)
+        rows = tally.counts.reshape(len(self.attributes), -1)
+        yield Limits("answers about number", rows.sum(axis=1), tally.n, asked, asked)
+        each, right = asked / THRESHOLDS, (1 + 1 / math.sqrt(self.response_variance)) / 2
+        ends = each * (1 - right), each * right
+        yield Limits("answer by number, threshold and sign", tally.counts, tally.n, *ends)
 
     def mean_vector(self, tally: Tally) -> Floats:
         """Return sum of answers d / (n size): those asked stand for all."""

@@ -22,7 +22,9 @@ from murmuration.mechanisms.packing import BitReports, pack_bits, unpack_bits
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for
 from murmuration.mechanisms.vector.base import TupleMechanism
+from murmuration.results.crowd import Evidence, Limits
 from murmuration.results.estimate import About, Estimate, TupleEstimate
+from murmuration.results.liars import Reach
 from murmuration.results.score import QuadraticScore
 
 LARGEST = 1024
@@ -73,13 +75,28 @@ class DuchiMulti(TupleMechanism, BitReports):
         return int(WHOLE * ratio * self.corners / ((ratio - 1) * self.corners + 2**self.bits))
 
     @cached_property
-    def bound(self) -> float:
-        """B_d: one over the mean of (agreeing - disagreeing)/d."""
+    def agreement(self) -> Fraction:
+        """The mean of (agreeing - disagreeing)/d, over coordinates."""
         d, inside = self.bits, Fraction(self.inside, WHOLE)
         # Summed over T+; over T- the sum is the same with the other sign, ties adding nothing.
         lean = Fraction(sum(math.comb(d, a) * (2 * a - d) for a in range(d // 2 + 1, d + 1)), d)
-        mean = lean * (inside / self.corners - (1 - inside) / (2**d - self.corners))
-        return float(1 / mean)
+        outside = Fraction(1 - inside) / (2**d - self.corners)
+        return Fraction(lean * (inside / self.corners - outside))
+
+    @cached_property
+    def bound(self) -> float:
+        """B_d: one over the agreement."""
+        return float(1 / self.agreement)
+
+    def reach(self) -> Reach:
+        """A sign is read as B or -B; one that leans as far as it can, as B times that."""
+        most = self.bound * float(self.agreement)
+        return Reach(-self.bound, self.bound, -most, most)
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """Every sign: it agrees with the rounded value with (1 + agreement)/2."""
+        lean = float(self.agreement)
+        yield Limits("sign of number", tally.counts, tally.n, (1 - lean) / 2, (1 + lean) / 2)
 
     def respond(self, columns: Values, rng: Rng) -> Reports:
         """Round to signs, choose the side, then draw corners until they are on that side."""

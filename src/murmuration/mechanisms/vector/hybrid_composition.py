@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from murmuration.mechanisms.strategy import Split
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.vector.base import FramedMechanism
 from murmuration.mechanisms.vector.duchi_multi import DuchiMulti
+from murmuration.results.crowd import Evidence
 from murmuration.results.estimate import (
     AnsweredEstimate,
     Estimate,
@@ -129,6 +130,12 @@ class HybridComposition(FramedMechanism):
         order = np.argsort([*self.numbers, *self.items])
         parts = tuple(estimates[j] for j in order)
         return TupleEstimate(parts, n, self.epsilon, subject)
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """Each part's."""
+        for number, part in enumerate(self.split(tally.counts, tally.n)):
+            for one in part.mechanism.evidence(part):
+                yield replace(one, what=f"part {number}, {one.what}")
 
     def variance(self, x: ArrayLike) -> Floats:
         """Return n Var of a numeric attribute's mean when everybody is at x."""

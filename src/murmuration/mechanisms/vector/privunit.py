@@ -36,7 +36,9 @@ from murmuration.mechanisms.vector.directions import (
     Directions,
     turned,
 )
+from murmuration.results.crowd import Evidence, Limits
 from murmuration.results.estimate import Estimate, TupleEstimate
+from murmuration.results.liars import Reach
 from murmuration.results.score import CAUTION
 
 LARGEST = 1024
@@ -295,6 +297,32 @@ class PrivUnit(TupleMechanism, RowReports):
             for mean, error in zip(means.tolist(), errors.tolist(), strict=True)
         )
         return TupleEstimate(parts, n, self.epsilon, subject)
+
+    def reach(self) -> Reach:
+        """No coordinate of a candidate, turned back, is beyond 16 * 127."""
+        most = BLOCK * TOP / self.pull
+        return Reach(-most, most)
+
+    @property
+    def longest(self) -> float:
+        """How long a vector a report is read as, at most: turning makes it 4 times as long."""
+        return math.sqrt(BLOCK * self.directions.padded) * TOP / self.pull
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """The squares of the coordinates: the law pulls along one direction only.
+
+        On average a square is from SCALE^2 to S, and of no candidate above (16 * 127)^2. All of
+        them together are (d-1) SCALE^2 + S for a whole vector, by the same normal law as the
+        estimate; twice DEPARTURE is left for that.
+        """
+        d, top = len(self.attributes), float((BLOCK * TOP) ** 2)
+        low, high = sorted((SCALE**2, self.pull_squared))
+        squares, spare = tally.counts[d:].astype(np.float64), 2 * DEPARTURE
+        ends = np.array([low * (1 - spare), high * (1 + spare)])
+        yield Limits("square of number", squares / top, tally.n, *(ends / top))
+        longest = min(d * top, self.directions.padded * BLOCK * TOP**2)
+        total, whole = squares.sum(keepdims=True), (d - 1) * SCALE**2 + ends
+        yield Limits("squared length", total / longest, tally.n, *(whole / longest))
 
     def exact_loss(self) -> Loss:
         """A candidate that is near for one vector and far for its opposite; the seed is public."""

@@ -1,0 +1,79 @@
+"""Reports that no crowd sends: a look at all tallies of a campaign.
+
+Each law says what its reports add up to, whatever people have answered (`Mechanism.evidence`); how
+often a report is about an attribute is drawn independently of the answers, too, and is looked at
+where all attributes cost the same: a device whose limit is nearly spent may be silent about dear
+ones. All tests of one look together raise a false alarm with probability 1e-6 at most, for every
+crowd. Nothing is ever removed because of an alarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from murmuration.campaign.model import ByPeriod, Campaign
+from murmuration.mechanisms.tally import Tally
+from murmuration.results.crowd import Alarm, Evidence, Limits, alarms
+
+MOST_SAID = 5
+"""Alarms of one look that are written out."""
+
+
+def alarms_of(campaign: Campaign, tallies: Sequence[Tally], least: int = 0) -> list[Alarm]:
+    """ANALYST. Return what no crowd sends, at laws that at least so many people have answered by.
+
+    Of a repeated question, reports that share a permanent answer are independent given it.
+    """
+    return alarms(_evidence(campaign, tallies, least))
+
+
+def warnings_of(campaign: Campaign, tallies: Sequence[Tally], least: int) -> list[str]:
+    """ANALYST. Say it in words; of many alarms the first few."""
+    return _said(alarms_of(campaign, tallies, least))
+
+
+def warnings_by_period(campaign: Campaign, counted: ByPeriod) -> list[str]:
+    """ANALYST. Say it of all periods, in one look; without periods, of everything."""
+    if campaign.every is None:
+        least = campaign.terms.cohort * campaign.rounds
+        return [one for own in counted.values() for one in warnings_of(campaign, own, least)]
+    evidence = (
+        (", ".join(filter(None, [campaign.name_of(period), name])), one)
+        for period, own in counted.items()
+        for name, one in _evidence(campaign, own, campaign.terms.cohort)
+    )
+    return _said(alarms(evidence))
+
+
+def _said(found: Sequence[Alarm]) -> list[str]:
+    more = [f"and {len(found) - MOST_SAID:,} more"] if len(found) > MOST_SAID else []
+    return [*map(str, found[:MOST_SAID]), *more]
+
+
+def _evidence(
+    campaign: Campaign, tallies: Sequence[Tally], least: int
+) -> Iterator[tuple[str, Evidence]]:
+    groups, reports = campaign.frame.by_group(tallies), campaign.frame.reports(tallies)
+    asked = np.array([sum(tally.n for tally in own) for own in groups])
+    alike = len({law.charge for law in campaign.frame.cells}) == 1 and not campaign.repeated
+    if alike and reports >= max(least, 1):
+        shares = np.array(campaign.strategy.shares(len(groups)))
+        names = [_name(campaign, group) for group in range(len(groups))]
+        yield "", Limits("reports about", asked, reports, shares, shares, names)
+    for group, own in enumerate(groups):
+        for level, tally in enumerate(own):
+            if tally.n >= max(least, 1):
+                name = _name(campaign, group, level)
+                for one in tally.mechanism.evidence(tally):
+                    yield name, one
+
+
+def _name(campaign: Campaign, group: int, level: int | None = None) -> str:
+    """Return the attribute, or that it is all of them; and the level."""
+    several = campaign.strategy.gathers
+    name = "all attributes" if several else campaign.questions[group].name
+    if level is None or campaign.levels is None:
+        return name
+    return f"{name}, {campaign.levels.names[level]}"

@@ -74,8 +74,9 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 bench: setup
-	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/run_collector.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run_collector.py --seconds 4 --rounds 1
+	$(BIN)/python benchmarks/run_side_by_side.py
 
 tables: setup
 	$(BIN)/python benchmarks/tables.py

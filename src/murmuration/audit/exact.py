@@ -116,7 +116,7 @@ def audit(mechanism: Mechanism) -> Audit:
             words += len(trial.expected)
             wrong += _disagreements(trial)
         else:
-            tests.append(_tested(trial, SeededRng(len(tests))))
+            tests.append(_tested(trial, SeededRng(len(tests), bulk=trial.bulk)))
     return Audit(mechanism.loss(), mechanism.promise_kept, words, wrong, tuple(tests))
 
 

@@ -40,6 +40,9 @@ class Rng(ABC):
 
     simulated: ClassVar[bool] = False
     """Whether its words can be repeated: then nobody's real value may depend on them."""
+    bulk: bool = False
+    """Whether nobody can ever ask for its words again. Then which word decides what is no contract
+    with another program, and large crowds are drawn by the fastest exact way (`exact.coins`)."""
 
     @abstractmethod
     def words(self, n: int) -> Words:
@@ -85,6 +88,8 @@ class SystemRng(Rng):
     3
     """
 
+    bulk = True
+
     def words(self, n: int) -> Words:
         """Return n fresh words."""
         size = 8 * n
@@ -104,10 +109,10 @@ class SeededRng(Rng):
 
     simulated: ClassVar[bool] = True
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, bulk: bool = False) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise ParameterError(f"seed must be a whole number, 0 or more; got {seed!r}")
-        self.seed = seed
+        self.seed, self.bulk = seed, bulk
         self._bits = np.random.PCG64(seed)
 
     def words(self, n: int) -> Words:

@@ -187,3 +187,8 @@ def pack_bits(bits: Bits) -> Rows:
 def unpack_bits(rows: Rows, bits: int) -> Rows:
     """Return rows of bits, one byte each."""
     return np.unpackbits(rows, axis=1, count=bits, bitorder="little")
+
+
+def bit_of(items: Ints) -> Rows:
+    """Return the bit of each item in its byte."""
+    return np.left_shift(np.uint8(1), (items & 7).astype(np.uint8))

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from murmuration.exact.arrays import Floats, Ints, Reports
+from murmuration.exact.coins import FIRST, LATER, RATE_BITS
 from murmuration.exact.randomness import Rng, Words
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class ChanceTrial:
     people: int = 20_000
     among: Callable[[Reports], Reports] | None = None
     """Which reports are counted; all of them unless told otherwise."""
+    bulk: bool = False
+    """Whether they are drawn as from a generator whose words nobody asks for again."""
 
 
 Trial = WordTrial | ChanceTrial
@@ -87,3 +91,23 @@ def boundaries(weights: Ints, total: int) -> tuple[Words, Ints]:
     spare = np.uint64(64 - total.bit_length() + 1)
     words = (drawn.astype(np.uint64) << spare) | ((np.uint64(1) << spare) - np.uint64(1))
     return words, np.concatenate([symbols, symbols])
+
+
+def coin_words(fractions: NDArray[np.uint32], rate: int) -> Words:
+    """Return the words from which `packed_coins` draws these fractions, of 32 binary digits each.
+
+    64 to a word. A fair bit is 1 where the digit is 0. Who is not decided by the first digits
+    draws the others at once, the first of each word, then the second: ones below must not matter.
+    """
+    drawn = fractions.reshape(-1, 64)
+    first = []
+    for digit in range(RATE_BITS - 1, LATER - 1, -1):
+        if rate & ((2 << digit) - 1):
+            clear = (drawn >> np.uint32(digit) & 1) == 0
+            first.append(np.packbits(clear, axis=1, bitorder="little").view("<u8").ravel())
+    undecided = drawn >> np.uint32(LATER) == rate >> LATER
+    word, place = np.nonzero(undecided if len(first) == FIRST else undecided & False)
+    turn = undecided.cumsum(axis=1)[word, place]
+    order = np.lexsort((word, turn))
+    rest = drawn[word, place][order].astype(np.uint64) << np.uint64(64 - LATER)
+    return np.concatenate([*first, rest | np.uint64((1 << (64 - LATER)) - 1)])

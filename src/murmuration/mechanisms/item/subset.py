@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import combinations
@@ -14,11 +14,12 @@ import numpy as np
 
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Bits, Ints, Reports, Rows
+from murmuration.exact.coins import RATE_BITS, below, coin_rows
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.loss import Loss
-from murmuration.exact.randomness import WHOLE, Rng, drawn, uniform
+from murmuration.exact.randomness import FEW, WHOLE, Rng, drawn, uniform
 from murmuration.mechanisms.item.base import BitMechanism
-from murmuration.mechanisms.packing import BITS_PER_PASS
+from murmuration.mechanisms.packing import BITS_PER_PASS, bit_of
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for, spread_over
 
 PLACES = np.array(
@@ -28,6 +29,8 @@ PLACES = np.array(
 MOST_SETS = 2048
 """Sets that the auditor lists one by one, at most."""
 MOST_PAIRS = 64
+DRAW_BYTES = 100
+"""Drawing one item takes about as long as so many random bytes."""
 SAFETY = 1.0
 """Sets start this many standard deviations too small: fewer draw again, but more is filled up."""
 
@@ -95,6 +98,60 @@ class Subset(BitMechanism):
         return max(1, 16 * BITS_PER_PASS // self.k)
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
+        """Draw a set: by the words that devices use, or faster where that is no contract."""
+        if rng.bulk and len(items) > FEW:
+            return self.by_last(items, rng)
+        return self.by_place(items, rng)
+
+    def by_last(self, items: Ints, rng: Rng) -> Rows:
+        """Draw w-1 of the other items, and a last one; send the own item or the last beside them.
+
+        Everybody draws a last one, whether or not the own item takes its place. The first w-1 and
+        the last are w others, uniformly, so the law is that of `by_place`; no place in the set
+        has to be found.
+        """
+        rows, people, own = self._some(len(items), rng), np.arange(len(items)), bit_of(items)
+        rows[people, items >> 3] |= own
+        self._fill(rows, self.w - set_sizes(rows), rng)
+        last = self._another(rows, rng)
+        leaves = drawn(rng.words(len(items))) >= self.holds
+        rows[people, items >> 3] ^= own * leaves
+        rows[people, last >> 3] |= bit_of(last) * leaves
+        return rows
+
+    def _some(self, n: int, rng: Rng) -> Rows:
+        """Return sets of coins with w-1 members at most; given how many, they are uniform."""
+        kept: list[Rows] = []
+        while n:
+            rows = coin_rows(rng, n, self.k, self._quick_rate)
+            rows = rows[set_sizes(rows) < self.w]
+            kept.append(rows)
+            n -= len(rows)
+        return np.concatenate(kept)
+
+    @cached_property
+    def _quick_rate(self) -> int:
+        """The coins' rate out of 2^32: few digits take few bytes, many leave less to fill up."""
+        spread = math.sqrt(self.w * (1 - self.w / self.k))
+        most = max(0.0, (self.w - SAFETY * spread) / self.k)
+        rates = [(digits, int(most * (1 << digits))) for digits in range(1, 13)]
+        costs = {
+            level << (RATE_BITS - digits): digits * self.k / 8
+            + DRAW_BYTES * (self.w - self.k * level / (1 << digits))
+            for digits, level in reversed(rates)
+        }
+        return min(costs, key=costs.__getitem__)
+
+    def _another(self, rows: Rows, rng: Rng) -> Ints:
+        """Draw for each set an item that it does not have."""
+        found = below(rng, len(rows), self.k)
+        todo = np.flatnonzero(has_member(rows, np.arange(len(rows)), found))
+        while len(todo):
+            found[todo] = below(rng, len(todo), self.k)
+            todo = todo[has_member(rows, todo, found[todo])]
+        return found
+
+    def by_place(self, items: Ints, rng: Rng) -> Rows:
         """Draw w of the other items, uniformly; to hold the own one, put it in another's place.
 
         Nothing treats one other item differently from another, so every set is exactly as likely
@@ -161,9 +218,11 @@ class Subset(BitMechanism):
             left = missing[todo]
             takers = np.cumsum(np.bincount(left)[:0:-1])[::-1]
             turns = np.concatenate([todo[:many] for many in takers])
-            items = uniform(rng.only(turns), len(turns), self.k)
-            for item in np.split(items, np.cumsum(takers)[:-1]):
-                left[: len(item)] -= add_members(rows, todo[: len(item)], item)
+            if rng.bulk:
+                items = below(rng, len(turns), self.k)
+            else:
+                items = uniform(rng.only(turns), len(turns), self.k)
+            left -= add_members(rows, turns, items, takers)
             missing[todo] = left
             todo = todo[left > 0]
 
@@ -186,6 +245,13 @@ class Subset(BitMechanism):
         return counts
 
     def trials(self) -> Iterator[Trial]:
+        """Both ways to draw, each on its own: the second only where nobody asks for words again."""
+        for trial in self._set_trials():
+            yield trial
+            if isinstance(trial, ChanceTrial):
+                yield replace(trial, bulk=True)
+
+    def _set_trials(self) -> Iterator[Trial]:
         """Every set, where they can be listed; else single items, and pairs of others."""
         if math.comb(self.k, self.w) > MOST_SETS:
             yield from super().trials()
@@ -253,11 +319,6 @@ def set_sizes(rows: Rows) -> Ints:
     return sizes
 
 
-def bit_of(items: Ints) -> Rows:
-    """Return the bit of each item in its byte."""
-    return np.left_shift(np.uint8(1), (items & 7).astype(np.uint8))
-
-
 def member(rows: Rows, rank: Ints) -> Ints:
     """Return each row's set bit number `rank`, counted from 0.
 
@@ -272,12 +333,26 @@ def member(rows: Rows, rank: Ints) -> Ints:
     return np.asarray(8 * octet + PLACES[rows[people, octet], rank - before])
 
 
-def add_members(rows: Rows, people: Ints, items: Ints) -> Bits:
-    """Add an item to the set of each of these people; say whose set did not have it yet."""
+def has_member(rows: Rows, people: Ints, items: Ints) -> Bits:
+    """Tell which of these people's sets have the item."""
+    return np.asarray((rows[people, items >> 3] & bit_of(items)) != 0)
+
+
+def add_members(rows: Rows, people: Ints, items: Ints, takers: Ints) -> Ints:
+    """Add items to sets, turn by turn: in each, so many people add one, the same ones first.
+
+    Return how many each of them got that the set did not have yet.
+    """
     flat, place, bit = rows.reshape(-1), people * rows.shape[1] + (items >> 3), bit_of(items)
-    before = flat[place]
-    flat[place] = before | bit
-    return np.asarray((before & bit) == 0)
+    gained = np.zeros(takers[0], dtype=np.int64)
+    start = 0
+    for many in takers.tolist():
+        at, one = place[start : start + many], bit[start : start + many]
+        before = flat[at]
+        flat[at] = before | one
+        gained[:many] += (before & one) == 0
+        start += many
+    return gained
 
 
 def longest_first(left: Ints) -> Ints:

@@ -11,14 +11,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from murmuration.exact.arrays import Ints, Reports
+from murmuration.exact.arrays import Bits, Ints, Reports, Rows
+from murmuration.exact.coins import coin_rows
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.loss import Loss
-from murmuration.exact.randomness import Rng
+from murmuration.exact.randomness import FEW, Rng, Words
 from murmuration.mechanisms.item.base import BitMechanism
-from murmuration.mechanisms.packing import pack_bits
+from murmuration.mechanisms.packing import BITS_PER_PASS, bit_of, pack_bits
 from murmuration.mechanisms.tally import Tally
-from murmuration.mechanisms.trial import Trial, WordTrial, spread_over
+from murmuration.mechanisms.trial import Trial, WordTrial, coin_words, spread_over
 from murmuration.results.crowd import Evidence, Limits
 
 PATTERNS = 64
@@ -45,6 +46,12 @@ class UnaryMechanism(BitMechanism):
         return Fraction(self.no, HALF_WORD)
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
+        """Draw a bit for each item: by half words, or by digits where that is no contract."""
+        if rng.bulk and len(items) > FEW:
+            return self.by_digits(items, rng)
+        return self.by_half_words(items, rng)
+
+    def by_half_words(self, items: Ints, rng: Rng) -> Rows:
         """Person i uses ceil(k/2) words; item j compares the j-th half word with its weight."""
         words = rng.words(len(items) * ((self.k + 1) // 2))
         halves = (
@@ -57,6 +64,19 @@ class UnaryMechanism(BitMechanism):
         bits[people, items] = halves[people, items] < np.uint32(self.yes)
         return pack_bits(bits)
 
+    def by_digits(self, items: Ints, rng: Rng) -> Rows:
+        """Draw all bits as if they were others', then the own one of each anew."""
+        rows = coin_rows(rng, len(items), self.k, self.no)
+        people, own = np.arange(len(items)), bit_of(items)
+        set_own = rng.words(len(items)) >> np.uint64(32) < self.yes
+        rows[people, items >> 3] = rows[people, items >> 3] & ~own | own * set_own
+        return rows
+
+    @property
+    def people_per_pass(self) -> int:
+        """As many as are fastest: a few hundred kilobytes of packed bits."""
+        return max(1, 2 * BITS_PER_PASS // self.k)
+
     def trials(self) -> Iterator[Trial]:
         """Half words just below and at each bit's weight, in patterns that no two bits share."""
         coins = np.random.default_rng(0)
@@ -67,7 +87,9 @@ class UnaryMechanism(BitMechanism):
             halves = np.zeros((PATTERNS, self.k + self.k % 2), dtype="<u4")
             halves[:, : self.k] = weights - bits  # below the weight the bit is set
             words = halves.view("<u8").ravel().astype(np.uint64)
-            yield WordTrial(self, np.full(PATTERNS, item), words, pack_bits(bits))
+            items, rows = np.full(PATTERNS, item), pack_bits(bits)
+            yield WordTrial(self, items, words, rows)
+            yield WordTrial(self, items, self._digits(item, bits), rows, run=self.by_digits)
         yield from super().trials()
 
     def evidence(self, tally: Tally) -> Iterator[Evidence]:
@@ -76,6 +98,17 @@ class UnaryMechanism(BitMechanism):
         rate = float(self.p + (self.k - 1) * self.q) / self.k
         total = tally.counts.sum(keepdims=True)
         yield Limits("bits that are set", total, tally.n * self.k, rate, rate)
+
+    def _digits(self, item: int, bits: Bits) -> Words:
+        """Return the words by which `by_digits` must make these bits: again at each weight."""
+        people = len(bits)
+        padded = np.zeros((people, 8 * self.report_bytes), dtype=bool)
+        padded[:, : self.k] = bits
+        size = -(-padded.size // 64) * 64
+        drawn = np.full(size, self.no, dtype=np.uint32)
+        drawn[: padded.size] -= padded.ravel()  # below the weight the bit is set
+        own = self.yes - bits[:, item].astype(np.uint64) << np.uint64(32)
+        return np.concatenate([coin_words(drawn, self.no), own])
 
     def exact_loss(self) -> Loss:
         """The report with the own bit set and the other's clear: yes(1-no) / (no(1-yes))."""

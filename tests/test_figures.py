@@ -23,13 +23,12 @@ from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.model import Campaign
 from murmuration.cli.estimate import indistinct
 from murmuration.cli.estimate_plot import draw
-from murmuration.collector import export
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import base, open_store
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
-from murmuration.wire import report
+from murmuration.wire import parquet, report
 from murmuration.wire.ids import new_ids
 from murmuration.wire.report import Incoming, Upload
 
@@ -154,7 +153,7 @@ def test_what_is_hidden_is_a_row_without_a_value(few: Path, tmp_path: Path) -> N
     age = next(row for row in rows if row["attribute"] == "age")
     assert (age["value"], age["stderr"], age["low"], age["n"]) == ("", "", "", "294")
     assert age["note"] == "hidden: 294 answers, shown from 300 on"
-    table = export.arrow().parquet.read_table(tmp_path / "out.parquet").to_pylist()
+    table = parquet.arrow().parquet.read_table(tmp_path / "out.parquet").to_pylist()
     assert [row["attribute"] for row in table] == [row["attribute"] for row in rows]
     assert [row["value"] for row in table][-2:] == [None, None]
 

@@ -657,7 +657,7 @@ def test_estimates_are_the_librarys(
     assert [one["name"] for one in answer.pop("attributes")] == asked
     head = {"campaign": "exact", "version": 1, "digest": campaign.digest, "people": 3000}
     once = {"reports": 3000, "period": "", "periods": [], "changes": [], "changed": None}
-    assert answer == {**head, "level": level, "about": about, **once}
+    assert answer == {**head, "level": level, "about": about, **once, "liars": 0.01, "warnings": []}
     table = pyarrow.parquet.read_table(io.BytesIO(server.get(f"{path}&format=parquet").body))
     assert table.to_pylist() == expected
     text = server.get(f"{path}&format=csv").body.decode()
@@ -667,6 +667,7 @@ def test_estimates_are_the_librarys(
 
 def _typed(row: dict[str, str]) -> dict[str, Any]:
     numbers = {"value": float, "stderr": float, "low": float, "high": float, "epsilon": float}
+    numbers["liars"] = float
     kinds: dict[str, Callable[[str], Any]] = {**numbers, "n": int}
     return {
         key: (None if text == "" and key in numbers else kinds.get(key, str)(text))

@@ -21,6 +21,7 @@ from murmuration.collector import model, rounds
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import ServedTraining, serve_training
 from murmuration.collector.rounds import advance, closed_tallies, is_due, taking
+from murmuration.collector.rounds import counted as counted_in
 from murmuration.collector.status import training_status
 from murmuration.collector.store import Store, StoreError, open_store
 from murmuration.collector.store import rounds as stored
@@ -276,7 +277,7 @@ def test_a_campaign_that_closes_ends_with_what_was_reached(
         held.play(done)
         if more:
             held.come(min(more, held.open.round.size - 1))
-        enough = min(t.n for t in store.tallies(held.open.kept.digest, held.open.round.frame.cells))
+        enough = min(t.n for t in counted_in(store, held.open.kept, held.open.round))
         held.advance(11 * HOUR)
         counted = enough >= 100
         assert held.states() == ["closed"] * done + ["closed" if counted else "aside"]

@@ -37,6 +37,6 @@ def test_fresh_noise_after_a_restore_is_caught(monkeypatch) -> None:
 
 @pytest.mark.slow
 def test_a_total_that_is_lost_with_the_ledger_is_caught(monkeypatch) -> None:
-    monkeypatch.setattr(SecretFile, "note", lambda self, totals: None)
+    monkeypatch.setattr(SecretFile, "note", lambda self, *noted: None)
     with pytest.raises(AssertionError, match="beyond"):
         schedules.run(60)

@@ -11,8 +11,8 @@ import pytest
 from command import murmur
 from murmuration.cli import tables
 from murmuration.cli.tables import open_table, texts
-from murmuration.collector import export
 from murmuration.errors import ParameterError
+from murmuration.wire import parquet
 
 PEOPLE = {"age": [20.5, 31.0, None, 40.0, 55.25], "home": ["rent", "own", "own", None, "Łódź"]}
 
@@ -23,7 +23,7 @@ def write(path, columns):
         with path.open("w", newline="", encoding="utf-8-sig") as lines:  # as spreadsheets do
             csv.writer(lines).writerows([columns, *zip(*map(texts, columns.values()), strict=True)])
     else:
-        arrow = export.arrow()
+        arrow = parquet.arrow()
         arrow.parquet.write_table(arrow.table(columns), path, row_group_size=2)
     return path
 

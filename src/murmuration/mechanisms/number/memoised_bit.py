@@ -22,7 +22,9 @@ from murmuration.mechanisms.domain import checked_items, checked_values
 from murmuration.mechanisms.item.grr import own_or_other, own_or_other_words
 from murmuration.mechanisms.item.memoised import DIGITS, Memoised, checked_count, log_of
 from murmuration.mechanisms.number.base import Design, NumericMechanism
+from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import Trial, WordTrial
+from murmuration.results.crowd import Evidence
 from murmuration.results.sequence import Terms
 
 ENDS = Grid(1)
@@ -173,6 +175,10 @@ class MemoisedBit(NumericMechanism):
     def charge(self) -> float:
         """What any number of reports about a number that stays tell."""
         return self.permanent
+
+    def evidence(self, tally: Tally) -> Iterator[Evidence]:
+        """Both symbols, given the kept bits: reports of one person are independent then."""
+        yield from self.bits.evidence(tally)
 
     def kept_share(self) -> float:
         """The threshold's and the lie's part of a report's variance, at most: for people at 0."""

@@ -82,7 +82,8 @@ MEASURED = {
     f"test_{name}"
     for name in (
         *("campaign_cli", "cli", "data_in", "device", "entry", "figures", "library", "merging"),
-        *("period_figures", "periods", "periods_http", "readonly", "store", "tables"),
+        *("engines_spark", "longitudinal", "period_figures", "periods", "periods_http", "plan"),
+        *("readonly", "rounds", "simulate", "spells_http", "store", "tables", "train_cli"),
     )
 }
 """Files whose slow tests reach lines that no quick test does: of those, coverage is measured."""

@@ -117,6 +117,8 @@ def _of_periods(served: Served, tallies: ByPeriod, query: Query, cohort: int | N
         return _estimates(served, people, query, whole, **more)
     period = found.chosen(query.period or LAST)
     since = found.chosen(query.since) if query.since else None
+    if since is not None:
+        _require_figures(served, found.reading(since), cohort, f" in {campaign.name_of(since)}")
     own = found.reading(period)
     _require_figures(served, own, cohort, f" in {campaign.name_of(period)}")
     people = found.people[period]

@@ -19,7 +19,7 @@ from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.figures import Estimates, notes_on
 from murmuration.analysis.open import Source, bytes_of, open_source
 from murmuration.campaign.model import ByPeriod, Campaign
-from murmuration.collector.model import TrainedModel
+from murmuration.collector.model import TrainedModel, with_liars
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
 from murmuration.collector.tallies import MAGIC, CollectorTallies
@@ -105,10 +105,13 @@ class Opened:
         with self._source() as source:
             return source.status()
 
-    def trained(self) -> TrainedModel:
-        """Return what a training has ended with: coefficients in your units, score, curve."""
+    def trained(self, liars: float = SHARE) -> TrainedModel:
+        """Return what a training has ended with: coefficients in your units, score, curve.
+
+        And how far a share of `liars` has moved them, at most.
+        """
         with self._source() as source:
-            return source.model()[1]
+            return with_liars(source.model()[1], liars)
 
     def model(self) -> Any:
         """Return the model of a training as a fitted estimator of scikit-learn.

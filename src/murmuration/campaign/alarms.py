@@ -26,7 +26,7 @@ def alarms_of(campaign: Campaign, tallies: Sequence[Tally], least: int = 0) -> l
 
     Of a repeated question, reports that share a permanent answer are independent given it.
     """
-    return alarms(_evidence(campaign, tallies, least))
+    return alarms([*_evidence(campaign, tallies, least)])
 
 
 def warnings_of(campaign: Campaign, tallies: Sequence[Tally], least: int) -> list[str]:
@@ -39,11 +39,11 @@ def warnings_by_period(campaign: Campaign, counted: ByPeriod) -> list[str]:
     if campaign.every is None:
         least = campaign.terms.cohort * campaign.rounds
         return [one for own in counted.values() for one in warnings_of(campaign, own, least)]
-    evidence = (
+    evidence = [
         (", ".join(filter(None, [campaign.name_of(period), name])), one)
         for period, own in counted.items()
         for name, one in _evidence(campaign, own, campaign.terms.cohort)
-    )
+    ]
     return _said(alarms(evidence))
 
 

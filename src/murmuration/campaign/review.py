@@ -228,9 +228,12 @@ def silence_of(campaign: Campaign, place: int) -> tuple[str, ...]:
         )
     alone = len(campaign.questions) == 1
     whole = "" if alone else ", and its other answers are lost too"
+    asked_again = (
+        campaign.repeated and question.kind != "category"
+    )  # such a number takes no missing
+    hint = "" if asked_again else ". missing = true makes no answer an answer"
     texts.append(
-        f"without an answer a device sends nothing{whole}: that tells that there is none. "
-        "missing = true makes no answer an answer"
+        f"without an answer a device sends nothing{whole}: that tells that there is none{hint}"
     )
     return (*texts, *_running_out(campaign, place))
 

@@ -70,8 +70,8 @@ class Feature:
     (a, b), whose ends are A and B on that scale, (u - (A + B)/2) / ((B - A)/2). A category of k
     labels is k - 1 columns: 1 for the label that it is, else 0; the last label is all zeros.
 
-    >>> Feature(Question("age", low=0, high=100), (20, 40)).columns(np.array([-0.6, 1.0])).tolist()
-    [[-1.0, 7.0]]
+    >>> Feature(Question("age", low=0, high=100), (25, 75)).columns(np.array([-0.5, 1.0])).tolist()
+    [[-1.0, 2.0]]
     >>> Feature(Question("home", "category", labels=("rent", "own", "else"))).names
     ('home=rent', 'home=own')
     """

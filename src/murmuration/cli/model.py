@@ -18,8 +18,9 @@ from murmuration.analysis.open import open_source
 from murmuration.campaign.training import ModelCampaign
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, TokenOption
 from murmuration.cli.output import checked_place, console, emit_json, save, say
-from murmuration.collector.model import TrainedModel
+from murmuration.collector.model import Moved, TrainedModel, with_liars
 from murmuration.errors import ParameterError
+from murmuration.results.liars import SHARE, checked_share
 
 ENDINGS = {".json": "JSON", ".csv": "CSV", ".onnx": "ONNX"}
 NOISE = (
@@ -36,6 +37,9 @@ def model(
         Path | None,
         typer.Option(help="Write a file: .json (all of it), .csv (coefficients), .onnx."),
     ] = None,
+    liars: Annotated[
+        float, typer.Option(help="The share of liars whose power over the model is shown.")
+    ] = SHARE,
     token: TokenOption = "",
     plain_http: PlainHttp = False,
     as_json: Json = False,
@@ -44,12 +48,14 @@ def model(
 
     In Python `murmuration.open(SOURCE).model()` is the same model as an estimator of scikit-learn.
     """
+    checked_share(liars)
     if out is not None:
         if out.suffix.lower() not in ENDINGS:
             raise ParameterError(f"--out ends in {', '.join(ENDINGS)}; got {out}")
         checked_place(out)
     with closing(open_source(source, campaign, token, plain_http=plain_http)) as opened:
         training, found = opened.model()
+    found = with_liars(found, liars)
     if out is not None:
         save(_as(out.suffix.lower(), training, found), out, ENDINGS[out.suffix.lower()])
     elif as_json:
@@ -77,18 +83,22 @@ def show(found: TrainedModel) -> None:
     """Print a model."""
     table = Table(title=f"{escape(found.campaign)}: {found.model} model of {escape(found.target)}")
     table.add_column("of", overflow="fold")
-    for heading in ("coefficient", "noise alone"):
+    share = SHARE if found.liars is None else found.liars.share
+    none = (None,) * len(found.coefficients)
+    moves = none if found.liars is None else found.liars.coefficients
+    for heading in ("coefficient", "noise alone", f"{100 * share:.3g}% liars"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("for one")
-    for one in found.coefficients:
+    for one, move in zip(found.coefficients, moves, strict=True):
         label = "=" in one.name and not one.unit
         table.add_row(
             escape(one.name),
             f"{one.value:+.4g}",
             f"{one.stderr:.2g}",
+            "no bound" if move is None else f"± {move.even:.2g}",
             "label, against the last" if label else escape(one.unit),
         )
-    table.add_row("intercept", f"{found.intercept:+.4g}", "", "")
+    table.add_row("intercept", f"{found.intercept:+.4g}", "", "no bound", "")
     console.print(table)
     for text in told(found):
         say(text, markup=False)
@@ -108,6 +118,7 @@ def told(found: TrainedModel) -> list[str]:
         texts.append(
             f"private test score: {value}: {one.note}, by {one.n:,} people who had no part"
         )
+    texts.append(lied(found))
     if found.curve:
         last = found.curve[-1]
         texts.append(
@@ -119,6 +130,32 @@ def told(found: TrainedModel) -> list[str]:
         f"{found.loss:.6g} (exact; promised {found.epsilon:g})"
     )
     return [*texts, *found.notes]
+
+
+def lied(found: TrainedModel) -> str:
+    """Say how far liars have moved a model, and what that is."""
+    if found.liars is None:
+        return "liars: no bound, as it was trained by an earlier release"
+    share, score = f"{100 * found.liars.share:.3g}%", found.liars.score
+    by_share = found.score is not None and found.score.unit == "share"
+
+    def written(move: Moved) -> str:
+        if by_share:
+            return (
+                f"{100 * move.even:.2g} points ({100 * move.waiting:.2g} if they all wait for it)"
+            )
+        return f"{move.even:.2g} ({move.waiting:.2g} if they all wait for it)"
+
+    said = "no bound on the score" if score is None else f"the score by at most {written(score)}"
+    first = next((one for one in found.liars.coefficients if one is not None), None)
+    if first is None or not first.even:
+        return f"{share} liars in every round move {said}; no bound on coefficients"
+    return (
+        f"{share} liars in every round move {said}, and a coefficient by what is beside it: along "
+        "the path that was taken, with questions, steps and scales as they were; not against a "
+        f"training without liars. If all wait for the rounds that count most, "
+        f"{first.waiting / first.even:.3g} times that"
+    )
 
 
 def meaning(found: TrainedModel) -> str:

@@ -17,6 +17,7 @@ from rich.table import Table
 from murmuration.analysis.open import PLACE, CollectorSource
 from murmuration.campaign.answers import Reading
 from murmuration.campaign.model import ONE_DEVICE, Campaign, utc_now
+from murmuration.campaign.training import ModelCampaign
 from murmuration.cli.fit import MOST_MISFITS, Fit, measure, require_fitting, show
 from murmuration.cli.keys import key_of
 from murmuration.cli.options import (
@@ -244,7 +245,7 @@ class Handed:
         self._of: dict[int, str] = {}
 
     @classmethod
-    def read(cls, campaign: Campaign, path: Path | None) -> Handed | None:
+    def read(cls, campaign: Campaign | ModelCampaign, path: Path | None) -> Handed | None:
         """Read a file of tokens, or of links with tokens, where the campaign needs one."""
         if (campaign.terms.upload == ONE_DEVICE) != (path is not None):
             raise ParameterError(
@@ -426,7 +427,7 @@ def _show(
             }
         )
         return
-    table = Table(title=f"{campaign.name}: {sent.answered + sent.unsent:,} devices")
+    table = Table(title=f"{campaign.name}: {sent.answered + sent.unsent:,} reports")
     table.add_column("outcome")
     table.add_column("reports", justify="right")
     table.add_row("stored", f"{sent.stored:,}")

@@ -16,6 +16,7 @@ from rich.progress import Progress, TaskID
 
 from murmuration.analysis.open import PLACE, open_source
 from murmuration.campaign.file.load import opened_any
+from murmuration.campaign.model import ONE_DEVICE
 from murmuration.campaign.round import Round
 from murmuration.campaign.training import ModelCampaign
 from murmuration.cli.extras import require
@@ -35,8 +36,9 @@ from murmuration.cli.options import (
 )
 from murmuration.cli.output import emit_json, errors, progress_bar, remark, say
 from murmuration.cli.own import HOST, collecting
-from murmuration.cli.send import ADVICE, SIMULATION
+from murmuration.cli.send import ADVICE, SIMULATION, Handed
 from murmuration.cli.tables import Form, Table, open_table
+from murmuration.collector.participants import new_batch, tokens_of
 from murmuration.collector.publish import served_training
 from murmuration.collector.store import open_store, rounds
 from murmuration.device.words import CrowdWords
@@ -76,6 +78,13 @@ def train(
             help="A file with the secret that the devices' keys follow from; made if new."
         ),
     ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Participants' tokens, a line for each row, where each device has its own.",
+        ),
+    ] = None,
     allow_misfits: AllowMisfits = MOST_MISFITS,
     delimiter: Delimiter = "",
     encoding: Encoding = "",
@@ -90,14 +99,16 @@ def train(
     The collector publishes a round, as many devices as it asks for fetch it and answer once, and so
     on until the model is done; then it is printed. Values that do not fit are counted as by `murmur
     send`. Devices come in an order that follows from the secret. A token is taken from
-    MURMUR_TOKEN. Exit code 2 if something was refused, 3 if training is not over at the end: the
-    devices were too few, or the collector did not answer.
+    MURMUR_TOKEN; where each device has its own, from --tokens, and a collector that is started for
+    the run makes them itself. Exit code 2 if something was refused, 3 if training is not over at
+    the end: the devices were too few, or the collector did not answer.
     """
     file = opened_any(campaign)
     training = file.campaign
     if not isinstance(training, ModelCampaign):
         raise ParameterError(f"{campaign} trains no model: `murmur send` plays its devices")
     table = open_table(devices, Form.said(delimiter, encoding, header, columns, decimal))
+    handed = _handed(training, tokens, own=not collector)
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
     fits = measure(training, table, "", limit)
     if not as_json:
@@ -112,6 +123,8 @@ def train(
         people = _People(training, table, limit, key, origin)
         if len(people.x) < training.terms.people <= rows:
             _too_few(training, len(people.x), bool(collector))
+        if handed is None and training.terms.upload == ONE_DEVICE:
+            handed = _minted(where, training.name, people.read)
         with progress_bar() as bar:
             shown = _Shown(bar, training.terms.people)
             trainees = Trainees(
@@ -122,6 +135,7 @@ def train(
                 people.y,
                 people.numbers,
                 token=os.environ.get("MURMUR_TOKEN") or None,
+                tokens=None if handed is None else people.owned(handed),
                 batch=batch,
                 connections=connections,
                 plain_http=plain_http,
@@ -158,6 +172,24 @@ def _require_new(store: str, training: ModelCampaign) -> None:
                 f"{store} has this training, and it is over: murmur model {store} prints it; "
                 "another --store begins anew"
             )
+
+
+def _handed(training: ModelCampaign, tokens: Path | None, *, own: bool) -> Handed | None:
+    """Return the tokens of a file; None where there is no need, or they are made for the run."""
+    if own and training.terms.upload == ONE_DEVICE:
+        if tokens is not None:
+            raise ParameterError(
+                "--tokens is for a collector that has made them (--collector); one that is started "
+                "for the run makes its own: leave --tokens out"
+            )
+        return None
+    return Handed.read(training, tokens)
+
+
+def _minted(store: str, campaign: str, count: int) -> Handed:
+    """Make tokens for devices that are played, at the collector that was started for them."""
+    with closing(open_store(store)) as opened:
+        return Handed([*tokens_of(new_batch(opened, campaign, "murmur train", days=1), count)])
 
 
 class _Shown:
@@ -198,6 +230,13 @@ class _People:
         if not parts:
             raise ParameterError("no row of the file has a value for every feature and the target")
         self.x, self.y, self.numbers = (np.concatenate(one) for one in zip(*parts, strict=True))
+        self.read = read
+        """How many rows there were, those that were left out too."""
+
+    def owned(self, handed: Handed) -> list[str]:
+        """Return each device's own token: a line of the file for each row, left out or not."""
+        tokens = handed.to(np.arange(self.read))
+        return [tokens[row] for row in self.numbers.tolist()]
 
 
 def _too_few(training: ModelCampaign, rows: int, others: bool) -> None:

@@ -25,7 +25,7 @@ from murmuration.collector.store.runs import picked
 from murmuration.collector.to_folder import ToFolder
 from murmuration.exact.arrays import Ints
 from murmuration.wire.ids import ID_BYTES, in_order
-from murmuration.wire.report import CODES, FINE, REASONS, Codes, Incoming, Upload, joined
+from murmuration.wire.report import CODES, FINE, REASONS, Codes, Incoming, Upload, alike, joined
 
 DUPLICATE = CODES["duplicate"]
 OUTCOMES = ("stored", *REASONS)
@@ -174,6 +174,7 @@ def _take(
     again = problems[fine] == FINE
     again[new] = False
     problems[fine[again]] = DUPLICATE
+    problems[fine] = alike(problems[fine], order, first)
     return problems
 
 

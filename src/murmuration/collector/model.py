@@ -7,17 +7,24 @@
                   are cut off, steps end, and people would differ if they were asked again
     score         how good the model is, by people who had no part in it, with its interval
     curve         what reports said was gained, round by round
+    liars         how far made-up reports have moved score and coefficients, at most. Of
+                  coefficients along the path that was taken (what was asked, steps, scales, and
+                  how much was kept as they were): not against a training without liars. The
+                  intercept has no bound
 
 A score above 0 speaks for the target's second label. A linear model's score is the target itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from murmuration.campaign.live import in_own_units
 from murmuration.campaign.training import ModelCampaign
 from murmuration.results.estimate import Estimate
+from murmuration.results.liars import SHARE, checked_share, waited
 from murmuration.training.state import Trained
 
 RIGHT = "share of people whose class is told right"
@@ -28,6 +35,34 @@ EARLY = (
 )
 NOTHING = "Nothing beyond noise was learnt: this is the constant"
 LEVEL = 0.95
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """How far a share of liars moves something, at most."""
+
+    even: float
+    """If they are that share of every round."""
+    waiting: float
+    """If they are that share of all people, and wait for the rounds in which a lie moves most."""
+
+
+class ModelLiars(msgspec.Struct, frozen=True):
+    """How far a share of liars moves a model, at most; None: no bound."""
+
+    share: float
+    score: Moved | None
+    coefficients: tuple[Moved | None, ...]
+
+
+class Influence(msgspec.Struct, frozen=True):
+    """What lies do, round by round: m of `people` move it by m/people of `far`, at most."""
+
+    score: tuple[float, int] | None
+    """(far, people), in the score's unit."""
+    weights: tuple[tuple[float, int], ...]
+    """Of each weight, before it is in somebody's units; none: no bound."""
+    units: tuple[float, ...]
+    """Of each coefficient: what a weight of 1 is in its own units."""
 
 
 class Coefficient(msgspec.Struct, frozen=True):
@@ -92,6 +127,9 @@ class TrainedModel(msgspec.Struct, frozen=True):
     score: Score | None
     curve: tuple[Point, ...]
     notes: tuple[str, ...]
+    influence: Influence | None = None
+    liars: ModelLiars | None = None
+    """None: it was trained by a release that worked out no bound."""
 
 
 def of(campaign: ModelCampaign, trained: Trained, people: int) -> TrainedModel:
@@ -103,6 +141,7 @@ def of(campaign: ModelCampaign, trained: Trained, people: int) -> TrainedModel:
         Coefficient(name, value, own.noise[name], unit)
         for (name, value), unit in zip(own.coefficients.items(), units, strict=True)
     )
+    influence = _influence(campaign, trained)
     notes = [EARLY] * trained.early + [NOTHING] * (not model.weights.any())
     return TrainedModel(
         campaign=campaign.name,
@@ -127,7 +166,50 @@ def of(campaign: ModelCampaign, trained: Trained, people: int) -> TrainedModel:
         score=None if trained.score is None else _score(campaign, trained.score),
         curve=tuple(Point(one.asked, one.gained, one.doubt) for one in trained.curve),
         notes=tuple(notes),
+        influence=influence,
+        liars=_liars(influence, people, SHARE),
     )
+
+
+def with_liars(found: TrainedModel, share: float = SHARE) -> TrainedModel:
+    """Return a model that says how far another share of liars moves it."""
+    share = checked_share(share)
+    if found.influence is None or (found.liars is not None and found.liars.share == share):
+        return found
+    return msgspec.structs.replace(found, liars=_liars(found.influence, found.people, share))
+
+
+def _liars(influence: Influence, people: int, share: float) -> ModelLiars:
+    def moved(pulls: Sequence[tuple[float, int]], unit: float = 1.0) -> Moved | None:
+        if not pulls:
+            return None
+        even = share * sum(far for far, _ in pulls)
+        return Moved(unit * even, unit * max(even, waited(pulls, share * people)))
+
+    score = moved([] if influence.score is None else [influence.score])
+    each = tuple(moved(influence.weights, unit) for unit in influence.units)
+    return ModelLiars(share, score, each)
+
+
+def _influence(campaign: ModelCampaign, trained: Trained) -> Influence:
+    """Return what lies do to the score and to weights; nothing is said of weights that are 0."""
+    score, weights = None, tuple[tuple[float, int], ...]()
+    if trained.score is not None and trained.question is not None:
+        reach = trained.question.mechanism.reach()
+        if reach is not None:
+            half = trained.question.half * _unit(campaign)
+            score = half * reach.most_moved, trained.score.n
+    if trained.kept:
+        weights = tuple((trained.kept * pull.far, pull.people) for pull in trained.pulls)
+    own = in_own_units(campaign, trained.model, 1.0)
+    return Influence(score, weights, tuple(abs(unit) for unit in own.noise.values()))
+
+
+def _unit(campaign: ModelCampaign) -> float:
+    """Return what 1 of what was asked is in the score's unit."""
+    if campaign.target.labels:
+        return 0.5
+    return ((campaign.target.range[1] - campaign.target.range[0]) / 2) ** 2
 
 
 def _score(campaign: ModelCampaign, score: Estimate) -> Score:
@@ -137,9 +219,8 @@ def _score(campaign: ModelCampaign, score: Estimate) -> Score:
         ends, error, unit, note = (score.value, low, high), score.stderr / 2, "share", RIGHT
         value, low, high = ((1 + end) / 2 for end in ends)
         return Score(value, error, max(0.0, low), min(1.0, high), score.n, unit, note)
-    half = (campaign.target.range[1] - campaign.target.range[0]) / 2
     unit = f"{campaign.target.unit}²" if campaign.target.unit else ""
-    value, error, low, high = (half**2 * v for v in (score.value, score.stderr, low, high))
+    value, error, low, high = (_unit(campaign) * v for v in (score.value, score.stderr, low, high))
     return Score(value, error, low, high, score.n, unit, GAIN)
 
 

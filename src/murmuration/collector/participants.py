@@ -10,9 +10,10 @@ ends as a whole, by its name.
 
 What is kept of a token that was used is HMAC-SHA-256(secret of the period, batch nonce), in a
 table of its own, in the order of these hashes, written by the transaction that counts the report.
-When the period closes, its hashes and its secret are deleted: nothing tells any more whether a
-token was used in it, and no two periods have a hash in common. A closed period stays closed,
-whatever the clock or the campaign file say later: its reports could count twice.
+When the period closes (a training has one, which ends with it), its hashes and its secret are
+deleted: nothing tells any more whether a token was used in it, and no two periods have a hash in
+common. A closed period stays closed, whatever the clock or the campaign file say later: its reports
+could count twice.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 
 from murmuration.campaign.model import ONE_DEVICE, Campaign, utc_now
 from murmuration.campaign.training import ModelCampaign
-from murmuration.collector.store import Store, Token
+from murmuration.collector.store import Store, Token, rounds
 from murmuration.collector.tokens import DAY
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
@@ -238,9 +239,10 @@ def _over(store: Store, campaign: Campaign | ModelCampaign) -> Iterator[tuple[in
         return
     keys = [store.key_of(digest) for digest in sorted(store.digests(campaign.name))]
     now = utc_now()
-    ended = campaign.terms.closes is not None and campaign.terms.closes <= now
+    late = campaign.terms.closes is not None and campaign.terms.closes <= now
     window = campaign.open_periods(now) if isinstance(campaign, Campaign) else None
     for key in (key for key in keys if key is not None):
+        ended = late or rounds.finished(store, key) is not None  # a training is one period
         sql = "SELECT period, secret FROM period_secrets WHERE key = ? ORDER BY period"
         for period, secret in store.execute(sql, (key,)):
             passed = window is not None and int(period) < window.start

@@ -34,7 +34,7 @@ from murmuration.collector.store.runs import picked
 from murmuration.exact.arrays import Ints
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire.ids import in_order
-from murmuration.wire.report import CODES, FINE, Codes, Upload
+from murmuration.wire.report import CODES, FINE, Codes, Upload, alike
 
 DUPLICATE, STALE, FULL = CODES["duplicate"], CODES["stale-round"], CODES["round-full"]
 OTHER_RELEASE = (
@@ -145,7 +145,8 @@ def take(store: Store, at: Taking, upload: Upload, owns: Sequence[bytes] = ()) -
     problems, fine = upload.problems.copy(), np.flatnonzero(upload.problems == FINE)
     order, first = in_order(upload.ids)
     chosen = order[first]
-    new = np.sort(chosen[~store.known_reports(at.key, picked(upload.ids, chosen))])  # as they came
+    known = store.known_reports(at.key, picked(upload.ids, chosen))
+    new = np.sort(chosen[~known])  # as they came
     found = np.full(len(upload.ids), DUPLICATE, dtype=np.uint8)
     kept = rounds.numbered(store, at.key, at.number)
     if kept is None or kept.state != OPEN:
@@ -156,18 +157,23 @@ def take(store: Store, at: Taking, upload: Upload, owns: Sequence[bytes] = ()) -
         taken = _with_tokens(store, at, owns, new, found, room) if owns else new[:room]
         found[taken] = FINE
         _count(store, at, upload, taken)
-    problems[fine] = found
+    problems[fine] = alike(found, order, first)
     return problems
 
 
 def _with_tokens(
     store: Store, at: Taking, owns: Sequence[bytes], new: Ints, found: Codes, room: int
 ) -> Ints:
-    """Return the new reports that count, the first of each token, and note the others' problems."""
+    """Return the new reports that count, the first of each token, and note the others' problems.
+
+    A token that there is no room for is not used up, however many reports come with it.
+    """
     tokens = uses(store, at.key, [owns[place] for place in new.tolist()], np.zeros_like(new))
-    found[new] = np.where(tokens.closed, CODES["outside-window"], CODES["token-used"])
-    found[new[tokens.first]] = FULL
     inside = tokens.first & (np.cumsum(tokens.first) <= room)
+    unused = {tokens.hashes[place] for place in np.flatnonzero(tokens.first & ~inside).tolist()}
+    full = np.array([one in unused for one in tokens.hashes], dtype=bool)
+    found[new] = np.where(full, FULL, CODES["token-used"])
+    found[new[tokens.closed]] = CODES["outside-window"]
     tokens.note(store, inside)
     return new[inside]
 

@@ -9,7 +9,7 @@ People come in an order that follows from the secret; each round is sent as many
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,6 +43,8 @@ class Trainees:
     y: Floats
     numbers: Ints | None = None
     token: str | None = None
+    tokens: Sequence[str] | None = None
+    """One for each person, where each device has its own."""
     batch: int = 1000
     connections: int = 4
     plain_http: bool = False
@@ -104,6 +106,7 @@ class Trainees:
             batch=self.batch,
             connections=self.connections,
             token=self.token,
+            tokens=None if self.tokens is None else [self.tokens[one] for one in who.tolist()],
             progress=lambda n: self.progress(found, n) if self.progress else None,
             allow_plain_http=self.plain_http,
             patience=self.patience,

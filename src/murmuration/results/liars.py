@@ -85,6 +85,18 @@ def _filled(moves: Sequence[tuple[float, int]], lies: float) -> float:
     return total
 
 
+def waited(pulls: Sequence[tuple[float, int]], lies: float) -> float:
+    """Return how far so many lies move a sum over rounds, at most.
+
+    Each round has (far, people): m lies in it move the sum by far m / people. Liars wait for the
+    rounds in which a lie moves most.
+
+    >>> waited([(4.0, 100), (6.0, 300)], 150)
+    5.0
+    """
+    return _filled([(far / people, people) for far, people in pulls if people], lies)
+
+
 def concentrated(share: float, asked: float) -> float:
     """Return what share of an attribute's reports lies can be, if `asked` of the people answer it.
 

@@ -22,6 +22,7 @@ from murmuration.analysis.periods import ALL, LAST
 from murmuration.campaign.model import ByPeriod, Campaign, utc_now
 from murmuration.collector.commit import Batch, refuse
 from murmuration.collector.merge import merge_tallies
+from murmuration.collector.model import from_json, to_json, with_liars
 from murmuration.collector.publish import Served, ServedTraining, Serving
 from murmuration.collector.rounds import CLOSED_NOW, GOES_ON, Taking, where
 from murmuration.collector.sessions import signed_in, signed_out
@@ -248,6 +249,8 @@ async def model(call: Call) -> Response:
     found = await call.collector.read(rounds.finished, call.training.key)
     if found is None:
         raise Problem("no-model")
+    if "liars" in call.request.query_params:
+        found = to_json(with_liars(from_json(found), _liars(call.request)))
     return Response(found, media_type=report.JSON)
 
 

@@ -42,7 +42,7 @@ import msgspec
 
 from murmuration.analysis.figures import Period
 from murmuration.analysis.running import Running
-from murmuration.collector.model import Coefficient, Point, Score
+from murmuration.collector.model import Coefficient, ModelLiars, Point, Score
 from murmuration.results.change import Change, Changed
 
 
@@ -210,6 +210,8 @@ class TrainingState(msgspec.Struct, frozen=True):
     """Of the model that training has ended with; empty until then."""
     ended: bool
     notes: list[str]
+    liars: ModelLiars | None = None
+    """How far 1% of liars have moved score and coefficients, at most."""
 
 
 class Live(msgspec.Struct, frozen=True):

@@ -85,6 +85,7 @@ def _training(
         curve=curve,
         score=None if model is None else model.score,
         coefficients=[] if model is None else list(model.coefficients),
+        liars=None if model is None else model.liars,
         ended=model is not None,
         notes=status.notes,
     )

@@ -139,7 +139,10 @@ def _procedure(setting: Setting, crowd: Crowd) -> Procedure:
     model, path, noise, spread = yield from descend(setting, crowd, model, start)
     model, kept, asked = yield from confirm(setting, model, without, start, agreed, sized)
     curve = [] if crowd.reached is None else crowd.reached.curve
-    reached = Trained(model, without, path, kept, kept * noise, 0, early=True, curve=curve)
+    pulls = [] if crowd.reached is None else crowd.reached.pulls
+    reached = Trained(
+        *(model, without, path, kept, kept * noise, 0), early=True, curve=curve, pulls=pulls
+    )
     crowd.reached = reached
     gained = kept * between(0.0, beyond_noise(path[-1].gained, path[-1].doubt), 0.9)
     start = replace(start, spread=spread)
@@ -150,7 +153,8 @@ def _procedure(setting: Setting, crowd: Crowd) -> Procedure:
     start = replace(start, doubt=start.doubt / 2)
     model = yield from level_again(setting, model, start, gained, levels[1])
     without = _constant_of(setting, model, without, asked, kept * slope)
-    trained = Trained(model, without, path, kept * slope, kept * slope * noise, 0, curve=curve)
+    whole = kept * slope
+    trained = Trained(*(model, without, path, whole, whole * noise, 0), curve=curve, pulls=pulls)
     crowd.reached = replace(trained, early=True)
     size = 0.0 if asked is None else kept * asked.size
     yield from score(setting, trained, start, size, scored)

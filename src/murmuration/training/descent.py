@@ -74,6 +74,19 @@ def largest_step(rounds: int, allowed: float, curvature: float, most: float) -> 
     return low
 
 
+def parts_kept(rounds: int, step: float) -> list[float]:
+    """Return how much of each round's gradient is in s after so many: s = -sum of part times g.
+
+    >>> parts_kept(1, 2.0), [round(part, 3) for part in parts_kept(3, 1.0)]
+    ([2.0], [1.0, 1.667, 1.5])
+    """
+    newest, average = np.zeros(rounds), np.zeros(rounds)
+    for k in range(1, rounds + 1):
+        newest[k - 1] = step * k
+        average = (1 - mixed(k)) * average + mixed(k) * newest
+    return [float(part) for part in average]
+
+
 @dataclass
 class Leg:
     """A few rounds from one point on: moves are counted from there.
@@ -96,6 +109,8 @@ class Leg:
         self._last: tuple[Floats, Floats, float, float] | None = None
         self._moved: Floats = np.zeros(self.dimensions)
         self.fallen, self._variance = 0.0, 0.0
+        self.people: list[int] = []
+        """How many have answered in each of its rounds."""
 
     @property
     def doubt(self) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.tally import Tally
-from murmuration.training.descent import Leg, largest_step, noise_kept
+from murmuration.training.descent import Leg, largest_step, noise_kept, parts_kept
 from murmuration.training.questions import (
     Gradient,
     Model,
@@ -16,6 +16,7 @@ from murmuration.training.questions import (
 )
 from murmuration.training.state import (
     Crowd,
+    Pull,
     Setting,
     Stage,
     Start,
@@ -55,7 +56,7 @@ def descend(
     spread = start.spread
     path = [Stage(model, crowd.asked, 0.0, 0.0)]
     gained, variance, noise, last, steep = 0.0, 0.0, 0.0, None, 0.0
-    explained, curve = 0.0, list[Stage]()
+    explained, curve, pulls = 0.0, list[Stage](), list[Pull]()
     for people, count in zip(_each(crowd.left, rounds), rounds, strict=True):
         task = _Task(setting, start, spread, (1 - explained) * allowed, count)
         each = int(people)
@@ -66,6 +67,7 @@ def descend(
             each: int = each,
             task: _Task = task,
             before: tuple[float, float, float] = (noise, gained, variance),
+            pulled: tuple[Pull, ...] = tuple(pulls),
         ) -> None:
             unit, (noise, gained, variance) = task.share_of(1.0), before
             doubt = math.sqrt(variance + (unit * leg.doubt) ** 2)
@@ -73,11 +75,13 @@ def descend(
             curve.append(Stage(moved, asked, gained + unit * leg.fallen, doubt))
             noise = math.hypot(noise, task.noise_of(leg))
             crowd.reached = Trained(
-                moved, path[0].model, path, 1.0, noise, 0, None, None, True, curve
+                *(moved, path[0].model, path, 1.0, noise, 0, None, None, True, curve),
+                pulls=[*pulled, *task.pulls(leg)],
             )
 
         model, leg, steep = yield from _leg(task, model, each, last, steep, reached)
         crowd.left -= each * count
+        pulls += task.pulls(leg)
         unit = task.share_of(1.0)
         gained += unit * leg.fallen
         variance += (unit * leg.doubt) ** 2
@@ -157,6 +161,27 @@ class _Task:
         """Return the standard deviation that the leg's noise has put into a weight, at most."""
         return leg.noise * math.sqrt(noise_kept(leg.rounds, leg.step))
 
+    @property
+    def constant(self) -> float:
+        """The level as a feature."""
+        return CONSTANT if self.setting.intercept else 0.0
+
+    @property
+    def clip(self) -> float:
+        """The longest gradient."""
+        return self.most * math.hypot(REACH, self.constant)
+
+    def pulls(self, leg: Leg) -> list[Pull]:
+        """Return what a lie in each of a leg's rounds does to a weight; a penalty would add to it.
+
+        It is read as a coordinate, which is in [-1, 1] for the truth, in units of `clip`.
+        """
+        if self.setting.penalty:
+            return []
+        one = self.clip * self.setting.laws.vector(leg.dimensions).reach().most_moved
+        parts = parts_kept(leg.rounds, leg.step)
+        return [Pull(part * one, n) for part, n in zip(parts, leg.people, strict=True)]
+
 
 def _leg(
     task: _Task,
@@ -168,7 +193,7 @@ def _leg(
 ) -> Generator[tuple[Question, ...], Sequence[Tally], tuple[Model, Leg, float]]:
     """Ask for gradients, round by round; return the model, the leg, and how steep it was seen."""
     setting = task.setting
-    constant = CONSTANT if setting.intercept else 0.0
+    constant = task.constant
     question = Gradient(
         people=people,
         laws=setting.laws,
@@ -177,7 +202,7 @@ def _leg(
         most=task.most,
         reach=REACH,
         constant=constant,
-        clip=task.most * math.hypot(REACH, constant),
+        clip=task.clip,
         dimensions=setting.scores * (setting.features + 1),
     )
     leg = Leg(1.0, question.dimensions)
@@ -193,6 +218,7 @@ def _leg(
             known = _steepest(setting)
             steepest = known if steep == 0 else between(0.02, SAFE * steep, known)
             leg.step = task.step(answer.noise, curvature, steepest)
+        leg.people.append(answer.people)
         leg.move(gradient, answer.noise)
         reached(_moved(model, leg.average, constant), leg)
     return _moved(model, leg.average, constant), leg, steep

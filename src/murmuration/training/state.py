@@ -64,6 +64,17 @@ class Stage:
     """Parts of what a constant leaves unexplained, by the clipped loss, and the standard error."""
 
 
+@dataclass(frozen=True)
+class Pull:
+    """How far one made-up report of a round moves a weight, times that round's people, at most.
+
+    Along the path that was taken: with the questions, steps and scales as they were.
+    """
+
+    far: float
+    people: int
+
+
 @dataclass(eq=False)
 class Trained:
     """What a training ends with."""
@@ -84,6 +95,8 @@ class Trained:
     """Whether it was ended before its last question: nothing has shown that it is no noise."""
     curve: list[Stage] = field(default_factory=list)
     """The learning curve: the same as the path, after every round of gradients."""
+    pulls: list[Pull] = field(default_factory=list)
+    """What lies in each round of gradients do to the weights, before `kept`; none: not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +108,7 @@ class Answer:
 
     value: Floats
     noise: float
+    people: int = 0
 
     @property
     def known(self) -> bool:
@@ -208,7 +222,7 @@ def ask(*questions: Question) -> Answers:
     put = tuple(question for question in questions if question.people)
     tallies = (yield put) if put else []
     read = {
-        id(q): Answer(q.read(tally), replace(q, people=tally.n).noise)
+        id(q): Answer(q.read(tally), replace(q, people=tally.n).noise, tally.n)
         for q, tally in zip(put, tallies, strict=True)
         if tally.n
     }

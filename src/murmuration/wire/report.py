@@ -55,7 +55,7 @@ REASONS = {
     "bad-symbol": "No device can have sent this report: it is outside the alphabet.",
     "outside-window": "The campaign has not opened yet, or it has closed.",
     "wrong-period": "The report's period is over, or has not begun, or there should be none.",
-    "token-used": "This token's report of this period was counted; an upload with it has one.",
+    "token-used": "A token has one report (in each period), sent alone; this one's was counted.",
     "duplicate": "A report with this id was counted before. It was counted once.",
     "round-full": "The round has all reports that it asks for.",
 }
@@ -66,6 +66,23 @@ PROBLEM = "application/problem+json"
 PROBLEM_TYPE = "/problems/"
 """Before the name of a problem, in its type."""
 CODES = {reason: code for code, reason in enumerate(REASONS, 1)}
+
+
+def alike(fates: Codes, order: Ints, first: NDArray[np.bool_]) -> Codes:
+    """Say of reports with one id in one upload what became of the first, where it was refused.
+
+    Only where it was stored are the others duplicates: whoever hears that will not send it again.
+    `order` and `first` are those of `in_order`.
+
+    >>> fates = np.array([CODES["round-full"], FINE, CODES["duplicate"], CODES["duplicate"]])
+    >>> order, first = np.array([0, 2, 1, 3]), np.array([True, False, True, False])
+    >>> [[*REASONS][code - 1] if code else "stored" for code in alike(fates, order, first)]
+    ['round-full', 'stored', 'round-full', 'duplicate']
+    """
+    leading = fates[order[first]][np.cumsum(first) - 1]
+    found, refused = fates.copy(), leading != FINE
+    found[order[refused]] = leading[refused]
+    return found
 
 
 class Framed(Protocol):

@@ -139,6 +139,19 @@ export interface TrainingState {
   readonly coefficients: readonly Coefficient[];
   readonly ended: boolean;
   readonly notes: readonly string[];
+  readonly liars: ModelLiars | null;
+}
+
+/** How far liars have moved something, at most: if they are in every round, and if they wait. */
+export interface Moved {
+  readonly even: number;
+  readonly waiting: number;
+}
+
+export interface ModelLiars {
+  readonly share: number;
+  readonly score: Moved | null;
+  readonly coefficients: readonly (Moved | null)[];
 }
 
 export interface Live {

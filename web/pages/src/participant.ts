@@ -12,32 +12,17 @@ import { said as says, tell, type Told } from "./picture.js";
 import { percent, rough, saying, times } from "./say.js";
 import { showSpent } from "./spent.js";
 import { PARTICIPANT } from "./texts.js";
+import { givenToken } from "./token.js";
 
 const say = saying(PARTICIPANT);
 /** The campaign's name is the last part of the address: /c/NAME. */
 const NAME = location.pathname.split("/").pop()!;
 
-/** The token for this device, if the link had one: behind #, so that no server ever sees it in an
- * address. It is taken out of the address at once (whoever is sent the link would use it up), and
- * kept for this tab only. */
-function token(): string | undefined {
-  const key = `murmur-token ${NAME}`;
-  const given = /^#token=([\x21-\x7e]+)$/.exec(location.hash)?.[1];
-  try {
-    if (given) sessionStorage.setItem(key, given);
-    return given ?? sessionStorage.getItem(key) ?? undefined;
-  } catch {
-    return given; // no storage here: it works until the page is left
-  } finally {
-    if (given) history.replaceState(null, "", location.pathname + location.search);
-  }
-}
-
 const title = make("h1", { dir: "auto" }, say("loading"));
 const element = make("murmur-campaign" as "div", {
   src: `../v1/campaigns/${NAME}`,
 }) as unknown as MurmurCampaign;
-element.options = { token: token() };
+element.options = { token: givenToken(NAME) };
 const picture = make("div", { "aria-live": "polite" }, make("p", {}, say("pictureFirst")));
 const conclude = make("div");
 const rules = make("div");

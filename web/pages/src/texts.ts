@@ -329,6 +329,10 @@ export const DASHBOARD = {
   coefficientsNone: "There are none until training has ended.",
   coefficient: "For one",
   noiseAlone: "Noise alone",
+  scoreLiars: "1% who lie move it by at most {even}; by {waiting} if they all wait for this question",
+  scoreLiarsNone: "1% who lie: no bound",
+  pathHint:
+    "1% who lie in every round: so far at most, along the path that was taken; not against a training without liars.",
   noiseHint:
     "In the attributes' own units; a label's is against the last of its list. Noise alone: what noise has put in, at most, as a standard error; no interval around the truth.",
   rounds: "Rounds",

@@ -6,10 +6,12 @@ import { type Receipt, type Training, TrainingClient, MurmurationError } from "m
 import { facts, frame, make, section } from "./page.js";
 import { rough, saying, times, whole } from "./say.js";
 import { TRAINEE } from "./texts.js";
+import { givenToken } from "./token.js";
 
 const say = saying(TRAINEE);
 /** The campaign's name is the last part of the address: /c/NAME. */
 const NAME = location.pathname.split("/").pop()!;
+const TOKEN = givenToken(NAME);
 const ADDRESS = new URL(`../v1/campaigns/${NAME}`, location.href).href;
 
 const title = make("h1", { dir: "auto" }, say("loading"));
@@ -36,7 +38,10 @@ function line(key: string): HTMLElement {
 
 async function start(): Promise<void> {
   try {
-    const client = await TrainingClient.open(ADDRESS, { allowPlainHttp: true });
+    const client = await TrainingClient.open(ADDRESS, {
+      allowPlainHttp: true,
+      token: TOKEN,
+    });
     title.textContent = client.training.purpose || client.training.name;
     rules.replaceChildren(about(client.training), make("p", {}, say("checked")));
     who.hidden = false;

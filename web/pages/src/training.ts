@@ -1,7 +1,7 @@
 /** A training on the dashboard: the open round, the learning curve, the private score, what was learnt. */
 
 import { onScale, sequence } from "./chart.js";
-import type { Live, RoundState, Score, TrainingState } from "./live.js";
+import type { Live, RoundState, TrainingState } from "./live.js";
 import { type Content, folded, make } from "./page.js";
 import { percent, rough, saying, whole } from "./say.js";
 import { DASHBOARD } from "./texts.js";
@@ -33,7 +33,7 @@ export class TrainingCards {
   show(training: TrainingState, live: Live): void {
     this.#now.replaceChildren(...now(training, live));
     this.#curve.replaceChildren(...curve(training));
-    this.#score.replaceChildren(...scored(training.score));
+    this.#score.replaceChildren(...scored(training));
     this.#weights.replaceChildren(weights(training));
     this.#rounds.replaceChildren(table(training.rounds));
   }
@@ -109,7 +109,7 @@ function curve({ curve }: TrainingState): Content[] {
   return [drawn, hint(say("curveHint"))];
 }
 
-function scored(score: Score | null): Content[] {
+function scored({ score, liars }: TrainingState): Content[] {
   if (!score) return [hint(say("scoreNone"))];
   const share = score.unit === "share";
   const write = (value: number) =>
@@ -128,7 +128,12 @@ function scored(score: Score | null): Content[] {
         truth: null,
       }),
     );
-  return [...parts, hint(say("scoreRange", { low, high, count: score.n })), hint(score.note)];
+  const moved = liars?.score;
+  const told = moved
+    ? say("scoreLiars", { even: write(moved.even), waiting: write(moved.waiting) })
+    : say("scoreLiarsNone");
+  const range = hint(say("scoreRange", { low, high, count: score.n }));
+  return [...parts, range, hint(told), hint(score.note)];
 }
 
 // --- tables --------------------------------------------------------------------------------------
@@ -151,15 +156,17 @@ function rows(
   return make("table", {}, top, make("tbody", {}, ...lines));
 }
 
-function weights({ coefficients, ended }: TrainingState): HTMLElement {
+function weights({ coefficients, ended, liars }: TrainingState): HTMLElement {
   if (!coefficients.length) return hint(ended ? "–" : say("coefficientsNone"));
-  const lines = coefficients.map(({ name, value, stderr, unit }) => [
+  const lines = coefficients.map(({ name, value, stderr, unit }, at) => [
     unit ? `${name} (${unit})` : name,
     rough(value, 4),
     rough(stderr, 2),
+    liars?.coefficients[at] ? `± ${rough(liars.coefficients[at].even, 2)}` : say("liarsNone"),
   ]);
-  const head = ["", say("coefficient"), say("noiseAlone")];
-  return make("div", {}, rows(head, lines, [false, true, true]), hint(say("noiseHint")));
+  const head = ["", say("coefficient"), say("noiseAlone"), say("liars")];
+  const hints = [hint(say("noiseHint")), hint(say("pathHint"))];
+  return make("div", {}, rows(head, lines, [false, true, true, true]), ...hints);
 }
 
 function table(rounds: readonly RoundState[]): HTMLElement {

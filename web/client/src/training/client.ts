@@ -137,7 +137,7 @@ export class TrainingClient {
     if ((opens && now < opens) || (closes && now >= closes)) {
       throw refused(`${name} has not opened yet, or has closed. Nothing was sent.`, "closed");
     }
-    if (upload === "token" && options.token === undefined) {
+    if (upload !== "open" && options.token === undefined) {
       throw refused(`${name} needs a device's token. Nothing was sent.`, "token");
     }
     await this.#requireSmall();

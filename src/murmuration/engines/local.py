@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -110,7 +111,7 @@ def _count(campaign: Collection, parts: Sequence[Part], state: State, how: How) 
     """Count parts, and note each when all of it is counted."""
     ends = {part.name: part.ends() for part in parts}
     work = [unit for part in parts for unit in units(part)]
-    waiting = {part.name: sum(unit.part == part for unit in work) for part in parts}
+    waiting = Counter(unit.part.name for unit in work)
     found: dict[str, list[tuple[Sums, Spilled | None]]] = {part.name: [] for part in parts}
     expected = sum(unit.reports for unit in work)
     stop = Event()

@@ -40,7 +40,7 @@ PROBLEMS_OF: dict[tuple[str, str], tuple[str, ...]] = {
     ("GET", "/trend"): ("is-training", "bad-parameter"),
     ("GET", "/round"): ("no-round", "no-training"),
     ("GET", "/rounds/{number}"): ("not-found", "no-training"),
-    ("GET", "/model"): ("no-model", "no-training"),
+    ("GET", "/model"): ("no-model", "no-training", "bad-parameter"),
     ("OPTIONS", "/round"): ("origin-not-named",),
     ("GET", "/ready"): ("store-unavailable",),
     ("GET", "/problems/{problem}"): ("not-found",),
@@ -153,6 +153,8 @@ def _operation(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     if route.path.endswith("/trend"):
         kept = ("level", "about", "combine", "together")
         parameters += [one for one in _estimate_parameters() if one["name"] in kept]
+    if route.path.endswith("/model"):
+        parameters += [one for one in _estimate_parameters() if one["name"] == "liars"]
     if route.path == "/sign-in":
         parameters.append({"name": "code", "in": "query", "schema": {"type": "string"}})
     if parameters:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import uvloop
 
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.exact.arrays import Rows
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids

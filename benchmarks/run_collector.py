@@ -28,12 +28,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import load
 from murmuration import system_rng
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.collector.tokens import new_token
+from murmuration.definition import load as campaign_file
 from murmuration.exact.arrays import Rows
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids

@@ -22,14 +22,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import run_collector
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector import commit as committing
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import Served, serve
+from murmuration.collector.sink import ToFolder
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store.runs import Runs
-from murmuration.collector.to_folder import ToFolder
+from murmuration.definition import load as campaign_file
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids
 

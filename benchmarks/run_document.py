@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 
-from murmuration.campaign.document import publish, read
-from murmuration.campaign.file.load import parse
+from murmuration.definition.document import publish, read
+from murmuration.definition.load import parse
 from murmuration.server.encoded import compressed
 
 FORMS = ("identity", "gzip", "br")

@@ -14,7 +14,7 @@ import numpy as np
 
 from murmuration import learn
 from murmuration.exact.arrays import Floats
-from murmuration.training.losses import objective
+from murmuration.training.algorithm.losses import objective
 from timing import seconds
 
 PEOPLE, D, ROUNDS = 1_000_000, 90, 20

@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import load
 import run_collector
-from murmuration.campaign.file import load as campaign_file
 from murmuration.collector.store import open_store
 from murmuration.collector.tokens import new_token
+from murmuration.definition import load as campaign_file
 from murmuration.wire import report
 
 PATH = "/v1/campaigns/bench/live"

@@ -21,10 +21,10 @@ sys.path.insert(1, str(Path(__file__).parents[1] / "tests"))
 import haproxy
 import load
 import postgres
-from murmuration.campaign.file import load as campaign_file
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.collector.tokens import new_token
+from murmuration.definition import load as campaign_file
 from run_collector import CAMPAIGN, KINDS, free_port, made, running
 
 MURMUR = str(Path(sys.executable).with_name("murmur"))

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.campaign.document import publish
-from murmuration.campaign.file.load import parse
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
+from murmuration.definition.document import publish
+from murmuration.definition.load import parse
 from murmuration.exact.randomness import system_rng
 from murmuration.wire.ids import new_ids
 from murmuration.wire.parquet import arrow, batch, schema, writer
@@ -97,7 +97,7 @@ def bare(folder: str, columns: str) -> dict[str, Any]:
 
 def tallied(folder: str, *options: str) -> dict[str, Any]:
     """Run `murmur tally`, without the second that Python takes to start."""
-    from murmuration.engines import local, parts
+    from murmuration.counting.engines import local, parts
 
     dedup, state = "--no-dedup" not in options, "--state" in options
     found = parts.find([Path(folder)])
@@ -117,15 +117,15 @@ def tallied(folder: str, *options: str) -> dict[str, Any]:
 
 def _warm(_: int) -> str:
     """Let a worker import what it needs."""
-    from murmuration.engines import spark
+    from murmuration.counting.engines import spark
 
     return f"{spark.__name__} {arrow().parquet.__name__}"
 
 
 def on_spark(folder: str, *options: str) -> dict[str, Any]:
     """Count on two workers and here, in turn, so that load hits both; start-up is told apart."""
-    from murmuration.engines import local, parts, spark
-    from murmuration.engines.session import session
+    from murmuration.counting.engines import local, parts, spark
+    from murmuration.counting.engines.session import session
 
     campaign = parts.campaign_of([Path(folder)])
     found = parts.find([Path(folder)])

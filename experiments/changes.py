@@ -24,8 +24,8 @@ import math
 import numpy as np
 from scipy.stats import beta
 
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
+from murmuration.definition import load as campaign_file
 from murmuration.device.words import CrowdWords
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.keyed import Key

@@ -29,8 +29,8 @@ from scipy.stats import chi2
 
 from murmuration import seeded_rng
 from murmuration.analysis.periods import Periods
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import ByPeriod, Campaign
+from murmuration.campaign.survey import ByPeriod, Campaign
+from murmuration.definition import load as campaign_file
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.mechanisms.item.memoised import Memoised
 

@@ -26,18 +26,18 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from murmuration.campaign.file.load import read_any
-from murmuration.campaign.live import LiveTraining
-from murmuration.campaign.training import ModelCampaign
 from murmuration.cli.own import HOST, collecting
 from murmuration.collector import model
 from murmuration.collector.publish import served_training
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store import rounds as stored
+from murmuration.definition.load import read_any
 from murmuration.exact.arrays import Floats
 from murmuration.exact.keyed import Key
 from murmuration.exact.randomness import seeded_rng, system_rng
 from murmuration.lab.trainees import Trainees
+from murmuration.training.campaign import ModelCampaign
+from murmuration.training.run import LiveTraining
 
 LEVEL = 0.01
 FEATURES = ("age", "income", "years", "children", "home")

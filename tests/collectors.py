@@ -31,16 +31,16 @@ from typing import Any
 import warm
 from accounts import campaign_of, made
 from between import HOST, free_port
-from murmuration.campaign.file.load import read_any
-from murmuration.campaign.model import Campaign
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.merge import take_key
 from murmuration.collector.publish import opened, publication
 from murmuration.collector.sessions import new_code
 from murmuration.collector.store import StoreError, StoreFullError, open_store
 from murmuration.collector.tokens import new_token
+from murmuration.definition.load import read_any
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Rows
+from murmuration.training.campaign import ModelCampaign
 from murmuration.wire import report
 from murmuration.wire.ids import Ids, new_ids
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 from accounts import campaign_of
 from checks import crowd
 from murmuration import Mechanism, seeded_rng
-from murmuration.campaign.document import publish
-from murmuration.campaign.model import Campaign
-from murmuration.engines.sums import Alone, Collection
+from murmuration.campaign.survey import Campaign
+from murmuration.counting.sums import Alone, Collection
+from murmuration.definition.document import publish
 from murmuration.exact.arrays import Rows
 from murmuration.wire.ids import Ids, new_ids
 from murmuration.wire.parquet import batch, schema, writer

@@ -31,7 +31,7 @@ from pathlib import Path
 
 from accounts import campaign_of
 from between import Seen, answering
-from murmuration.campaign import document as campaign_document
+from murmuration.definition import document as campaign_document
 from murmuration.device import Client, Patience
 from murmuration.errors import BudgetError, SendError
 from murmuration.wire.address import Address

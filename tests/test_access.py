@@ -29,7 +29,7 @@ from tools import require_tool
 
 REFRESHED = {
     "murmuration.server.access.REFRESH_SECONDS": 0.3,
-    "murmuration.server.state.END_SECONDS": 0.1,
+    "murmuration.server.app.END_SECONDS": 0.1,
 }
 """How old what a collector knows of tokens may be, here."""
 MOST_SECONDS = REFRESH_SECONDS + 1.0

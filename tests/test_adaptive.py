@@ -16,12 +16,12 @@ from checks import STANDARD_ERRORS
 from murmuration import seeded_rng
 from murmuration.errors import InputError, MismatchError, ParameterError
 from murmuration.learn import Category, LinearRegression, LinearSVC, LogisticRegression, Number
-from murmuration.training import questions as asked
-from murmuration.training.adaptive import AdaptiveTraining
-from murmuration.training.legs import OTHERS
-from murmuration.training.losses import objective
-from murmuration.training.questions import Model, NumberQuestion, Question, VectorQuestion
-from murmuration.training.state import Setting, Trained, ask
+from murmuration.training.algorithm import questions as asked
+from murmuration.training.algorithm.adaptive import AdaptiveTraining
+from murmuration.training.algorithm.legs import OTHERS
+from murmuration.training.algorithm.losses import objective
+from murmuration.training.algorithm.questions import Model, NumberQuestion, Question, VectorQuestion
+from murmuration.training.algorithm.state import Setting, Trained, ask
 
 D = 3
 KINDS = (LinearRegression, LogisticRegression, LinearSVC)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from murmuration.campaign import document
 from murmuration.campaign.answers import BLANKS, FOLDS, NOTHING, UNKNOWN, Reading, folded, tidy
-from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.question import FITS, Question
+from murmuration.definition import document
+from murmuration.definition import load as campaign_file
 from murmuration.errors import CampaignError, InputError, ParameterError
 from murmuration.exact.randomness import seeded_rng
 from murmuration.learn.encode import Category

@@ -23,8 +23,8 @@ import pytest
 from accounts import campaign_of
 from collectors import BINARY, JSON, Answer, Collector, one, running, uploads
 from murmuration.server.body import SMALL
+from murmuration.server.chunks import WAITING
 from murmuration.server.limits import Limits
-from murmuration.server.pieces import WAITING
 from murmuration.wire import report
 from test_tls import Authority
 

@@ -20,7 +20,7 @@ from browser import CLIENT, Site, Watch, chromium, embedding
 from collectors import Collector
 from murmuration import Client, seeded_rng
 from murmuration.audit.exact import chi_square
-from murmuration.campaign.document import read
+from murmuration.definition.document import read
 
 pytestmark = pytest.mark.slow
 

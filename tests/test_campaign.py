@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from murmuration.analysis import read
-from murmuration.campaign.file.load import parse
+from murmuration.definition.load import parse
 from murmuration.exact.randomness import seeded_rng
 
 HEAD = 'name = "cover"\npurpose = "To be covered."\nepsilon = 2.0\npeople = 3000\ncohort = 100\n'

@@ -18,15 +18,15 @@ import pytest
 import command
 from command import process
 from murmuration.analysis import read
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.file.schema import AttributeTable, CampaignTable, RepeatTable
 from murmuration.cli import status as status_command
 from murmuration.cli.init import nice_range
 from murmuration.collector import export, merge, publish, status, tallies
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
+from murmuration.definition import document as campaign_document
+from murmuration.definition import load as campaign_file
+from murmuration.definition.schema import AttributeTable, CampaignTable, RepeatTable
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire import parquet, report

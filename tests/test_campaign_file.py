@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from accounts import campaign_of
 from murmuration.analysis import read
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.file.lines import Lines
-from murmuration.campaign.file.load import load, parse
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
+from murmuration.definition import document as campaign_document
+from murmuration.definition.lines import Lines
+from murmuration.definition.load import load, parse
 from murmuration.errors import CampaignError, PromiseError
 from murmuration.exact.randomness import seeded_rng, system_rng
 

@@ -31,7 +31,7 @@ from checks import (
     truth,
 )
 from murmuration import seeded_rng
-from murmuration.learn.hiera import HieraGradient
+from murmuration.learn.papers.hiera import HieraGradient
 
 RUNS = [  # one of each is quick, the others are slow
     pytest.param(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checks import STANDARD_ERRORS
-from murmuration.training.descent import Leg, largest_step, mixed, noise_kept
+from murmuration.training.algorithm.descent import Leg, largest_step, mixed, noise_kept
 
 CURVES = np.array([0.9, 0.4, 0.1, 0.02])
 """Of a loss that is a square, along each coordinate."""

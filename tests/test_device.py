@@ -26,7 +26,7 @@ from accounts import campaign_of
 from between import answering, cutting_proxy, free_port
 from collectors import Collection, Collector, running
 from murmuration import system_rng
-from murmuration.campaign import document as campaign_document
+from murmuration.definition import document as campaign_document
 from murmuration.device import Client, Ledger, Patience, Receipt
 from murmuration.device.sending import Answer, Link, connect, outcomes
 from murmuration.errors import (

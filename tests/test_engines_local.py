@@ -19,15 +19,16 @@ from cases import CASES, Case
 from collectors import PETS
 from command import murmur
 from murmuration import open as opened
-from murmuration.analysis.tally_file import TallyFile
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.collector.tallies import total
-from murmuration.engines import kernel, local, parts, spill
-from murmuration.engines.local import How
-from murmuration.engines.sums import Sums
+from murmuration.counting import kernel
+from murmuration.counting.container import TallyFile
+from murmuration.counting.engines import local, parts, spill
+from murmuration.counting.engines.local import How
+from murmuration.counting.sums import Sums
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng

@@ -18,10 +18,10 @@ from cases import CASES
 from collectors import PETS
 from command import murmur, process
 from murmuration import mechanism, seeded_rng
-from murmuration.campaign.model import Campaign
-from murmuration.engines import local, parts, spark
-from murmuration.engines.session import session
-from murmuration.engines.sums import Sums
+from murmuration.campaign.survey import Campaign
+from murmuration.counting.engines import local, parts, spark
+from murmuration.counting.engines.session import session
+from murmuration.counting.sums import Sums
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Rows
 from murmuration.lab import study as studies

@@ -17,17 +17,17 @@ import collectors
 from command import murmur
 from murmuration.analysis import select
 from murmuration.analysis.figures import Estimates
-from murmuration.analysis.open import open_source
 from murmuration.analysis.read import reading
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.cli.estimate import indistinct
 from murmuration.cli.estimate_plot import draw
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import base, open_store
+from murmuration.definition import load as campaign_file
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
+from murmuration.sources.open import open_source
 from murmuration.wire import parquet, report
 from murmuration.wire.ids import new_ids
 from murmuration.wire.report import Incoming, Upload

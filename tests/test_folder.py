@@ -14,7 +14,7 @@ import pytest
 
 from accounts import audited, campaign_of, made
 from collectors import PETS, one
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector import export, folder
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve

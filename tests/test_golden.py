@@ -22,9 +22,9 @@ import pytest
 
 from cases import CASES, Case, Parameters
 from murmuration import Mechanism, mechanism
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
+from murmuration.definition import document as campaign_document
+from murmuration.definition import load as campaign_file
 from murmuration.exact.randomness import ScriptedRng, seeded_rng
 from murmuration.mechanisms.domain import Ball, Box, Domain, Items, Number, NumberOrNone
 from murmuration.wire import report

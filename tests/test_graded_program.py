@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from murmuration.solve import graded as graded_program
-from murmuration.solve import linear as linear_program
-from murmuration.solve.graded import grid_for, solve, two_point_bound
+from murmuration.mechanisms.solve import graded as graded_program
+from murmuration.mechanisms.solve import linear as linear_program
+from murmuration.mechanisms.solve.graded import grid_for, solve, two_point_bound
 
 EDGES = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)
 FALLING = np.array([5.0, 4.0, 3.0, 2.0, 1.0])

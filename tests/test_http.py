@@ -30,7 +30,7 @@ from collectors import (
     uploads,
 )
 from murmuration.analysis.read import figures as figures_of
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.sketch import Sketch, name_of
 from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies, Part
 from murmuration.wire import report

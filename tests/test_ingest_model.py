@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from accounts import COMMUTE, as_rows, audited, campaign_of, commute, made
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.commit import OUTCOMES, Batch, commit
 from murmuration.collector.merge import merge_tallies, take_key
 from murmuration.collector.publish import serve

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from murmuration import mechanism, seeded_rng
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import About, Estimate
-from murmuration.results.score import (
+from murmuration.statistics.score import (
     QuadraticScore,
     Reading,
     Score,

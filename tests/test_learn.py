@@ -26,9 +26,9 @@ from murmuration.learn import (
     OneByOne,
     Training,
 )
-from murmuration.learn.gradients import Courier, courier_for, gradient_mechanism
-from murmuration.learn.schedule import Plan
-from murmuration.training.losses import OBJECTIVES, objective
+from murmuration.learn.papers.gradients import Courier, courier_for, gradient_mechanism
+from murmuration.learn.papers.schedule import Plan
+from murmuration.training.algorithm.losses import OBJECTIVES, objective
 
 MECHANISMS = [
     "privunit",

@@ -21,10 +21,10 @@ from murmuration import mechanism, seeded_rng, system_rng
 from murmuration.analysis import combine, read
 from murmuration.audit import admission
 from murmuration.audit.empirical import attack
-from murmuration.campaign import document
-from murmuration.campaign.file import load as campaign_file
 from murmuration.campaign.levels import Levels, Survey
 from murmuration.cli.compare_levels import levels as command
+from murmuration.definition import document
+from murmuration.definition import load as campaign_file
 from murmuration.errors import (
     EmptyError,
     InputError,

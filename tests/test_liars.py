@@ -19,13 +19,13 @@ from murmuration.analysis.liars import vector_shift
 from murmuration.analysis.periods import Periods
 from murmuration.analysis.read import figures
 from murmuration.campaign.alarms import alarms_of, warnings_by_period, warnings_of
-from murmuration.campaign.file.load import parse
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
+from murmuration.definition.load import parse
 from murmuration.errors import ParameterError
 from murmuration.mechanisms.vector.base import TupleMechanism
 from murmuration.mechanisms.vector.privunit import PrivUnit
-from murmuration.results.crowd import FALSE_ALARM, Limits, Mixture, alarms
-from murmuration.results.liars import Reach, concentrated, moved
+from murmuration.statistics.forgery import FALSE_ALARM, Limits, Mixture, alarms
+from murmuration.statistics.liars import Reach, concentrated, moved
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids
 

@@ -18,11 +18,11 @@ from accounts import campaign_of, made
 from between import HOST
 from collectors import PETS, Collector, one, running, uploads
 from murmuration.analysis.estimates import estimates
-from murmuration.campaign.document import publish
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
 from murmuration.collector.store import open_store
+from murmuration.definition.document import publish
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
 from murmuration.planning.choose import Attribute, plan

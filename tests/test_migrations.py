@@ -19,8 +19,7 @@ import pytest
 
 from accounts import audited, commute, made
 from murmuration.analysis import read
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.merge import merge_tallies, take_key
 from murmuration.collector.publish import serve
@@ -32,6 +31,7 @@ from murmuration.collector.store.postgres import PostgresStore
 from murmuration.collector.store.sqlite import SqliteStore
 from murmuration.collector.tallies import CollectorTallies, Part, pooled, total
 from murmuration.collector.tokens import hashed
+from murmuration.definition import document as campaign_document
 from murmuration.device import Ledger
 from murmuration.errors import FormatError, MurmurationError, ParameterError
 from murmuration.wire import report

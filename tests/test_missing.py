@@ -18,11 +18,11 @@ import command
 from cases import LAYOUTS, MISSING
 from murmuration import Mechanism, mechanism, seeded_rng, system_rng
 from murmuration.analysis import answered, combine, read
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.file.load import parse
-from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import Question
 from murmuration.campaign.review import review
+from murmuration.campaign.survey import Campaign
+from murmuration.definition import document as campaign_document
+from murmuration.definition.load import parse
 from murmuration.errors import (
     CampaignError,
     FormatError,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from murmuration.campaign.live import LiveTraining
 from murmuration.collector import model
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import seeded_rng
-from murmuration.training.descent import Leg, parts_kept
-from murmuration.training.questions import Gradient, NumberQuestion, Question
+from murmuration.training.algorithm.descent import Leg, parts_kept
+from murmuration.training.algorithm.questions import Gradient, NumberQuestion, Question
+from murmuration.training.run import LiveTraining
 from training_cases import LOANS, People, loans
 from trainings import LINEAR
 from trainings import people as drawn

@@ -14,8 +14,8 @@ from checks import check_loss, check_unbiased
 from murmuration import mechanism
 from murmuration.errors import FormatError
 from murmuration.mechanisms.number import optimal
+from murmuration.mechanisms.solve import linear as linear_program
 from murmuration.mechanisms.stored import Solution, cache_folder
-from murmuration.solve import linear as linear_program
 
 # Lower ends of the certified limit (another program's dual certificate).
 CERTIFIED = {

@@ -15,7 +15,7 @@ import pytest
 
 from accounts import campaign_of, made
 from collectors import BINARY, PETS, Answer, Collector, one, running
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.merge import MOST_MERGED, Joined, merge, remove
 from murmuration.collector.sketch import MOST, WHOLE, Sketch, name_of, sketched
 from murmuration.collector.store import open_store

@@ -18,8 +18,8 @@ from starlette.requests import Request
 
 from between import answering
 from collectors import CAMPAIGNS, Answer, Collection, Collector, one, running
-from murmuration.campaign.document import MOST_BYTES, publish
-from murmuration.campaign.file.load import parse
+from murmuration.definition.document import MOST_BYTES, publish
+from murmuration.definition.load import parse
 from murmuration.device.loading import load
 from murmuration.errors import SendError
 from murmuration.server.client_files import client_files

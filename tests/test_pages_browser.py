@@ -25,12 +25,12 @@ from between import HOST
 from browser import Watch, chromium, under
 from collectors import BINARY, Collector
 from murmuration import seeded_rng
-from murmuration.campaign.file import load
-from murmuration.campaign.model import utc_now
 from murmuration.campaign.question import Question
+from murmuration.campaign.survey import utc_now
 from murmuration.collector.participants import new_batch, tokens_of
 from murmuration.collector.sessions import new_code
 from murmuration.collector.store import open_store
+from murmuration.definition import load
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids
 

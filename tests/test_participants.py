@@ -20,8 +20,7 @@ import collectors
 import command
 from accounts import campaign_of
 from murmuration import Client
-from murmuration.campaign.file.load import parse
-from murmuration.campaign.model import Campaign, utc_now
+from murmuration.campaign.survey import Campaign, utc_now
 from murmuration.collector import participants
 from murmuration.collector.commit import OUTCOMES, Batch, commit
 from murmuration.collector.participants import (
@@ -35,6 +34,7 @@ from murmuration.collector.participants import (
 )
 from murmuration.collector.publish import Served, serve
 from murmuration.collector.store import Store, Token, open_store
+from murmuration.definition.load import parse
 from murmuration.errors import CampaignError, ParameterError, SendError
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids

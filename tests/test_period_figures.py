@@ -15,17 +15,17 @@ import murmuration
 from accounts import made
 from murmuration.analysis.estimates import Query, estimates, trend
 from murmuration.analysis.periods import SAFE, WORST, Periods
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import ByPeriod, Campaign
+from murmuration.campaign.survey import ByPeriod, Campaign
 from murmuration.cli.estimate import people_in
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import Served, serve
 from murmuration.collector.store import open_store
+from murmuration.definition import load as campaign_file
 from murmuration.errors import CohortError, ParameterError
 from murmuration.exact.arrays import Rows
 from murmuration.mechanisms.item.memoised import Memoised
 from murmuration.mechanisms.tally import Tally
-from murmuration.results.score import normal_quantile
+from murmuration.statistics.score import normal_quantile
 from murmuration.wire import report
 from murmuration.wire.ids import Ids
 

@@ -15,16 +15,16 @@ import pytest
 
 from accounts import audited
 from murmuration import seeded_rng
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign
 from murmuration.campaign.periods import EVERY, name_of, number_of, open_at, period_of, start_of
+from murmuration.campaign.survey import Campaign
 from murmuration.collector import export
 from murmuration.collector.commit import OUTCOMES, Batch, commit
 from murmuration.collector.merge import merge, merge_tallies, shared_key
 from murmuration.collector.publish import Served, serve
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.tallies import CollectorTallies, by_period, exported, total
+from murmuration.definition import document as campaign_document
+from murmuration.definition import load as campaign_file
 from murmuration.errors import CampaignError, FormatError, MismatchError, ParameterError
 from murmuration.exact.arrays import Rows
 from murmuration.wire import parquet, report

@@ -16,8 +16,8 @@ import pytest
 import murmuration
 from collectors import Collection, Collector, running
 from command import murmur
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import utc_now
+from murmuration.campaign.survey import utc_now
+from murmuration.definition import load as campaign_file
 from murmuration.device import Client
 from murmuration.errors import BudgetError, ParameterError
 from murmuration.wire import report

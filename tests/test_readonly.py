@@ -18,7 +18,6 @@ import pytest
 
 from accounts import commute, made
 from murmuration.analysis.estimates import estimates
-from murmuration.analysis.open import open_source
 from murmuration.cli import main
 from murmuration.collector import export
 from murmuration.collector.commit import Batch, commit
@@ -29,6 +28,7 @@ from murmuration.collector.store.migrations import NEWEST
 from murmuration.collector.tallies import total
 from murmuration.collector.tokens import new_token
 from murmuration.errors import FormatError, ParameterError
+from murmuration.sources.open import open_source
 from murmuration.wire.report import BINARY, decode, to_binary
 
 CAMPAIGN = commute()

@@ -15,12 +15,12 @@ import pytest
 from accounts import made
 from between import HOST, free_port
 from command import process
-from murmuration.campaign import document
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.publish import published, serve, served
 from murmuration.collector.store import open_store
 from murmuration.collector.tallies import total
+from murmuration.definition import document
+from murmuration.definition import load as campaign_file
 from murmuration.device.client import Client
 from murmuration.mechanisms.number import base, optimal
 from murmuration.wire import report

@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 
 from collectors import CAMPAIGNS, Collector, running
-from murmuration.campaign.live import LiveTraining
-from murmuration.campaign.round import Round
 from murmuration.collector import model, rounds
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import ServedTraining, serve_training
@@ -26,6 +24,8 @@ from murmuration.collector.status import training_status
 from murmuration.collector.store import Store, StoreError, open_store
 from murmuration.collector.store import rounds as stored
 from murmuration.exact.randomness import seeded_rng
+from murmuration.training.round import Round
+from murmuration.training.run import LiveTraining
 from murmuration.wire import report
 from training_cases import LOANS, People, fates, loans, open_round, sent, trained
 

@@ -12,7 +12,7 @@ import pytest
 
 from accounts import COMMUTE, audited, audited_at, campaign_of, commute, made
 from collectors import running
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import Merged, Store, open_store

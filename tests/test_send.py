@@ -12,8 +12,8 @@ import pytest
 
 import collectors
 import command
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
+from murmuration.definition import load as campaign_file
 from murmuration.device.words import CrowdWords, DeviceWords
 from murmuration.exact.keyed import SECRET_BYTES, Key
 from murmuration.lab.fleet import keys_of, made

@@ -14,12 +14,12 @@ from murmuration.analysis.running import (
     Running,
     RunningFigures,
 )
-from murmuration.campaign.file.load import parse
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
+from murmuration.definition.load import parse
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
-from murmuration.results.score import normal_quantile
-from murmuration.results.sequence import ConfidenceSequence, Terms
+from murmuration.statistics.score import normal_quantile
+from murmuration.statistics.sequence import ConfidenceSequence, Terms
 
 RUNS = 1000
 LOOKS = np.unique(np.geomspace(1, 4000, 160).round().astype(int))

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from between import answering, free_port
-from murmuration.analysis.open import open_source
 from murmuration.collector.store import open_store
 from murmuration.errors import ParameterError
+from murmuration.sources.open import open_source
 
 
 def test_a_token_for_this_machine_goes_to_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,14 +17,13 @@ import msgspec
 import pytest
 
 from collectors import Collection, running
-from murmuration.campaign import document as campaign_document
 from murmuration.campaign import origins
-from murmuration.campaign import round as round_document
 from murmuration.campaign.answers import BLANKS, FOLDS, MOST_TEXT
 from murmuration.campaign.levels import MOST_LEVELS
-from murmuration.campaign.model import MOST_ATTRIBUTES
 from murmuration.campaign.periods import name_of, period_of
 from murmuration.campaign.question import MOST_LABELS, Question
+from murmuration.campaign.survey import MOST_ATTRIBUTES
+from murmuration.definition import document as campaign_document
 from murmuration.device import Client
 from murmuration.device.sending import BUSY, FINAL, TOKEN
 from murmuration.device.words import DeviceWords
@@ -33,7 +32,8 @@ from murmuration.mechanisms.graded.base import MOST_RANGES
 from murmuration.mechanisms.registry import list_mechanisms
 from murmuration.server.limits import Limits
 from murmuration.server.problems import PROBLEMS
-from murmuration.training.questions import VectorQuestion
+from murmuration.training import round as round_document
+from murmuration.training.algorithm.questions import VectorQuestion
 from murmuration.wire import report
 from tools import require_tool
 from vectors import DOCS, VECTORS

@@ -19,10 +19,10 @@ from typer.testing import CliRunner
 
 import murmuration.device.client as device_client
 import murmuration.device.words as device_words
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.cli import app
+from murmuration.definition import document as campaign_document
+from murmuration.definition import load as campaign_file
 from murmuration.device import Client, Ledger
 from murmuration.device.words import CrowdWords
 from murmuration.errors import BudgetError, CampaignError, FormatError, ParameterError, SendError

@@ -13,8 +13,8 @@ import pytest
 
 from collectors import Collection, Collector, running
 from command import murmur
-from murmuration.campaign.model import utc_now
 from murmuration.campaign.periods import name_of, period_of, start_of
+from murmuration.campaign.survey import utc_now
 from murmuration.device import Client
 from murmuration.errors import ParameterError
 

@@ -15,13 +15,14 @@ import pytest
 import collectors
 from accounts import COMMUTE, Accounts, audited, audited_at, campaign_of, commute, made
 from collectors import BINARY, encoded, one
-from murmuration.campaign.file.load import parse
-from murmuration.collector import folder, log, to_folder
+from murmuration.collector import folder, log
+from murmuration.collector import sink as to_folder
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import Served, serve
+from murmuration.collector.sink import ToFolder
 from murmuration.collector.store import Store, StoreError, StoreFullError, open_store
 from murmuration.collector.store.sqlite import SqliteStore
-from murmuration.collector.to_folder import ToFolder
+from murmuration.definition.load import parse
 from murmuration.errors import ParameterError
 from murmuration.wire.report import Incoming, Upload
 

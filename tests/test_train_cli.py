@@ -17,9 +17,9 @@ import pytest
 import murmuration
 from collectors import Collector, running
 from command import murmur
-from murmuration.analysis.onnx_file import written
-from murmuration.analysis.open import open_source
 from murmuration.errors import ParameterError
+from murmuration.sources.onnx_file import written
+from murmuration.sources.open import open_source
 from training_cases import LOANS, loans
 
 ROWS = 6_100
@@ -223,7 +223,7 @@ def test_an_ordinary_campaign_is_not_trained(tmp_path: Path) -> None:
 
 
 def test_onnx_is_an_extra(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    from murmuration.analysis import onnx_file
+    from murmuration.sources import onnx_file
 
     def gone(name: str) -> Any:
         raise ImportError(name)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from murmuration import Client, Ledger
-from murmuration.campaign import round as rounds
 from murmuration.device import training as device_training
 from murmuration.device.sending import Patience
 from murmuration.device.training import answers
@@ -22,6 +21,7 @@ from murmuration.errors import BudgetError, MismatchError, NoRoundError, Paramet
 from murmuration.exact.keyed import Key, Keys
 from murmuration.exact.randomness import seeded_rng
 from murmuration.lab.fleet import keys_of, made_for_round
+from murmuration.training import round as rounds
 from murmuration.wire import report
 from trainings import LOGISTIC, Rounds, each_round, people, trained
 

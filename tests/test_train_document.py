@@ -14,18 +14,18 @@ import pytest
 
 from command import murmur
 from murmuration import mechanism
-from murmuration.campaign import document as ordinary
-from murmuration.campaign import round as rounds
-from murmuration.campaign import training
-from murmuration.campaign.file.load import load, load_any, read_any
-from murmuration.campaign.round import AT, LARGEST, NUMBERS, ROLES, Round
+from murmuration.definition import document as ordinary
+from murmuration.definition.load import load, load_any, read_any
 from murmuration.errors import CampaignError, FormatError, MismatchError, MurmurationError
 from murmuration.exact.exponential import within
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.registry import to_document
 from murmuration.mechanisms.vector.privunit import PrivUnit
-from murmuration.training import questions as asked
-from murmuration.training.questions import Model
+from murmuration.training import campaign as training
+from murmuration.training import round as rounds
+from murmuration.training.algorithm import questions as asked
+from murmuration.training.algorithm.questions import Model
+from murmuration.training.round import AT, LARGEST, NUMBERS, ROLES, Round
 from trainings import FILES, LINEAR, LOGISTIC, each_round, of_few, people, trained
 
 # --- the file ----------------------------------------------------------------------------------

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from murmuration.campaign import round as rounds
-from murmuration.campaign import training
 from murmuration.device.training import answers
 from murmuration.device.words import DeviceWords
 from murmuration.exact.keyed import Key
 from murmuration.exact.randomness import seeded_rng
+from murmuration.training import campaign as training
+from murmuration.training import round as rounds
 from murmuration.wire import report
 from trainings import FILES, each_round, people, trained
 from vectors import VECTORS

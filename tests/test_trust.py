@@ -25,7 +25,7 @@ import pytest
 
 from accounts import campaign_of
 from between import Seen, answering
-from murmuration.campaign import document as campaign_document
+from murmuration.definition import document as campaign_document
 from murmuration.device import Client, Ledger
 from murmuration.device.ledger import LIMITS
 from murmuration.device.sending import Link

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from murmuration import mechanism
-from murmuration.campaign import document as campaign_document
+from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError
 from murmuration.mechanisms.registry import to_document
 

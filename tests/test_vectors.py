@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 
 from murmuration import mechanism
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
+from murmuration.definition import document as campaign_document
+from murmuration.definition import load as campaign_file
 from murmuration.device.words import DeviceWords, answered
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Rows

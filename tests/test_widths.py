@@ -16,11 +16,11 @@ from rich.table import Table
 
 import collectors
 from command import murmur
-from murmuration.campaign.file import load as campaign_file
 from murmuration.cli.output import Screen, fitted
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
+from murmuration.definition import load as campaign_file
 from murmuration.device import Ledger
 from murmuration.exact.randomness import seeded_rng
 from murmuration.wire.ids import new_ids

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.file import load as campaign_file
+from murmuration.definition import document as campaign_document
+from murmuration.definition import load as campaign_file
 from murmuration.device.words import DeviceWords
 from murmuration.exact.keyed import Key
 from murmuration.exact.randomness import ScriptedRng, seeded_rng

@@ -26,7 +26,7 @@ import numpy as np
 
 from accounts import COMMUTE, Accounts, audited_at, commute, made, outcomes_of
 from collectors import Client, Collector
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.exact.arrays import Rows
 from murmuration.wire import report
 from murmuration.wire.ids import ID_BYTES, Ids, new_ids
@@ -40,8 +40,8 @@ RUNS = "murmuration.collector.store.runs"
 SMALL = {f"{RUNS}.BLOCK": 16, f"{RUNS}.TIERS": (32, 256, 2048), f"{RUNS}.MERGED": 4}
 """Runs are merged often."""
 OFTEN = {
-    "murmuration.collector.to_folder.MOST_BYTES": 30_000,
-    "murmuration.server.state.SEAL_SECONDS": 0.02,
+    "murmuration.collector.sink.MOST_BYTES": 30_000,
+    "murmuration.server.app.SEAL_SECONDS": 0.02,
 }
 """Logs are sealed often."""
 PAUSE = 0.005

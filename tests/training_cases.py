@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from collectors import CAMPAIGNS, Answer, Asking
-from murmuration.campaign import round as round_document
-from murmuration.campaign.file.load import read_any
-from murmuration.campaign.round import Round
-from murmuration.campaign.training import ModelCampaign
 from murmuration.collector.rounds import OVER
+from murmuration.definition.load import read_any
 from murmuration.exact.arrays import Floats, Rows
 from murmuration.exact.randomness import seeded_rng
+from murmuration.training import round as round_document
+from murmuration.training.campaign import ModelCampaign
+from murmuration.training.round import Round
 from murmuration.wire import report
 from murmuration.wire.ids import Ids
 

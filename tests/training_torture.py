@@ -25,14 +25,14 @@ from functools import cache
 import numpy as np
 
 from collectors import CAMPAIGNS, Answer, Client, Collector
-from murmuration.campaign import round as round_document
-from murmuration.campaign.live import LiveTraining
-from murmuration.campaign.round import Round
 from murmuration.collector import model
 from murmuration.collector.publish import ServedTraining
 from murmuration.collector.rounds import OVER, closed_tallies
 from murmuration.collector.store import open_store
 from murmuration.collector.store import rounds as stored
+from murmuration.training import round as round_document
+from murmuration.training.round import Round
+from murmuration.training.run import LiveTraining
 from murmuration.wire import report
 from training_cases import LOANS, People, loans
 

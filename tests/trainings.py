@@ -14,12 +14,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
-from murmuration.campaign import round as rounds
-from murmuration.campaign import training
-from murmuration.campaign.file.load import read_any
-from murmuration.campaign.live import LiveTraining
-from murmuration.campaign.round import Round
-from murmuration.campaign.training import ModelCampaign
+from murmuration.definition.load import read_any
+from murmuration.training import campaign as training
+from murmuration.training import round as rounds
+from murmuration.training.campaign import ModelCampaign
+from murmuration.training.round import Round
+from murmuration.training.run import LiveTraining
 from murmuration.wire import report
 
 LOGISTIC = """

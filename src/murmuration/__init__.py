@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from murmuration.analysis.combine import generalised as combine_levels
-    from murmuration.analysis.opened import opened as open  # noqa: A004 - murmuration.open
     from murmuration.analysis.postprocess import base_cut, bayes, project_simplex
     from murmuration.analysis.read import figures
     from murmuration.audit.admission import admit
     from murmuration.audit.exact import Audit
     from murmuration.audit.exact import audit as audit_mechanism
-    from murmuration.campaign.file.load import load
     from murmuration.campaign.levels import Levels, Survey
-    from murmuration.campaign.model import Campaign
+    from murmuration.campaign.survey import Campaign
+    from murmuration.definition.load import load
     from murmuration.device.client import Client
     from murmuration.device.ledger import Ledger
     from murmuration.errors import MurmurationError
@@ -41,13 +40,14 @@ if TYPE_CHECKING:
     from murmuration.results.distribution import Distribution
     from murmuration.results.estimate import Estimate, FrequencyEstimate, TupleEstimate
     from murmuration.results.figure import Figure, Figures
+    from murmuration.sources.opened import opened as open  # noqa: A004 - murmuration.open
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Attribute": "planning.choose",
     "Audit": "audit.exact",
-    "Campaign": "campaign.model",
+    "Campaign": "campaign.survey",
     "Client": "device.client",
     "Distribution": "results.distribution",
     "Estimate": "results.estimate",
@@ -72,9 +72,9 @@ _HOMES = {
     "combine_levels": "analysis.combine:generalised",
     "figures": "analysis.read",
     "list_mechanisms": "mechanisms.registry",
-    "load": "campaign.file.load",
+    "load": "definition.load",
     "mechanism": "planning.made",
-    "open": "analysis.opened:opened",
+    "open": "sources.opened:opened",
     "plan": "planning.choose",
     "project_simplex": "analysis.postprocess",
     "seeded_rng": "exact.randomness",

@@ -32,7 +32,7 @@ from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.domain import Items, Number
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import About, Estimate, FrequencyEstimate
-from murmuration.results.score import SumScore
+from murmuration.statistics.score import SumScore
 
 PLAIN = "plain sum of the levels: right whatever made people choose theirs"
 NAMED = "levels combined by name (generalised): right if nobody's level depends on the answer"

@@ -10,14 +10,14 @@ from murmuration.analysis import read
 from murmuration.analysis.figures import Attribute, Estimates, Trend
 from murmuration.analysis.periods import ALL, LAST, Periods
 from murmuration.analysis.select import LONG, TOP
-from murmuration.campaign.model import ByPeriod
 from murmuration.campaign.question import ANSWERED
+from murmuration.campaign.survey import ByPeriod
 from murmuration.collector.publish import Served
 from murmuration.collector.status import least_people
 from murmuration.collector.tallies import pooled
 from murmuration.errors import CohortError, ParameterError
 from murmuration.results.figure import Figure
-from murmuration.results.liars import SHARE
+from murmuration.statistics.liars import SHARE
 
 NAMED = 20
 """How many attributes an error names."""

@@ -14,7 +14,7 @@ from murmuration.errors import ParameterError
 from murmuration.results.change import Change, Changed
 from murmuration.results.estimate import About
 from murmuration.results.figure import Figure
-from murmuration.results.liars import SHARE
+from murmuration.statistics.liars import SHARE
 
 COLUMNS = tuple(field.name for field in fields(Figure))
 JSON, CSV, PARQUET = "application/json", "text/csv", "application/vnd.apache.parquet"

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import ANSWERED, Question
+from murmuration.campaign.survey import Campaign
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.item.base import FrequencyMechanism
@@ -32,7 +32,7 @@ from murmuration.mechanisms.vector.base import TupleMechanism
 from murmuration.mechanisms.vector.privunit import PrivUnit
 from murmuration.results.estimate import AnsweredEstimate, Estimate, FrequencyEstimate
 from murmuration.results.figure import Figure
-from murmuration.results.liars import Reach, checked_share, moved
+from murmuration.statistics.liars import Reach, checked_share, moved
 
 Part = Estimate | FrequencyEstimate | AnsweredEstimate
 

@@ -41,14 +41,14 @@ from scipy.special import ndtr
 from murmuration.analysis import read
 from murmuration.analysis.figures import Attribute, Period
 from murmuration.analysis.read import Reading
-from murmuration.campaign.model import ByPeriod, Campaign
 from murmuration.campaign.question import ANSWERED
+from murmuration.campaign.survey import ByPeriod, Campaign
 from murmuration.errors import CohortError, ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.results.change import Change, Changed
 from murmuration.results.estimate import About
 from murmuration.results.figure import Figure
-from murmuration.results.liars import SHARE
+from murmuration.statistics.liars import SHARE
 
 LAST, ALL = "last", "all"
 ALPHA = 0.05

@@ -28,7 +28,7 @@ from murmuration.mechanisms.domain import Items
 from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import FrequencyEstimate
-from murmuration.results.score import normal_quantile
+from murmuration.statistics.score import normal_quantile
 
 MOST_STEPS = 20_000
 LEAST_GAIN = 0.01

@@ -18,8 +18,8 @@ from murmuration.analysis.combine import PLAIN, checked_name, of_campaign
 from murmuration.analysis.figures import Attribute, notes_on
 from murmuration.analysis.liars import beside, is_plain
 from murmuration.campaign.alarms import warnings_of
-from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import Question
+from murmuration.campaign.survey import Campaign
 from murmuration.errors import EmptyError, MismatchError
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import (
@@ -30,7 +30,7 @@ from murmuration.results.estimate import (
     TupleEstimate,
 )
 from murmuration.results.figure import Figure, Figures
-from murmuration.results.liars import SHARE, checked_share
+from murmuration.statistics.liars import SHARE, checked_share
 
 Part = Estimate | FrequencyEstimate | AnsweredEstimate
 

@@ -21,15 +21,15 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import ANSWERED, Question
 from murmuration.campaign.review import shares_of
+from murmuration.campaign.survey import Campaign
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.number.base import NumericMechanism
 from murmuration.mechanisms.number.or_none import OrNone
 from murmuration.mechanisms.tally import Tally
-from murmuration.results.sequence import ConfidenceSequence, Terms
+from murmuration.statistics.sequence import ConfidenceSequence, Terms
 
 ABOUT_ALL = "about all who sent a report"
 ABOUT_ASKED = "about those who were asked this"

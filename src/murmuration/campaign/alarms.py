@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from murmuration.campaign.model import ByPeriod, Campaign
+from murmuration.campaign.survey import ByPeriod, Campaign
 from murmuration.mechanisms.tally import Tally
-from murmuration.results.crowd import Alarm, Evidence, Limits, alarms
+from murmuration.statistics.forgery import Alarm, Evidence, Limits, alarms
 
 MOST_SAID = 5
 """Alarms of one look that are written out."""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from murmuration.audit.exact import Audit, audit
-from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import CLAMP, REFUSE, Question
+from murmuration.campaign.survey import Campaign
 from murmuration.errors import MurmurationError
 from murmuration.exact.loss import PairwiseLoss
 from murmuration.mechanisms.base import Mechanism

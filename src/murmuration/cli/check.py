@@ -13,13 +13,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign import training as training_document
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import ONE_DEVICE, Campaign
 from murmuration.campaign.question import CLAMP, NO_ANSWER, REFUSE, SPREAD, Question
 from murmuration.campaign.review import Asked, Law, Review, review
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import ONE_DEVICE, Campaign
 from murmuration.cli import check_model
 from murmuration.cli.fit import MOST_MISFITS, measure, require_fitting, show
 from murmuration.cli.options import (
@@ -33,8 +29,12 @@ from murmuration.cli.options import (
 )
 from murmuration.cli.output import console, emit_json, errors, remark, say
 from murmuration.cli.tables import Form, open_table
+from murmuration.definition import document as campaign_document
+from murmuration.definition import load as campaign_file
 from murmuration.device.ledger import LIMITS
 from murmuration.errors import CampaignError, ParameterError, PromiseError
+from murmuration.training import campaign as training_document
+from murmuration.training.campaign import ModelCampaign
 from murmuration.wire.ids import ID_BYTES
 
 MOST_SHOWN = 12

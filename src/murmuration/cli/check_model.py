@@ -9,10 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from murmuration.audit.exact import Audit, audit
-from murmuration.campaign.model import Terms
-from murmuration.campaign.round import NUMBERS
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import Terms
 from murmuration.cli.output import console, say
+from murmuration.training.campaign import ModelCampaign
+from murmuration.training.round import NUMBERS
 from murmuration.wire.ids import ID_BYTES
 
 QUESTIONS = 36

@@ -23,13 +23,13 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from murmuration.campaign.document import read
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.cli.extras import require
 from murmuration.cli.options import Json, PeopleSeed
 from murmuration.cli.output import console, emit_json, errors, progress_bar, remark, say
 from murmuration.cli.own import collecting
 from murmuration.collector.store import open_store
+from murmuration.definition.document import read
 from murmuration.errors import MurmurationError, ParameterError
 from murmuration.exact.randomness import system_rng
 from murmuration.lab.fleet import Sent, send_all

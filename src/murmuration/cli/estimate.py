@@ -21,7 +21,6 @@ from murmuration.analysis import figures, select
 from murmuration.analysis.combine import checked_name
 from murmuration.analysis.estimates import Query
 from murmuration.analysis.figures import Attribute, Estimates
-from murmuration.analysis.open import open_source
 from murmuration.cli.estimate_plot import draw, draw_trend
 from murmuration.cli.extras import require
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Plot, Source, TokenOption
@@ -40,7 +39,8 @@ from murmuration.cli.output import (
 from murmuration.errors import ParameterError
 from murmuration.results.change import Change, Changed
 from murmuration.results.figure import Figure
-from murmuration.results.liars import SHARE, checked_share
+from murmuration.sources.open import open_source
+from murmuration.statistics.liars import SHARE, checked_share
 
 ENDINGS = {
     **{".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "txt"},

@@ -16,13 +16,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from murmuration.campaign.answers import NOTHING, UNKNOWN, Reading
-from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import FITS
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import Campaign
 from murmuration.cli.output import console, progress_bar, remark
 from murmuration.cli.tables import Table as Data
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
+from murmuration.training.campaign import ModelCampaign
 
 MOST_MISFITS = 0.01
 """The share of values that may not fit unless it is said."""

@@ -20,14 +20,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from murmuration.campaign.answers import CODE, EXACT, IGNORE, Reading, number_of, tidy
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.file.schema import NAME
-from murmuration.campaign.file.write import Draft, written
-from murmuration.campaign.model import MOST_ATTRIBUTES
 from murmuration.campaign.question import MOST_LABELS as MOST_ITEMS
+from murmuration.campaign.survey import MOST_ATTRIBUTES
 from murmuration.cli.options import ColumnNames, Decimal, Delimiter, Encoding, Force, Header
 from murmuration.cli.output import console, remark, say
 from murmuration.cli.tables import MARKERS, Form, open_table, texts
+from murmuration.definition import load as campaign_file
+from murmuration.definition.schema import NAME
+from murmuration.definition.write import Draft, written
 from murmuration.errors import MurmurationError, ParameterError
 from murmuration.mechanisms.base import MAX_EPSILON, MIN_EPSILON
 

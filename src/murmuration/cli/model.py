@@ -13,14 +13,14 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from murmuration.analysis import onnx_file
-from murmuration.analysis.open import open_source
-from murmuration.campaign.training import ModelCampaign
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, TokenOption
 from murmuration.cli.output import checked_place, console, emit_json, save, say
 from murmuration.collector.model import Moved, TrainedModel, with_liars
 from murmuration.errors import ParameterError
-from murmuration.results.liars import SHARE, checked_share
+from murmuration.sources import onnx_file
+from murmuration.sources.open import open_source
+from murmuration.statistics.liars import SHARE, checked_share
+from murmuration.training.campaign import ModelCampaign
 
 ENDINGS = {".json": "JSON", ".csv": "CSV", ".onnx": "ONNX"}
 NOISE = (

@@ -14,10 +14,8 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from murmuration.analysis.open import PLACE, CollectorSource
 from murmuration.campaign.answers import Reading
-from murmuration.campaign.model import ONE_DEVICE, Campaign, utc_now
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import ONE_DEVICE, Campaign, utc_now
 from murmuration.cli.fit import MOST_MISFITS, Fit, measure, require_fitting, show
 from murmuration.cli.keys import key_of
 from murmuration.cli.options import (
@@ -37,6 +35,8 @@ from murmuration.device.words import CrowdWords
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
 from murmuration.lab.fleet import Begun, Sent, keys_of, made, send_all
+from murmuration.sources.open import PLACE, CollectorSource
+from murmuration.training.campaign import ModelCampaign
 from murmuration.wire.address import Address
 from murmuration.wire.report import MOST_REPORTS, REASONS
 

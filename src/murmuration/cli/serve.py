@@ -10,18 +10,18 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.file.load import CampaignFile, ModelFile
-from murmuration.campaign.model import Campaign
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import Campaign
 from murmuration.cli.extras import require
 from murmuration.cli.options import STORE_HELP
 from murmuration.cli.output import console, say
 from murmuration.collector.publish import published_any
 from murmuration.collector.publish import serve_any as publish
+from murmuration.collector.sink import check as check_folder
 from murmuration.collector.store import Store, open_store
-from murmuration.collector.to_folder import check as check_folder
+from murmuration.definition import load as campaign_file
+from murmuration.definition.load import CampaignFile, ModelFile
 from murmuration.errors import ParameterError
+from murmuration.training.campaign import ModelCampaign
 
 
 def serve(

@@ -90,7 +90,7 @@ def _session(engine: str, master: str) -> Iterator[Any]:
         yield None
         return
     require("spark")
-    from murmuration.engines.session import session
+    from murmuration.counting.engines.session import session
 
     with session(master) as started:
         yield started

@@ -15,11 +15,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from murmuration.analysis.open import open_source
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, TokenOption
 from murmuration.cli.output import NO_CROWD, console, emit_json, fitted
 from murmuration.collector.status import RoundStatus, Status, TrainingStatus
 from murmuration.errors import ParameterError
+from murmuration.sources.open import open_source
 from murmuration.wire.report import REASONS
 
 WATCH_SECONDS = 2.0

@@ -11,15 +11,15 @@ from typing import Annotated, Any
 
 import typer
 
-from murmuration.analysis.tally_file import TallyFile
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.cli.extras import require
 from murmuration.cli.options import Json
 from murmuration.cli.output import checked_place, emit_json, errors, progress_bar, say
 from murmuration.collector.aside import ANYBODY, aside
-from murmuration.engines import local, parts
-from murmuration.engines.parts import Part
-from murmuration.engines.sums import Sums
+from murmuration.counting.container import TallyFile
+from murmuration.counting.engines import local, parts
+from murmuration.counting.engines.parts import Part
+from murmuration.counting.sums import Sums
 from murmuration.errors import ParameterError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -108,8 +108,8 @@ def _bytes(text: str) -> int:
 
 
 def _on_spark(campaign: Campaign, found: list[Part], master: str, *, dedup: bool) -> Sums:
-    from murmuration.engines import spark
-    from murmuration.engines.session import session
+    from murmuration.counting.engines import spark
+    from murmuration.counting.engines.session import session
 
     with errors.status("starting Spark") as status, session(master) as started:
         status.update("counting on Spark")

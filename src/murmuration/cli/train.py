@@ -14,11 +14,7 @@ import numpy as np
 import typer
 from rich.progress import Progress, TaskID
 
-from murmuration.analysis.open import PLACE, open_source
-from murmuration.campaign.file.load import opened_any
-from murmuration.campaign.model import ONE_DEVICE
-from murmuration.campaign.round import Round
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import ONE_DEVICE
 from murmuration.cli.extras import require
 from murmuration.cli.fit import MOST_MISFITS, Fit, measure, require_fitting
 from murmuration.cli.fit import show as show_fits
@@ -41,12 +37,16 @@ from murmuration.cli.tables import Form, Table, open_table
 from murmuration.collector.participants import new_batch, tokens_of
 from murmuration.collector.publish import served_training
 from murmuration.collector.store import open_store, rounds
+from murmuration.definition.load import opened_any
 from murmuration.device.words import CrowdWords
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.keyed import Key
 from murmuration.lab.fleet import keys_of
 from murmuration.lab.trainees import Trainees
+from murmuration.sources.open import PLACE, open_source
+from murmuration.training.campaign import ModelCampaign
+from murmuration.training.round import Round
 from murmuration.wire.address import Address
 from murmuration.wire.report import MOST_REPORTS
 

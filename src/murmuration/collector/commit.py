@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from murmuration.campaign.model import ONE_DEVICE, Campaign
+from murmuration.campaign.survey import ONE_DEVICE, Campaign
 from murmuration.collector.participants import counts_once
 from murmuration.collector.publish import Served
 from murmuration.collector.rounds import Taking, take
+from murmuration.collector.sink import ToFolder
 from murmuration.collector.store import Store
 from murmuration.collector.store.runs import picked
-from murmuration.collector.to_folder import ToFolder
 from murmuration.exact.arrays import Ints
 from murmuration.wire.ids import ID_BYTES, in_order
 from murmuration.wire.report import CODES, FINE, REASONS, Codes, Incoming, Upload, alike, joined

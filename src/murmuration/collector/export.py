@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector import folder, publish
 from murmuration.collector.aside import aside
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
+from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Reports, Rows
 from murmuration.mechanisms.base import Mechanism

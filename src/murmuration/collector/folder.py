@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.aside import OWNER, aside, sync_folder
+from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Rows
 from murmuration.wire import parquet

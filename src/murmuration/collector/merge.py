@@ -30,8 +30,7 @@ from secrets import token_bytes
 
 import numpy as np
 
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign.model import ByPeriod, Campaign
+from murmuration.campaign.survey import ByPeriod, Campaign
 from murmuration.collector.publish import Served, served
 from murmuration.collector.sketch import EMPTY, Sketch, Sketching, name_of
 from murmuration.collector.store import Merged, Store
@@ -45,6 +44,7 @@ from murmuration.collector.tallies import (
     own_sketch,
     plus,
 )
+from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError, MismatchError, ParameterError
 from murmuration.mechanisms.tally import MAX_PEOPLE
 

@@ -21,11 +21,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from murmuration.campaign.live import in_own_units
-from murmuration.campaign.training import ModelCampaign
 from murmuration.results.estimate import Estimate
-from murmuration.results.liars import SHARE, checked_share, waited
-from murmuration.training.state import Trained
+from murmuration.statistics.liars import SHARE, checked_share, waited
+from murmuration.training.algorithm.state import Trained
+from murmuration.training.campaign import ModelCampaign
+from murmuration.training.run import in_own_units
 
 RIGHT = "share of people whose class is told right"
 GAIN = "squared error of the mean less the model's, each person's cut off"

@@ -30,12 +30,12 @@ from secrets import token_bytes
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.model import ONE_DEVICE, Campaign, utc_now
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import ONE_DEVICE, Campaign, utc_now
 from murmuration.collector.store import Store, Token, rounds
 from murmuration.collector.tokens import DAY
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
+from murmuration.training.campaign import ModelCampaign
 
 PARTICIPANT = "participant"
 """The role of a batch."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign import training as model_document
-from murmuration.campaign.file.load import CampaignFile, ModelFile
-from murmuration.campaign.model import Campaign, Terms
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import Campaign, Terms
 from murmuration.collector.store import Store
+from murmuration.definition import document as campaign_document
+from murmuration.definition.load import CampaignFile, ModelFile
 from murmuration.errors import ParameterError
+from murmuration.training import campaign as model_document
+from murmuration.training.campaign import ModelCampaign
 
 
 @dataclass(frozen=True)

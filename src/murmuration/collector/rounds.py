@@ -21,10 +21,6 @@ from datetime import UTC, datetime
 import msgspec
 import numpy as np
 
-from murmuration.campaign import round as round_document
-from murmuration.campaign.live import LiveTraining
-from murmuration.campaign.round import Round, RoundDocument
-from murmuration.campaign.training import ModelCampaign
 from murmuration.collector import model
 from murmuration.collector.participants import uses
 from murmuration.collector.publish import ServedTraining
@@ -33,6 +29,10 @@ from murmuration.collector.store.rounds import ASIDE, CLOSED, OPEN, Kept
 from murmuration.collector.store.runs import picked
 from murmuration.exact.arrays import Ints
 from murmuration.mechanisms.tally import Tally
+from murmuration.training import round as round_document
+from murmuration.training.campaign import ModelCampaign
+from murmuration.training.round import Round, RoundDocument
+from murmuration.training.run import LiveTraining
 from murmuration.wire.ids import in_order
 from murmuration.wire.report import CODES, FINE, Codes, Upload, alike
 

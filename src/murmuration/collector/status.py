@@ -8,8 +8,7 @@ from datetime import datetime
 import msgspec
 
 from murmuration.campaign.alarms import warnings_by_period
-from murmuration.campaign.model import ByPeriod, Campaign, utc_now
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import ByPeriod, Campaign, utc_now
 from murmuration.collector.model import from_json
 from murmuration.collector.publish import ServedTraining, Serving
 from murmuration.collector.rounds import counted, deadline_of, round_of, size_of
@@ -17,6 +16,7 @@ from murmuration.collector.store import Store, rounds
 from murmuration.collector.store.rounds import Kept
 from murmuration.collector.tallies import known, pooled
 from murmuration.mechanisms.tally import Tally
+from murmuration.training.campaign import ModelCampaign
 
 HOUR = "%Y-%m-%dT%H:00Z"
 

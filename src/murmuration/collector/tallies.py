@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.campaign.model import ByPeriod, Campaign
 from murmuration.campaign.periods import last_possible
+from murmuration.campaign.survey import ByPeriod, Campaign
 from murmuration.collector.sketch import EMPTY, NOTHING, Sketch, name_of, sketched
 from murmuration.collector.store import Merged, Store
 from murmuration.errors import FormatError, MismatchError, MurmurationError

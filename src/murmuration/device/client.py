@@ -43,9 +43,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.model import Campaign, utc_now
-from murmuration.campaign.round import Round
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import Campaign, utc_now
 from murmuration.device.ledger import Entry, Ledger, Memo, SpellBegunError, exact_cost
 from murmuration.device.loading import load_any, open_round
 from murmuration.device.secret import Cost
@@ -70,6 +68,8 @@ from murmuration.exact.arrays import Reports, Rows
 from murmuration.exact.randomness import system_rng
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.frame import Asked
+from murmuration.training.campaign import ModelCampaign
+from murmuration.training.round import Round
 from murmuration.wire import report
 from murmuration.wire.address import Address
 from murmuration.wire.ids import ID_BYTES

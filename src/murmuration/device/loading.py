@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from murmuration.campaign import document as campaign_document
-from murmuration.campaign import round as round_document
-from murmuration.campaign import training as training_document
-from murmuration.campaign.file import load as campaign_file
-from murmuration.campaign.model import Campaign
-from murmuration.campaign.round import Round
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import Campaign
+from murmuration.definition import document as campaign_document
+from murmuration.definition import load as campaign_file
 from murmuration.device.sending import Link, reason
 from murmuration.errors import MismatchError, ParameterError, SendError
+from murmuration.training import campaign as training_document
+from murmuration.training import round as round_document
+from murmuration.training.campaign import ModelCampaign
+from murmuration.training.round import Round
 from murmuration.wire.address import Address
 
 NO_ROUND = "no-round"

@@ -31,14 +31,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from murmuration.campaign.round import Round
-from murmuration.campaign.training import ModelCampaign
 from murmuration.device.ledger import Entry, Ledger
 from murmuration.device.secret import Cost
 from murmuration.device.words import CrowdWords, DeviceWords
 from murmuration.errors import BudgetError, NoRoundError
 from murmuration.exact.arrays import Floats, Rows
 from murmuration.mechanisms.frame import Asked
+from murmuration.training.campaign import ModelCampaign
+from murmuration.training.round import Round
 from murmuration.wire import report
 
 if TYPE_CHECKING:

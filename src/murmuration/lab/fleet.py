@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.model import Campaign
-from murmuration.campaign.round import Round
+from murmuration.campaign.survey import Campaign
 from murmuration.device.sending import (
     DUPLICATE,
     REFUSED,
@@ -35,6 +34,7 @@ from murmuration.exact.arrays import Floats, Ints, Reports, Rows
 from murmuration.exact.keyed import Key, Keys
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.frame import Asked
+from murmuration.training.round import Round
 from murmuration.wire import report
 from murmuration.wire.address import Address
 from murmuration.wire.ids import ID_BYTES, Ids

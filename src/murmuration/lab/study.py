@@ -34,10 +34,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.analysis.read import figures
-from murmuration.campaign.file.load import CampaignFile, opened
-from murmuration.campaign.model import Campaign
 from murmuration.campaign.question import Question
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.aside import ANYBODY, aside
+from murmuration.definition.load import CampaignFile, opened
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import seeded_rng
 from murmuration.lab.compare import crowd
@@ -315,7 +315,7 @@ def _spread(study: Study, left: Sequence[Cell], session: Any) -> Iterator[tuple[
             for some in _batched(left, 64):
                 yield from zip(some, pool.map(study.run, some), strict=True)
         return
-    from murmuration.engines.session import tidy_errors
+    from murmuration.counting.engines.session import tidy_errors
 
     context = session.sparkContext
     held = context.broadcast(study)

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from murmuration.campaign.round import MOST_BYTES, Round, read
-from murmuration.campaign.training import ModelCampaign
 from murmuration.collector.rounds import OVER
 from murmuration.device.loading import NO_ROUND
 from murmuration.device.sending import Link, Patience, reason
@@ -23,6 +21,8 @@ from murmuration.errors import SendError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.keyed import Key
 from murmuration.lab.fleet import Sent, keys_of, made_for_round, send_all
+from murmuration.training.campaign import ModelCampaign
+from murmuration.training.round import MOST_BYTES, Round, read
 from murmuration.wire.address import Address
 
 LOOK_SECONDS, WAIT_SECONDS = 0.01, 30.0

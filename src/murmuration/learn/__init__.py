@@ -10,11 +10,11 @@
 
 from murmuration.learn.encode import Category, Encoder, Number
 from murmuration.learn.estimators import LinearRegression, LinearSVC, LogisticRegression
-from murmuration.learn.hiera import ByAttribute
-from murmuration.learn.rounds import Model, Training
-from murmuration.learn.schedule import FewRounds, MiniBatches, OneByOne
-from murmuration.training.adaptive import AdaptiveTraining
-from murmuration.training.state import Setting
+from murmuration.learn.papers.hiera import ByAttribute
+from murmuration.learn.papers.rounds import Model, Training
+from murmuration.learn.papers.schedule import FewRounds, MiniBatches, OneByOne
+from murmuration.training.algorithm.adaptive import AdaptiveTraining
+from murmuration.training.algorithm.state import Setting
 
 __all__ = [
     "AdaptiveTraining",

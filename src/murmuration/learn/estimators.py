@@ -34,20 +34,20 @@ from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, seeded_rng, system_rng
 from murmuration.learn.encode import Column, Encoder
-from murmuration.learn.gradients import courier_for
-from murmuration.learn.hiera import ByAttribute
-from murmuration.learn.rounds import Training
-from murmuration.learn.schedule import FewRounds, Schedule
+from murmuration.learn.papers.gradients import courier_for
+from murmuration.learn.papers.hiera import ByAttribute
+from murmuration.learn.papers.rounds import Training
+from murmuration.learn.papers.schedule import FewRounds, Schedule
 from murmuration.mechanisms.base import checked_epsilon
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.vector.base import TupleMechanism
 from murmuration.mechanisms.vector.block import Block
 from murmuration.results.estimate import About, Estimate
-from murmuration.training.adaptive import AdaptiveTraining
-from murmuration.training.legs import OTHERS
-from murmuration.training.losses import objective
-from murmuration.training.questions import Gradient, Model, NumberQuestion, Question
-from murmuration.training.state import Setting, Trained
+from murmuration.training.algorithm.adaptive import AdaptiveTraining
+from murmuration.training.algorithm.legs import OTHERS
+from murmuration.training.algorithm.losses import objective
+from murmuration.training.algorithm.questions import Gradient, Model, NumberQuestion, Question
+from murmuration.training.algorithm.state import Setting, Trained
 
 NOT_NUMBERS = "features, and targets of a regression, must be numbers"
 PUBLIC_SEED = 1

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.campaign.training import Feature, ModelCampaign
 from murmuration.collector.model import TrainedModel
 from murmuration.learn.encode import Category, Column, Number
 from murmuration.learn.estimators import (
@@ -16,6 +15,7 @@ from murmuration.learn.estimators import (
     LogisticRegression,
 )
 from murmuration.results.estimate import About, Estimate
+from murmuration.training.campaign import Feature, ModelCampaign
 
 KINDS: dict[str, type[LinearModel]] = {
     "linear": LinearRegression,

@@ -42,11 +42,11 @@ from murmuration.exact.randomness import Rng, require_rng
 from murmuration.mechanisms.domain import Domain, Values
 from murmuration.mechanisms.tally import Tally, require_same
 from murmuration.mechanisms.trial import ChanceTrial, Trial
-from murmuration.results.crowd import Evidence
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import About, AnyEstimate
-from murmuration.results.liars import Reach
-from murmuration.results.sequence import Terms
+from murmuration.statistics.forgery import Evidence
+from murmuration.statistics.liars import Reach
+from murmuration.statistics.sequence import Terms
 
 MIN_EPSILON = 1e-3
 """Below this, rounding to a 52-bit word is no longer small beside epsilon."""

@@ -31,8 +31,8 @@ from murmuration.mechanisms.registry import mechanism, mechanisms_for
 from murmuration.mechanisms.tally import MAX_PEOPLE
 from murmuration.planning import allocate
 from murmuration.planning.shuffle import central_epsilon
-from murmuration.results.liars import SHARE, checked_share, concentrated
 from murmuration.results.table import Columns, Table
+from murmuration.statistics.liars import SHARE, checked_share, concentrated
 
 MOST_BYTES = 4096
 """The largest report that is worth considering."""

@@ -15,7 +15,7 @@ from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.results.figure import Figure, Figures, Result
 from murmuration.results.plot import AT_ONCE, MOST_BARS
-from murmuration.results.score import Shape, normal_quantile
+from murmuration.statistics.score import Shape, normal_quantile
 
 
 class About(StrEnum):

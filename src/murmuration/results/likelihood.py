@@ -16,7 +16,7 @@ import numpy as np
 
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.results.estimate import Estimate
-from murmuration.results.score import normal_quantile
+from murmuration.statistics.score import normal_quantile
 
 MOST_STEPS = 200
 TIGHT = 1e-9

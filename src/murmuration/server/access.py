@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from murmuration.campaign.model import ONE_DEVICE
+from murmuration.campaign.survey import ONE_DEVICE
 from murmuration.collector.participants import (
     BATCH_BYTES,
     OWN_BYTES,

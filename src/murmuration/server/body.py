@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 from starlette.requests import ClientDisconnect, Request
 
+from murmuration.server.fair_use import Part, Share
 from murmuration.server.limits import Limits
 from murmuration.server.problems import Problem
-from murmuration.server.shares import Part, Share
 
 GZIP = 16 + zlib.MAX_WBITS
 PIECE = 1 << 18

@@ -19,7 +19,7 @@ from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.periods import ALL, LAST
-from murmuration.campaign.model import ByPeriod, Campaign, utc_now
+from murmuration.campaign.survey import ByPeriod, Campaign, utc_now
 from murmuration.collector.commit import Batch, refuse
 from murmuration.collector.merge import merge_tallies
 from murmuration.collector.model import from_json, to_json, with_liars
@@ -32,27 +32,27 @@ from murmuration.collector.store import Store, Token, rounds
 from murmuration.collector.tallies import CollectorTallies, by_period, exported, own_sketch
 from murmuration.collector.tokens import ANALYST, hashed
 from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
-from murmuration.results.liars import SHARE, checked_share
 from murmuration.server import body, cors, signing
 from murmuration.server.accept import preferred
-from murmuration.server.answers import (
+from murmuration.server.app import Collector
+from murmuration.server.chunks import reserved
+from murmuration.server.fair_use import Part
+from murmuration.server.live import SessionState
+from murmuration.server.metrics import exposition
+from murmuration.server.page_files import GUARDED, PRIVATE, SIGN_IN, shell
+from murmuration.server.planner import planned
+from murmuration.server.problems import PROBLEMS, Problem, described
+from murmuration.server.receipts import receipt, reserve
+from murmuration.server.responses import (
     Alive,
     Listed,
     Listing,
     Merging,
     Ready,
 )
-from murmuration.server.live import SessionState
-from murmuration.server.metrics import exposition
-from murmuration.server.page_files import GUARDED, PRIVATE, SIGN_IN, shell
-from murmuration.server.pieces import reserved
-from murmuration.server.planner import planned
-from murmuration.server.problems import PROBLEMS, Problem, described
-from murmuration.server.receipts import receipt, reserve
 from murmuration.server.rounds import digest_in
-from murmuration.server.shares import Part
-from murmuration.server.state import Collector
 from murmuration.server.streams import Events
+from murmuration.statistics.liars import SHARE, checked_share
 from murmuration.wire import report
 from murmuration.wire.report import Incoming
 

@@ -18,10 +18,10 @@ from functools import partial
 from typing import TypeVar, TypeVarTuple, Unpack
 
 from murmuration.collector.commit import Batch, commit
+from murmuration.collector.sink import ToFolder
 from murmuration.collector.store import Store, StoreError, StoreFullError
-from murmuration.collector.to_folder import ToFolder
+from murmuration.server.fair_use import Part, Share
 from murmuration.server.problems import Problem
-from murmuration.server.shares import Part, Share
 
 log = logging.getLogger("murmuration.server")
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from murmuration.collector.status import Status
-from murmuration.server.state import Collector
+from murmuration.server.app import Collector
 
 
 def exposition(

@@ -9,12 +9,12 @@ import msgspec
 
 from murmuration.analysis import figures
 from murmuration.analysis.combine import NAMES
-from murmuration.campaign.file.schema import NAME
-from murmuration.campaign.model import WIRE
+from murmuration.campaign.survey import WIRE
+from murmuration.definition.schema import NAME
 from murmuration.server.access import BY_BROWSER
-from murmuration.server.answers import Described
 from murmuration.server.planner import Question
 from murmuration.server.problems import PROBLEMS
+from murmuration.server.responses import Described
 from murmuration.wire import report
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from murmuration.campaign.file import load
-from murmuration.campaign.file.write import Draft, written
+from murmuration.definition import load
+from murmuration.definition.write import Draft, written
 from murmuration.errors import MurmurationError
 from murmuration.planning.choose import Attribute, plan
 from murmuration.server.problems import Problem

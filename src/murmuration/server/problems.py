@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from starlette.responses import Response
 
-from murmuration.server.answers import Described
+from murmuration.server.responses import Described
 from murmuration.wire.report import PROBLEM, PROBLEM_TYPE, REASONS, WHOLE
 
 PROBLEMS: dict[str, tuple[int, str]] = {

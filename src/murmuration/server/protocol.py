@@ -7,9 +7,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from murmuration.server.fair_use import Part, Share, client
 from murmuration.server.limits import Limits
 from murmuration.server.problems import Problem
-from murmuration.server.shares import Part, Share, client
 
 WRITE_BYTES = 1 << 14
 """Of an answer, that wait for the client to read them."""

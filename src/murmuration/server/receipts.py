@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 from starlette.responses import Response
 
-from murmuration.server.answers import Failure, Receipt
-from murmuration.server.pieces import WAITING, Pieces
+from murmuration.server.chunks import WAITING, Pieces
+from murmuration.server.fair_use import Part
 from murmuration.server.problems import type_of
-from murmuration.server.shares import Part
+from murmuration.server.responses import Failure, Receipt
 from murmuration.wire.report import JSON, REASONS, Codes
 
 PIECE = 64

@@ -18,27 +18,27 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from murmuration.analysis.figures import Estimates, Trend
-from murmuration.campaign.document import Document
-from murmuration.campaign.round import RoundDocument
 from murmuration.collector.model import TrainedModel
 from murmuration.collector.publish import Serving
 from murmuration.collector.status import Status
 from murmuration.collector.store import StoreError, StoreFullError
 from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE, MERGE
+from murmuration.definition.document import Document
 from murmuration.server import handlers
 from murmuration.server.access import BY_BROWSER, PUBLIC, READER
-from murmuration.server.answers import Alive, Described, Listing, Merging, Ready, Receipt
+from murmuration.server.app import Collector
+from murmuration.server.chunks import Pieces, in_pieces
 from murmuration.server.cors import permitted
+from murmuration.server.fair_use import Part
 from murmuration.server.handlers import HTML, OCTETS, SCRIPT, TEXT, Call, shown, who
 from murmuration.server.live import Live, SessionState
 from murmuration.server.openapi import described
 from murmuration.server.page_files import PRIVATE, SIGN_IN, shell
-from murmuration.server.pieces import Pieces, in_pieces
 from murmuration.server.planner import Planning
 from murmuration.server.problems import Problem
-from murmuration.server.shares import Part
-from murmuration.server.state import Collector
+from murmuration.server.responses import Alive, Described, Listing, Merging, Ready, Receipt
 from murmuration.server.streams import Events
+from murmuration.training.round import RoundDocument
 
 log = logging.getLogger("murmuration.server")
 

@@ -15,11 +15,11 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from murmuration.errors import ParameterError
+from murmuration.server.app import Collector
+from murmuration.server.fair_use import Share
 from murmuration.server.protocol import PatientProtocol
 from murmuration.server.routes import create_app
-from murmuration.server.shares import Share
 from murmuration.server.signing import PREFIX, Front
-from murmuration.server.state import Collector
 from murmuration.wire.address import is_loopback
 
 log = logging.getLogger("murmuration.server")

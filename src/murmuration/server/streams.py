@@ -18,14 +18,14 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from murmuration.campaign.model import ByPeriod
+from murmuration.campaign.survey import ByPeriod
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status, status
 from murmuration.collector.store import Store, StoreError
 from murmuration.collector.tallies import by_period
+from murmuration.server.fair_use import Part
 from murmuration.server.live import Live, Trails
 from murmuration.server.page_files import PRIVATE
-from murmuration.server.shares import Part
 
 log = logging.getLogger("murmuration.server")
 

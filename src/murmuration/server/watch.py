@@ -19,17 +19,15 @@ from murmuration.analysis.liars import beside, is_plain
 from murmuration.analysis.periods import LAST, Periods
 from murmuration.analysis.postprocess import project_simplex
 from murmuration.analysis.running import Running, RunningFigures
-from murmuration.campaign.model import ByPeriod
 from murmuration.campaign.question import ANSWERED, Question
 from murmuration.campaign.review import expected_stderr, shares_of
+from murmuration.campaign.survey import ByPeriod
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
 from murmuration.collector.tallies import pooled
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import FrequencyEstimate
 from murmuration.results.figure import Figure
-from murmuration.results.liars import SHARE
-from murmuration.results.score import normal_quantile
 from murmuration.server.live import (
     Bin,
     Card,
@@ -44,6 +42,8 @@ from murmuration.server.live import (
     TrendLine,
     TrendPoint,
 )
+from murmuration.statistics.liars import SHARE
+from murmuration.statistics.score import normal_quantile
 
 LEVEL = 0.95
 GROWTH = 1.02

@@ -19,16 +19,16 @@ from types import FrameType
 import uvicorn
 import uvloop
 
-from murmuration.campaign.model import Campaign
-from murmuration.campaign.training import ModelCampaign
+from murmuration.campaign.survey import Campaign
 from murmuration.collector.publish import Served, opened, publication, serve_any
+from murmuration.collector.sink import ToFolder
 from murmuration.collector.store import open_store
-from murmuration.collector.to_folder import ToFolder
 from murmuration.errors import ParameterError
+from murmuration.server.app import Collector
 from murmuration.server.limits import Limits
 from murmuration.server.run import Endpoint, configured, discreet, log_to_stderr
-from murmuration.server.state import Collector
 from murmuration.server.watch import Truths
+from murmuration.training.campaign import ModelCampaign
 
 
 @dataclass(frozen=True)

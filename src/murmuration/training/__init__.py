@@ -1,1 +1,1 @@
-"""Training by one question a person: what is asked, how a device answers, what comes of it."""
+"""Training with one question per person: the campaign, its rounds, how a device answers."""

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.model import Campaign
+from murmuration.campaign.survey import Campaign
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Rows
 from murmuration.mechanisms.base import Mechanism

@@ -28,8 +28,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.model import WIRE
 from murmuration.campaign.periods import PERIOD_BYTES, last_possible
+from murmuration.campaign.survey import WIRE
 from murmuration.errors import FormatError, ReportError
 from murmuration.exact.arrays import Ints, Rows
 from murmuration.mechanisms.frame import Frame

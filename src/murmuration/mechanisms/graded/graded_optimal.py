@@ -90,7 +90,7 @@ def _build(
     edges: tuple[float, ...], budgets: Matrix, progress: Callable[[float], None]
 ) -> Solution:
     """Solve the program, round to integers and remove the bias that rounding leaves."""
-    from murmuration.solve import graded as graded_program  # here: a device never solves
+    from murmuration.mechanisms.solve import graded as graded_program  # here: a device never solves
 
     borders = edge_points(edges)
     grid = UnevenGrid.at(graded_program.grid_for(borders, budgets))

@@ -30,11 +30,11 @@ from murmuration.mechanisms.domain import MAX_ITEMS, Domain, Items
 from murmuration.mechanisms.packing import BitReports
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for, spread_over
-from murmuration.results.crowd import Evidence, Limits, Mixture
 from murmuration.results.estimate import FrequencyEstimate
-from murmuration.results.liars import Reach
-from murmuration.results.score import QuadraticScore, Shape
-from murmuration.results.sequence import Terms
+from murmuration.statistics.forgery import Evidence, Limits, Mixture
+from murmuration.statistics.liars import Reach
+from murmuration.statistics.score import QuadraticScore, Shape
+from murmuration.statistics.sequence import Terms
 
 MOST_ENUMERATED = 1 << 16
 """Entries of a channel up to which the auditor tries every report."""

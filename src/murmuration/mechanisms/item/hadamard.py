@@ -22,7 +22,7 @@ from murmuration.mechanisms.item.base import (
 from murmuration.mechanisms.item.grr import Grr
 from murmuration.mechanisms.packing import SymbolReports
 from murmuration.mechanisms.tally import Tally
-from murmuration.results.crowd import Evidence, Limits
+from murmuration.statistics.forgery import Evidence, Limits
 
 MOST_SYMBOLS = 1 << 16
 """Of an alphabet whose every symbol is looked at."""

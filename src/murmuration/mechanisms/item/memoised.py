@@ -31,7 +31,7 @@ from murmuration.mechanisms.item.grr import (
 from murmuration.mechanisms.packing import SymbolReports
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import Trial, WordTrial, spread_over
-from murmuration.results.crowd import Evidence, Limits
+from murmuration.statistics.forgery import Evidence, Limits
 
 EXACT_REPORTS = 64
 """Up to this many reports, the power in `loss_of` is written out digit by digit."""

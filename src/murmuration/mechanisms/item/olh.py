@@ -21,7 +21,7 @@ from murmuration.mechanisms.item.grr import Grr
 from murmuration.mechanisms.packing import integer_rows, row_integers
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
-from murmuration.results.crowd import Evidence, Limits
+from murmuration.statistics.forgery import Evidence, Limits
 
 PRIMES = (65_521, 2_147_483_647)
 """The hash works modulo the first prime above k: 2-byte or 4-byte coefficients."""

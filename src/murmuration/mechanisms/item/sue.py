@@ -20,7 +20,7 @@ from murmuration.mechanisms.item.base import BitMechanism
 from murmuration.mechanisms.packing import BITS_PER_PASS, bit_of, pack_bits
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import Trial, WordTrial, coin_words, spread_over
-from murmuration.results.crowd import Evidence, Limits
+from murmuration.statistics.forgery import Evidence, Limits
 
 PATTERNS = 64
 """Patterns of bits that the auditor tries, for each item."""

@@ -37,12 +37,12 @@ from murmuration.mechanisms.packing import SymbolReports
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
 from murmuration.results import distribution
-from murmuration.results.crowd import Evidence, Limits, Mixture
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import Estimate
-from murmuration.results.liars import Reach
-from murmuration.results.score import LIKELY, Reading, Score, Tail, concave_hull, tail_of
-from murmuration.results.sequence import Terms
+from murmuration.statistics.forgery import Evidence, Limits, Mixture
+from murmuration.statistics.liars import Reach
+from murmuration.statistics.score import LIKELY, Reading, Score, Tail, concave_hull, tail_of
+from murmuration.statistics.sequence import Terms
 
 WORDS_PER_PERSON = 2
 FEWEST_SYMBOLS = 8

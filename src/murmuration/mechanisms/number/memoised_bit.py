@@ -24,8 +24,8 @@ from murmuration.mechanisms.item.memoised import DIGITS, Memoised, checked_count
 from murmuration.mechanisms.number.base import Design, NumericMechanism
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import Trial, WordTrial
-from murmuration.results.crowd import Evidence
-from murmuration.results.sequence import Terms
+from murmuration.statistics.forgery import Evidence
+from murmuration.statistics.sequence import Terms
 
 ENDS = Grid(1)
 LAST_WORD = (1 << 64) - 1

@@ -103,7 +103,7 @@ def build(
     progress: Callable[[float], None] | None = None,
 ) -> Solution:
     """Solve the program, round to integers and remove the bias that rounding leaves."""
-    from murmuration.solve import linear as linear_program  # here: a device never solves
+    from murmuration.mechanisms.solve import linear as linear_program  # here: a device never solves
 
     cells = linear_program.cells_for(epsilon)
     on_grid = None if prior is None else prior_on_grid(prior, cells)

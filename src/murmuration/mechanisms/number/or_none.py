@@ -31,11 +31,11 @@ from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, WordTrial, boundaries
 from murmuration.results import distribution
 from murmuration.results.answered import Moments
-from murmuration.results.crowd import Evidence, Limits, Mixture
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import AnsweredEstimate
-from murmuration.results.liars import Reach
-from murmuration.results.sequence import Terms
+from murmuration.statistics.forgery import Evidence, Limits, Mixture
+from murmuration.statistics.liars import Reach
+from murmuration.statistics.sequence import Terms
 
 WORDS_PER_PERSON = 3
 ENOUGH = 1000

@@ -31,13 +31,13 @@ from murmuration.mechanisms.packing import RowReports
 from murmuration.mechanisms.strategy import Sample
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for, spread_over
-from murmuration.results.crowd import Evidence, Limits
 from murmuration.results.estimate import (
     AnsweredEstimate,
     Estimate,
     FrequencyEstimate,
     TupleEstimate,
 )
+from murmuration.statistics.forgery import Evidence, Limits
 
 PEOPLE_PER_PASS = 1 << 16
 MOST_INSIDE = 8

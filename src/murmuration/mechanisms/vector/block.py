@@ -23,10 +23,10 @@ from murmuration.mechanisms.packing import RowReports, integer_rows, row_integer
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for
 from murmuration.mechanisms.vector.base import TupleMechanism
-from murmuration.results.crowd import Evidence, Limits
 from murmuration.results.estimate import About, Estimate, TupleEstimate
-from murmuration.results.liars import Reach
-from murmuration.results.score import CAUTION, QuadraticScore
+from murmuration.statistics.forgery import Evidence, Limits
+from murmuration.statistics.liars import Reach
+from murmuration.statistics.score import CAUTION, QuadraticScore
 
 LARGEST_BLOCK = 12
 THRESHOLDS = 64

@@ -22,10 +22,10 @@ from murmuration.mechanisms.packing import BitReports, pack_bits, unpack_bits
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for
 from murmuration.mechanisms.vector.base import TupleMechanism
-from murmuration.results.crowd import Evidence, Limits
 from murmuration.results.estimate import About, Estimate, TupleEstimate
-from murmuration.results.liars import Reach
-from murmuration.results.score import QuadraticScore
+from murmuration.statistics.forgery import Evidence, Limits
+from murmuration.statistics.liars import Reach
+from murmuration.statistics.score import QuadraticScore
 
 LARGEST = 1024
 SMALL_CUBE = 10

@@ -21,13 +21,13 @@ from murmuration.mechanisms.strategy import Split
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.vector.base import FramedMechanism
 from murmuration.mechanisms.vector.duchi_multi import DuchiMulti
-from murmuration.results.crowd import Evidence
 from murmuration.results.estimate import (
     AnsweredEstimate,
     Estimate,
     FrequencyEstimate,
     TupleEstimate,
 )
+from murmuration.statistics.forgery import Evidence
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,10 @@ from murmuration.mechanisms.vector.directions import (
     Directions,
     turned,
 )
-from murmuration.results.crowd import Evidence, Limits
 from murmuration.results.estimate import Estimate, TupleEstimate
-from murmuration.results.liars import Reach
-from murmuration.results.score import CAUTION
+from murmuration.statistics.forgery import Evidence, Limits
+from murmuration.statistics.liars import Reach
+from murmuration.statistics.score import CAUTION
 
 LARGEST = 1024
 CANDIDATES = 128

@@ -1,0 +1,203 @@
+"""Tally files on this machine: all cores, bounded memory, each id once.
+
+Threads read and count: Arrow and numpy mostly let go of the interpreter while they work, and
+threads share everything. Each takes some millions of reports at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import TypeVar
+
+from murmuration.counting.engines import spill
+from murmuration.counting.engines.parts import Part, Unit, counted, units
+from murmuration.counting.engines.spill import Spill, Spilled
+from murmuration.counting.engines.state import State
+from murmuration.counting.kernel import Kept
+from murmuration.counting.sums import Collection, Sums, total
+from murmuration.errors import FormatError, ParameterError
+
+MEMORY = 1 << 28
+"""Bytes that finding duplicates may take, about, over all threads."""
+LEAST_MEMORY = 1 << 24
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
+Advance = Callable[[str, int, int], None]
+"""Told what is being done, how many reports more, and of how many in all (0: not known)."""
+
+
+@dataclass(frozen=True)
+class How:
+    """How files are counted.
+
+    dedup: whether an id counts once; without, all ids are taken to be different
+    memory: bytes that finding duplicates may take
+    threads: how many work at once; all cores unless told otherwise
+    fresh: read all parts again, whatever is known of them
+    """
+
+    dedup: bool = True
+    memory: int = MEMORY
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    fresh: bool = False
+    advance: Advance | None = None
+
+    def __post_init__(self) -> None:
+        if self.threads < 1 or self.memory < LEAST_MEMORY:
+            raise ParameterError(f"threads are 1 or more, memory {LEAST_MEMORY:,} bytes or more")
+
+    def told(self, what: str, more: int, of: int) -> None:
+        """Say how far it is."""
+        if self.advance is not None:
+            self.advance(what, more, of)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What files add up to, and which of them had to be read for it."""
+
+    sums: Sums
+    read: tuple[str, ...]
+    known: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+def tally(
+    campaign: Collection, parts: Sequence[Part], state: Path | None = None, how: How | None = None
+) -> Done:
+    """Count the reports of files; with a `state` folder only what is new or changed is read.
+
+    Of reports with one id and different bytes the smallest counts.
+    """
+    how = how or How()
+    with _folder(state, campaign, how) as kept:
+        gone = sorted(set(kept.parts) - {part.name for part in parts})
+        kept.forget(gone)
+        new = [part for part in parts if not kept.is_known(part)]
+        kept.forget(part.name for part in new)
+        _count(campaign, new, kept, how)
+        kept.save()
+        sums = total(kept.sums())
+        if how.dedup:
+            _deduct(campaign, sums, kept.spilled(campaign.row_bytes), how)
+        kept.tidy()
+    read = tuple(part.name for part in new)
+    known = tuple(part.name for part in parts if part.name not in set(read))
+    return Done(sums, read, known, tuple(gone))
+
+
+@contextmanager
+def _folder(state: Path | None, campaign: Collection, how: How) -> Iterator[State]:
+    """Yield the state; one that is not to be kept is in a folder that goes."""
+    if state is not None:
+        yield State.begin(state, campaign, dedup=how.dedup, fresh=how.fresh)
+        return
+    with tempfile.TemporaryDirectory(prefix="murmur-tally-") as folder:
+        yield State.begin(Path(folder), campaign, dedup=how.dedup, fresh=False)
+
+
+# --- counting ------------------------------------------------------------------------------------
+
+
+def _count(campaign: Collection, parts: Sequence[Part], state: State, how: How) -> None:
+    """Count parts, and note each when all of it is counted."""
+    ends = {part.name: part.ends() for part in parts}
+    work = [unit for part in parts for unit in units(part)]
+    waiting = Counter(unit.part.name for unit in work)
+    found: dict[str, list[tuple[Sums, Spilled | None]]] = {part.name: [] for part in parts}
+    expected = sum(unit.reports for unit in work)
+    stop = Event()
+
+    def one(unit: Unit) -> tuple[Unit, Sums, Spilled | None]:
+        return (unit, *_unit(campaign, unit, state, how, expected, stop))
+
+    try:
+        for unit, sums, spilled in _spread(one, work, how.threads):
+            found[unit.part.name].append((sums, spilled))
+            waiting[unit.part.name] -= 1
+            if not waiting[unit.part.name]:
+                _note(state, unit.part, ends[unit.part.name], found.pop(unit.part.name))
+    except BaseException:
+        stop.set()
+        raise
+
+
+def _note(
+    state: State, part: Part, ends: int, found: Sequence[tuple[Sums, Spilled | None]]
+) -> None:
+    about = part.path.stat()
+    if (about.st_size, about.st_mtime_ns) != (part.size, part.changed):
+        raise FormatError(f"{part.path} was changed while it was read")
+    spilled = [one for _, one in found if one is not None]
+    for one in spilled:
+        one.save()
+    state.note(part, ends, total(sums for sums, _ in found), spilled)
+
+
+def _unit(
+    campaign: Collection, unit: Unit, state: State, how: How, expected: int, stop: Event
+) -> tuple[Sums, Spilled | None]:
+    """Count one unit; where ids count once, write them down."""
+    sums = Sums()
+
+    def steps() -> Iterator[Kept | None]:
+        for found, kept in counted(unit, campaign, ids=how.dedup):
+            if stop.is_set():  # another thread failed, or somebody pressed Ctrl-C
+                raise KeyboardInterrupt
+            how.told("counting", found.read, expected)
+            sums.add(found)
+            yield kept
+
+    if not how.dedup:
+        for _ in steps():
+            pass
+        return sums, None
+    with Spill(state.place("spill"), campaign.row_bytes, state.salt) as file:
+        for kept in steps():
+            if kept is not None and len(kept.ids):
+                file.add(kept)
+        return sums, file.done()
+
+
+def _deduct(campaign: Collection, sums: Sums, files: Sequence[Spilled], how: How) -> None:
+    """Take out the reports whose id counts already."""
+    reports = sum(one.reports for one in files)
+    ranges = spill.shares(reports, how.memory // how.threads)
+
+    def one(piece: tuple[int, int]) -> Sums:
+        return spill.surplus(campaign, files, *piece)
+
+    for extra in _spread(one, ranges, how.threads):
+        sums.without(extra)
+        how.told("finding duplicates", 1, len(ranges))
+
+
+def _spread(
+    work: Callable[[_Given], _Made], given: Iterable[_Given], threads: int
+) -> Iterator[_Made]:
+    """Yield results as they come, with no more under way than there are threads and as many."""
+    left = iter(given)
+    with ThreadPoolExecutor(threads, thread_name_prefix="murmur-tally") as pool:
+        running: set[Future[_Made]] = set()
+        try:
+            while True:
+                for one in left:
+                    running.add(pool.submit(work, one))
+                    if len(running) >= 2 * threads:
+                        break
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        finally:
+            for future in running:
+                future.cancel()

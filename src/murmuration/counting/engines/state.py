@@ -1,0 +1,163 @@
+"""What is kept beside a tally, so that a grown folder is not read again from the start.
+
+    OUT.state/state.json              which parts were counted, and how they were when they were
+    OUT.state/part-<16 hex>.npz       what one part adds up to
+    OUT.state/part-<16 hex>.spill     its ids and rows (`spill`), .npy its index; with duplicates
+
+A part whose name, size, time or ends have changed is read again; one that is gone is taken out. A
+tally is a function of what the parts hold, and of nothing else: the same bytes as from scratch.
+Only files of these names are ever deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from murmuration.collector.aside import aside
+from murmuration.counting.engines.parts import Part
+from murmuration.counting.engines.spill import Salt, Spilled, new_salt
+from murmuration.counting.sums import Collection, Sums
+from murmuration.errors import FormatError, ParameterError
+
+FORMAT = 1
+NAME = "state.json"
+OURS = re.compile(r"part-[0-9a-f]{16}\.(npz|npy|spill)")
+
+
+@dataclass(frozen=True)
+class Known:
+    """A part that was counted, as it was then, and the names of the files that say so."""
+
+    name: str
+    size: int
+    changed: int
+    ends: int
+    sums: str
+    spills: tuple[str, ...] = ()
+
+
+@dataclass
+class State:
+    """A folder of what is known; `begin` reads it, `save` writes it."""
+
+    folder: Path
+    digest: str
+    dedup: bool
+    salt: Salt = field(default_factory=new_salt)
+    parts: dict[str, Known] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, folder: Path, campaign: Collection, *, dedup: bool, fresh: bool) -> State:
+        """Return what is known of a campaign; nothing, if it is of another or cannot be used."""
+        folder.mkdir(parents=True, exist_ok=True)
+        state = cls(folder, campaign.digest, dedup)
+        found = None if fresh else state._read()
+        if found is None:
+            (folder / NAME).unlink(missing_ok=True)  # first: without it the others mean nothing
+        else:
+            state = found
+        state.tidy()
+        return state
+
+    def _read(self) -> State | None:
+        try:
+            head = json.loads((self.folder / NAME).read_bytes())
+            same = (head["format"], head["digest"], head["dedup"]) == (
+                FORMAT,
+                self.digest,
+                self.dedup,
+            )
+            first, second = map(int, head["salt"])
+            listed = [Known(**{**one, "spills": tuple(one["spills"])}) for one in head["parts"]]
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            raise ParameterError(
+                f"{self.folder / NAME} cannot be read: --fresh counts from the start"
+            ) from None
+        files = [name for one in listed for name in (one.sums, *one.spills)]
+        if not all(isinstance(name, str) and OURS.fullmatch(name) for name in files):
+            raise ParameterError(f"{self.folder / NAME} names files that are not its own")
+        if not same:
+            return None
+        parts = {one.name: one for one in listed}
+        return State(self.folder, self.digest, self.dedup, (first, second), parts)
+
+    def save(self) -> None:
+        """Write which parts are known: from now on their files count."""
+        head = {
+            "format": FORMAT,
+            "digest": self.digest,
+            "dedup": self.dedup,
+            "salt": list(self.salt),
+            "parts": [asdict(self.parts[name]) for name in sorted(self.parts)],
+        }
+        with aside(self.folder / NAME) as file:
+            file.write(json.dumps(head).encode())
+
+    def tidy(self) -> None:
+        """Delete our files that no part names: of parts that are gone, or were never finished."""
+        used = {name for one in self.parts.values() for name in (one.sums, *one.spills)}
+        used |= {Path(name).with_suffix(".npy").name for name in used if name.endswith(".spill")}
+        for path in self.folder.iterdir():
+            if OURS.fullmatch(path.name) and path.name not in used:
+                path.unlink()
+
+    def is_known(self, part: Part) -> bool:
+        """Whether a part was counted as it is now."""
+        one = self.parts.get(part.name)
+        same = one is not None and (one.size, one.changed) == (part.size, part.changed)
+        return same and one is not None and one.ends == part.ends()
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Leave parts out."""
+        for name in names:
+            self.parts.pop(name, None)
+
+    def place(self, ending: str) -> Path:
+        """Return the path of a new file."""
+        return self.folder / f"part-{secrets.token_hex(8)}.{ending}"
+
+    def note(self, part: Part, ends: int, sums: Sums, spills: Iterable[Spilled]) -> None:
+        """Keep what a part adds up to."""
+        path = self.place("npz")
+        _save(path, sums)
+        names = tuple(one.path.name for one in spills)
+        known = Known(part.name, part.size, part.changed, ends, path.name, names)
+        self.parts[part.name] = known
+
+    def sums(self) -> Iterable[Sums]:
+        """Yield what each part adds up to."""
+        for one in self.parts.values():
+            yield _load(self.folder / one.sums)
+
+    def spilled(self, row_bytes: int) -> list[Spilled]:
+        """Return all files of ids."""
+        names = [name for one in self.parts.values() for name in one.spills]
+        return [Spilled.load(self.folder / name, row_bytes) for name in names]
+
+
+def _save(path: Path, sums: Sums) -> None:
+    periods = sorted(sums.periods)
+    arrays = {f"period_{period}": sums.periods[period] for period in periods}
+    head: dict[str, Any] = {"read": sums.read, "refused": dict(sums.refused), "periods": periods}
+    np.savez(path, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+
+
+def _load(path: Path) -> Sums:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
+            head = json.loads(data["head"].tobytes())
+            periods = {int(one): data[f"period_{one}"] for one in head["periods"]}
+        return Sums(int(head["read"]), 0, Counter(head["refused"]), periods)
+    except Exception as problem:  # a damaged archive fails in many ways
+        raise FormatError(f"{path} is damaged ({problem}): --fresh makes it again") from None

@@ -1,0 +1,539 @@
+"""From the tables of a campaign file to a campaign: what is left open is chosen, and audited.
+
+Every mistake says which key it is about; `load` knows the line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from itertools import chain
+from typing import Any, TypeGuard
+
+from murmuration.audit import admission
+from murmuration.campaign.levels import BY_LOT, FREELY, Levels
+from murmuration.campaign.periods import GRACE, period_of
+from murmuration.campaign.question import Question
+from murmuration.campaign.spells import Spells
+from murmuration.campaign.survey import Campaign, Terms
+from murmuration.definition.schema import (
+    SPELLS,
+    VALUES,
+    AttributeTable,
+    CampaignTable,
+    Mistake,
+    RepeatTable,
+    budget_of,
+    check_table,
+    gathered,
+    question_of,
+)
+from murmuration.errors import MurmurationError, ParameterError, PromiseError
+from murmuration.exact.arrays import Floats
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.domain import Box, Graded, Items, Number
+from murmuration.mechanisms.frame import Frame
+from murmuration.mechanisms.graded.base import to_domain
+from murmuration.mechanisms.number.base import FEWEST_SYMBOLS, NumericMechanism
+from murmuration.mechanisms.number.or_none import OrNone
+from murmuration.mechanisms.registry import list_mechanisms, mechanisms_for
+from murmuration.mechanisms.strategy import Sample, Split, Strategy, Together
+from murmuration.planning import allocate
+from murmuration.planning.auto import mechanism as named
+from murmuration.planning.choose import Attribute, choose_frequency, choose_numeric, plan
+
+Rule = Callable[[Sequence[int], float], Floats]
+"""How epsilon is split over attributes of so many items."""
+SPLITS: dict[str, Rule] = {"split": allocate.equal, "split-optimal": allocate.optimal}
+AUTO = "auto"
+WAYS = ("sample", *SPLITS)
+
+
+def resolve(table: CampaignTable) -> Campaign:
+    """Choose what the file leaves open, build the laws and audit them."""
+    questions = tuple(question_of(place, one) for place, one in enumerate(table.attributes))
+    campaign = _collected(table, questions, _sharing(table))
+    _check_limit(table, campaign)
+    return _admitted(campaign)
+
+
+def check(table: CampaignTable, passed_over: Collection[int] = ()) -> None:
+    """Refuse what can be seen without building a law: all of it together.
+
+    Attributes that are `passed_over` are known to be wrong.
+    """
+    rest = [place for place in range(len(table.attributes)) if place not in passed_over]
+    steps: list[Callable[[], object]] = [
+        partial(check_table, table),
+        partial(_check_names, table),
+        partial(_sharing, table),
+        partial(_levels, table),
+        *(partial(_check_attribute, table, place) for place in rest),
+    ]
+    gathered(steps)
+
+
+def _check_attribute(table: CampaignTable, place: int) -> None:
+    question = question_of(place, table.attributes[place])
+    if table.strategy not in mechanisms_for(Box):
+        _check_kind(table, place, question)
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How the file says that epsilon is shared out: one of the ways in `WAYS`, or a mechanism."""
+
+    name: str
+
+    @property
+    def split(self) -> Rule | None:
+        """The rule that splits epsilon over all attributes; None if each has all of it."""
+        return SPLITS.get(self.name)
+
+    @property
+    def together(self) -> bool:
+        """Whether one mechanism answers all attributes, by its name."""
+        return self.name not in WAYS
+
+    def strategy(self, sample: int, shares: Sequence[float]) -> Strategy:
+        """Return the strategy of the campaign."""
+        if self.together:
+            return Together()
+        return Split() if self.split else Sample.by_shares(shares, sample)
+
+
+def _sharing(table: CampaignTable) -> Sharing:
+    """Return how epsilon is shared out, "auto" decided."""
+    name = table.strategy
+    if name == AUTO:
+        own = all(one.epsilon is not None for one in table.attributes)
+        whole = len(table.attributes) == 1 or (own and table.epsilon is None and table.sample == 1)
+        name = "split" if whole else "sample"
+    tuples = list(mechanisms_for(Box))
+    if name not in (*WAYS, *tuples):
+        raise Mistake(
+            f"strategy is auto, sample, split, split-optimal, or one of {', '.join(tuples)}; "
+            f"got {name!r}{_meant(name, [AUTO, *WAYS, *tuples])}",
+            "strategy",
+        )
+    if table.sample > 1 and name != "sample":
+        raise Mistake("sample, how many attributes are asked, needs strategy = 'sample'", "sample")
+    return Sharing(name)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """Return a guess at what a misspelt name is."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"; {near[0]} is meant?" if near else ""
+
+
+def _check_names(table: CampaignTable) -> None:
+    names = [one.name for one in table.attributes]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise Mistake(f"two attributes are called {name!r}", "attributes", place, "name")
+
+
+def _levels(table: CampaignTable) -> Levels | None:
+    if table.levels is None:
+        return None
+    # A level may be called so, too: then it is a part of epsilon.
+    said = table.levels.get("chosen") in (FREELY, BY_LOT)
+    parts = {name: part for name, part in table.levels.items() if not (said and name == "chosen")}
+    factors = [_factor(name, part) for name, part in parts.items()]
+    try:
+        chosen = str(table.levels["chosen"]) if said else FREELY
+        return Levels(tuple(parts), tuple(factors), chosen)
+    except MurmurationError as problem:
+        raise Mistake(str(problem), "levels") from None
+
+
+def _factor(name: str, factor: float | str) -> float:
+    """Return a level's part of epsilon, from 0.5 or "1/2"."""
+    try:
+        return Levels.parse(f"level={factor}").factors[0]
+    except MurmurationError:
+        message = f"a level is a part of epsilon, above 0 and at most 1, as 0.5 or '1/2'; {name} is"
+        if name == "chosen":
+            message = f"levels are chosen {FREELY!r} or {BY_LOT!r}; chosen is"
+        raise Mistake(f"{message} {factor!r}", "levels", name) from None
+
+
+# --- what each attribute may spend -------------------------------------------------------------
+
+
+def _own(one: AttributeTable) -> float | None:
+    """Return what an attribute says that it may spend; a graded one by its largest budget."""
+    if one.kind != "graded":
+        return one.epsilon
+    matrix = [] if isinstance(one.semantics, str) else one.semantics
+    return max(chain(one.budgets, *matrix), default=None)
+
+
+def _total(table: CampaignTable, sharing: Sharing) -> float:
+    """Return what one report may cost: epsilon, or what the attributes' own ones come to."""
+    if table.epsilon is not None:
+        return table.epsilon
+    own = [_own(one) for one in table.attributes]
+    if None in own or sharing.together:
+        raise Mistake("epsilon is missing: say what a report may cost, here or by attribute")
+    spent = sorted((Fraction(one) for one in own if one is not None), reverse=True)
+    needed = sum(spent if sharing.split else spent[: table.sample])
+    total = float(needed)
+    total = total if Fraction(total) >= needed else math.nextafter(total, math.inf)
+    return budget_of(total, "attributes")
+
+
+def _budgets(
+    table: CampaignTable, questions: Sequence[Question], sharing: Sharing, total: float
+) -> list[float]:
+    """Return what each attribute may spend; those that one report names keep the total."""
+    own = [_own(one) for one in table.attributes]
+    if sharing.split:
+        return _split(own, questions, sharing, total)
+    share = math.nextafter(total / table.sample, 0) if table.sample > 1 else total
+    found = [share if epsilon is None else epsilon for epsilon in own]
+    most = sorted(map(Fraction, found), reverse=True)[: table.sample]
+    if sum(most) > Fraction(total):
+        place = max(range(len(found)), key=found.__getitem__)
+        key = "budgets" if table.attributes[place].budgets else "epsilon"
+        name, sample = questions[place].name, table.sample
+        beside = f" with {sample - 1} more" if sample > 1 else ""
+        message = f"{name} cannot spend {found[place]:g}{beside}: a report may cost {total:g}"
+        raise Mistake(message, "attributes", place, key)
+    return found
+
+
+def _split(
+    own: Sequence[float | None], questions: Sequence[Question], sharing: Sharing, total: float
+) -> list[float]:
+    rest = Fraction(total) - sum(Fraction(epsilon) for epsilon in own if epsilon)
+    open_ones = [place for place, epsilon in enumerate(own) if epsilon is None]
+    if rest < 0 or (open_ones and rest == 0):
+        spent = f"{total - float(rest):g} of {total:g}"
+        left = " and the others have none left" if open_ones else ""
+        raise Mistake(f"the attributes' own epsilons come to {spent}{left}", "epsilon")
+    share_out = sharing.split or allocate.equal
+    if share_out is allocate.optimal and any(questions[place].k is None for place in open_ones):
+        raise Mistake("split-optimal weighs items only: use split with numbers", "strategy")
+    found = list(own)
+    if open_ones:
+        left_over = float(rest) if Fraction(float(rest)) <= rest else math.nextafter(float(rest), 0)
+        sizes = [questions[place].k or 2 for place in open_ones]
+        try:
+            parts = share_out(sizes, left_over) if len(sizes) > 1 else [left_over]
+        except MurmurationError as problem:
+            raise Mistake(str(problem), "epsilon") from None
+        for place, part in zip(open_ones, parts, strict=True):
+            found[place] = float(part)
+    return [epsilon or 0.0 for epsilon in found]
+
+
+def _shares(
+    table: CampaignTable, questions: Sequence[Question], sharing: Sharing, total: float
+) -> list[float]:
+    """Return how often each attribute is asked: by the root of its cost, where that is known."""
+    d = len(questions)
+    if sharing.split or d == 1:
+        return [1.0] * d
+    plain = all(question.kind in ("number", "category") for question in questions)
+    automatic = all(one.mechanism == "auto" and one.epsilon is None for one in table.attributes)
+    if not plain or not automatic or table.sample > 1 or table.levels or table.repeat:
+        return [table.sample / d] * d
+    asked = [Attribute(one.name, one.k, one.missing and one.k is None) for one in questions]
+    return [row.share for row in plan(asked, total, table.people).rows]
+
+
+# --- the laws ----------------------------------------------------------------------------------
+
+
+def _collected(table: CampaignTable, questions: tuple[Question, ...], sharing: Sharing) -> Campaign:
+    total, levels = _total(table, sharing), _levels(table)
+    if sharing.together:
+        shares = [1.0] * len(questions)
+        groups: list[tuple[Mechanism, ...]] = [(_tuple_law(table, questions, sharing.name, total),)]
+    else:
+        budgets = _budgets(table, questions, sharing, total)
+        shares = _shares(table, questions, sharing, total)
+        groups = gathered(
+            partial(_laws, table, place, question, budgets[place], shares[place], levels)
+            for place, question in enumerate(questions)
+        )
+    try:
+        return Campaign(
+            name=table.name,
+            terms=terms_of(table),
+            questions=questions,
+            frame=Frame(tuple(groups), sharing.strategy(table.sample, shares)),
+            epsilon=total,
+            levels=levels,
+            limit=_limit(table, 1 if levels is None else len(levels)),
+            accept_loss=table.accept_loss,
+            rounds=1 if table.repeat is None else table.repeat.rounds,
+            every=None if table.repeat is None else table.repeat.every,
+            spells=_spells(table.repeat),
+        )
+    except ParameterError as problem:
+        raise Mistake(str(problem), "strategy") from None
+
+
+def _spells(repeat: RepeatTable | None) -> Spells | None:
+    """Return the spells that the file asks for, by the changes that they allow for."""
+    if repeat is None or repeat.law != SPELLS:
+        return None
+    if repeat.every is None or repeat.first is None or repeat.changes is None:
+        raise Mistake("spells need every, first and changes", "repeat", "law")
+    return Spells.allowing(repeat.changes, period_of(repeat.every, repeat.first), repeat.rounds)
+
+
+def terms_of(table: CampaignTable) -> Terms:
+    """Return what people are told."""
+    return Terms(
+        purpose=table.purpose.strip(),
+        people=table.people,
+        opens=table.opens,
+        closes=table.closes,
+        cohort=table.cohort,
+        keep_reports=table.keep_reports,
+        upload=table.upload,
+        origins=tuple(table.origins),
+        grace=GRACE if table.repeat is None else table.repeat.grace,
+    )
+
+
+def _laws(
+    table: CampaignTable,
+    place: int,
+    question: Question,
+    epsilon: float,
+    share: float,
+    levels: Levels | None,
+) -> tuple[Mechanism, ...]:
+    """Return an attribute's laws: one, or one for each level."""
+    one = table.attributes[place]
+    budgets = (epsilon,) if levels is None else levels.budgets(epsilon)
+    try:
+        first = _law(table, one, question, max(budgets), share if levels is None else 1.0)
+        if levels is None:
+            return (first,)
+        return tuple(replace(first, epsilon=budget) for budget in budgets)
+    except (MurmurationError, TypeError, ValueError, OverflowError) as problem:
+        raise Mistake(f"{question.name}: {problem}", *_blamed(table, place)) from None
+
+
+def _blamed(table: CampaignTable, place: int) -> tuple[str | int, ...]:
+    """Return the key that a law was most likely impossible by."""
+    one = table.attributes[place]
+    if table.repeat is not None:
+        return "repeat", "permanent"
+    if one.parameters:
+        return "attributes", place, "parameters"
+    keys = {
+        "epsilon": one.epsilon is not None,
+        "semantics": one.semantics != "max",
+        "budgets": bool(one.budgets),
+    }
+    key = next((key for key, given in keys.items() if given), "mechanism")
+    return "attributes", place, key
+
+
+def _check_kind(table: CampaignTable, place: int, question: Question) -> None:
+    """Refuse a mechanism that is for another kind of attribute."""
+    one = table.attributes[place]
+    if table.levels is not None and question.kind == "graded":
+        message = f"{question.name}: a graded attribute has budgets of its own: it takes no levels"
+        raise Mistake(message, "attributes", place, "kind")
+    if table.repeat is not None:
+        _check_repeated(place, one, question)
+        return
+    if question.kind == "graded":
+        _check_ranges(place, one, question)
+    kind = list_mechanisms().get(one.mechanism)
+    if question.missing and question.k is None and kind is not None and not kind.keeps_promise:
+        message = (
+            f"{question.name}: {one.mechanism} breaks its promise: it takes no missing answers"
+        )
+        raise Mistake(message, "attributes", place, "missing")
+    fitting = _fitting(question)
+    if one.mechanism not in ("auto", *fitting):
+        known = one.mechanism in list_mechanisms()
+        problem = f"{one.mechanism} is not for a {question.kind}" if known else "no such mechanism"
+        again = mechanisms_for(Number if question.k is None else Items, asked_again=True)
+        hint = "; it needs [repeat]" if one.mechanism in again else ""
+        meant = "" if known else _meant(one.mechanism, [AUTO, *fitting])
+        message = f"{question.name}: {problem}{meant}{hint}; there are auto, {', '.join(fitting)}"
+        raise Mistake(message, "attributes", place, "mechanism")
+
+
+def _check_repeated(place: int, one: AttributeTable, question: Question) -> None:
+    """Refuse what no permanent answer is for."""
+    if question.kind not in ("category", "number"):
+        message = f"{question.name}: a repeated question is a category or a number"
+        raise Mistake(message, "attributes", place, "kind")
+    if question.kind == "number" and question.missing:
+        message = f"{question.name}: a number that is asked again cannot be missing"
+        raise Mistake(message, "attributes", place, "missing")
+    if one.mechanism not in ("auto", law := _kept_by(question)):
+        message = f"{question.name}: a repeated {question.kind} is answered by {law}"
+        raise Mistake(message, "attributes", place, "mechanism")
+
+
+def _kept_by(question: Question) -> str:
+    """Return the mechanism that answers a repeated question."""
+    (name,) = mechanisms_for(Number if question.k is None else Items, asked_again=True)
+    return name
+
+
+def _fitting(question: Question) -> list[str]:
+    """Return the mechanisms that can answer a question."""
+    if question.kind == "graded":
+        return list(mechanisms_for(Graded))
+    return list(mechanisms_for(Number if question.k is None else Items))
+
+
+def _law(
+    table: CampaignTable, one: AttributeTable, question: Question, epsilon: float, share: float
+) -> Mechanism:
+    """Return the law of an attribute; around it, where a number may be missing, that for none."""
+    found = _answering(table, one, question, epsilon, share)
+    return OrNone.around(found) if _bare(found, question) else found
+
+
+def _bare(found: Mechanism, question: Question) -> TypeGuard[NumericMechanism]:
+    """Whether a law is for a number only, and the number may be missing."""
+    return question.missing and isinstance(found, NumericMechanism)
+
+
+def _answering(
+    table: CampaignTable, one: AttributeTable, question: Question, epsilon: float, share: float
+) -> Mechanism:
+    """Return the mechanism of an attribute: the one that is named, or the planner's choice."""
+    size = {} if question.k is None else {"k": question.k}
+    if table.repeat is not None:
+        permanent = table.repeat.permanent
+        return named(_kept_by(question), epsilon=epsilon, **size, permanent=permanent)
+    if question.kind == "graded":
+        return _graded(one, question)
+    if one.mechanism != "auto":
+        chosen = named(one.mechanism, epsilon=epsilon, **size, **_tupled(one.parameters))
+    elif question.kind == "distribution":
+        chosen = named("square-wave", epsilon=epsilon)
+    elif question.k is None:
+        return choose_numeric(epsilon, share, table.people, question.missing).mechanism
+    else:
+        return choose_frequency(epsilon, question.k, share, table.people).mechanism
+    if question.kind == "distribution" and chosen.counters < FEWEST_SYMBOLS:
+        raise ParameterError(f"{one.mechanism} has too few symbols to show a distribution")
+    return chosen
+
+
+def _tupled(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: tuple(value) if isinstance(value, list) else value for key, value in parameters.items()
+    }
+
+
+def _check_ranges(place: int, one: AttributeTable, question: Question) -> None:
+    """Refuse a layout whose edges and budgets do not go together."""
+    edges, (low, high) = one.edges, question.range
+    rising = all(a < b for a, b in zip((low, *edges), (*edges, high), strict=True))
+    if not edges or not rising or len(one.budgets) != len(edges) + 1:
+        raise Mistake(
+            f"{question.name}: edges are where ranges meet, going up between {low:g} and {high:g}, "
+            f"and budgets are one more; got {len(edges)} edges and {len(one.budgets)} budgets",
+            *("attributes", place, "edges"),
+        )
+
+
+def _graded(one: AttributeTable, question: Question) -> Mechanism:
+    matrix = one.semantics
+    return named(
+        "graded-optimal" if one.mechanism == "auto" else one.mechanism,
+        epsilon=tuple(one.budgets),
+        edges=to_domain(one.edges, *question.range),
+        semantics=matrix if isinstance(matrix, str) else tuple(map(tuple, matrix)),
+        **_tupled(one.parameters),
+    )
+
+
+def _tuple_law(
+    table: CampaignTable, questions: Sequence[Question], strategy: str, total: float
+) -> Mechanism:
+    if table.levels is not None or table.repeat is not None:
+        key = "levels" if table.levels is not None else "repeat"
+        raise Mistake(f"{strategy} takes no {key}: use sample or split", key)
+    for place, one in enumerate(table.attributes):
+        wrong = {
+            "mechanism": one.mechanism != "auto",
+            "epsilon": one.epsilon is not None,
+            "kind": one.kind not in ("number", "category"),
+        }
+        if one.missing:
+            message = f"{one.name}: {strategy} has no law for no answer: use sample or split"
+            raise Mistake(message, "attributes", place, "missing")
+        for key in (key for key, found in wrong.items() if found):
+            message = f"{one.name}: {strategy} asks numbers and categories its own way"
+            raise Mistake(message, "attributes", place, key)
+    domains = tuple(question.k or 0 for question in questions)
+    try:
+        return named(strategy, epsilon=total, domains=domains)
+    except MurmurationError as problem:
+        raise Mistake(str(problem), "strategy") from None
+
+
+# --- what it may cost --------------------------------------------------------------------------
+
+
+def _limit(table: CampaignTable, levels: int) -> float | None:
+    """Return the most this campaign may cost a device: the file's, or that of its values."""
+    if table.lifetime is not None or table.repeat is None:
+        return table.lifetime
+    if (spells := _spells(table.repeat)) is not None:
+        return table.repeat.permanent * spells.number * len(table.attributes)
+    # Each attribute has permanent answers of its own, and over the rounds all may be asked; where
+    # "no answer" is one of them, it is paid for with the first report, at every level.
+    # A number has one for all of its values.
+    answers = [
+        table.repeat.values + one.missing * levels if one.kind == "category" else 1
+        for one in table.attributes
+    ]
+    return table.repeat.permanent * sum(answers)
+
+
+def _check_limit(table: CampaignTable, campaign: Campaign) -> None:
+    """Refuse a limit within which no device could send even the cheapest report."""
+    if campaign.limit is None:
+        return
+    groups = [min(law.charge for law in group) for group in campaign.frame.groups]
+    cheapest = sorted(groups)[: campaign.strategy.entries(len(groups))]
+    if campaign.speaks_always:  # the first report pays for every "no answer", too
+        cheapest += [law.charge for law in campaign.frame.cells]
+    needed = sum(map(Fraction, filter(math.isfinite, cheapest)))
+    if Fraction(campaign.limit) < needed or math.inf in cheapest:
+        message = f"a report costs {float(needed):g} or more: with this limit nobody could send one"
+        raise Mistake(message, *(("lifetime",) if table.lifetime is not None else VALUES))
+
+
+def _admitted(campaign: Campaign) -> Campaign:
+    """Return the campaign if the audit lets it collect; else point at the law that leaks."""
+    accepted = campaign.accept_loss
+    if accepted is not None and not any(law.broken for law in campaign.frame.cells):
+        message = "accept_loss is for a mechanism that breaks its promise: none does"
+        raise Mistake(message, "accept_loss")
+    for attribute, group in enumerate(campaign.frame.groups):
+        for law in group:
+            try:
+                admission.admit(law, accepted if law.broken else None)
+            except PromiseError as problem:
+                own = ("attributes", attribute, "mechanism")
+                place = ("strategy",) if campaign.strategy.gathers else own
+                path = place if accepted is None else ("accept_loss",)
+                raise Mistake(str(problem), *path, refused=True) from None
+    try:
+        return campaign.admitted()
+    except PromiseError as problem:
+        raise Mistake(str(problem), "epsilon", refused=True) from None

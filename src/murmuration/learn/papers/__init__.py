@@ -1,0 +1,1 @@
+"""Learning as the four papers describe it: schedules, rounds, gradients, HierA."""

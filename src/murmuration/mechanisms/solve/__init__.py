@@ -1,0 +1,1 @@
+"""Linear programs that find the best tables. Floating-point numbers stay in this folder."""

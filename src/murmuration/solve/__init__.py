@@ -1,1 +1,0 @@
-"""Linear programs that find the best tables. Floating-point numbers stay in this room."""

@@ -1,0 +1,1 @@
+"""Where figures are read from: a store, an address, a file of tallies."""

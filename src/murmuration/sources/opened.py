@@ -1,0 +1,195 @@
+"""`murmuration.open`: results in two lines, from a store, a collector or a file of tallies.
+
+What is opened is only read, and is closed again before the figures are returned.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from murmuration.analysis.estimates import Query
+from murmuration.analysis.estimates import estimates as estimates_of
+from murmuration.analysis.estimates import trend as trend_of
+from murmuration.analysis.figures import Estimates, notes_on
+from murmuration.campaign.survey import ByPeriod, Campaign
+from murmuration.collector.model import TrainedModel, with_liars
+from murmuration.collector.publish import Served
+from murmuration.collector.status import Status
+from murmuration.collector.tallies import MAGIC, CollectorTallies
+from murmuration.errors import ParameterError
+from murmuration.mechanisms import tally as one_tally
+from murmuration.mechanisms.tally import Tally
+from murmuration.results.change import Changes
+from murmuration.results.figure import Figures
+from murmuration.sources.open import Source, bytes_of, open_source
+from murmuration.statistics.liars import SHARE
+
+TOKEN = "MURMUR_TOKEN"  # noqa: S105 - the name of the variable that may have one
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A place to read results from. It is opened for each question, and closed after it."""
+
+    where: str = field(repr=False)
+    campaign: str | Campaign = ""
+    token: str = field(default="", repr=False)
+    plain_http: bool = False
+    version: int | None = None
+
+    def estimates(
+        self,
+        about: str = "participants",
+        level: float = 0.95,
+        combine: str = "",
+        together: int | None = None,
+        period: str = "",
+        liars: float = SHARE,
+    ) -> Figures:
+        """Return all figures with intervals of this level: in order, and as a table.
+
+        Nothing about fewer people than the campaign's cohort: `notes` says what is hidden. Of
+        categories with more labels than `together`, intervals are right all at once. Where a
+        question comes back, `period` is one by its name, "last" (unless told otherwise) or "all".
+        Each figure says how far a share of `liars` can have moved it; what no crowd sends is in the
+        notes.
+        """
+        query = Query(about, level, combine, together, period, liars=liars)
+        if (data := _tallies_of(self.where)) is not None:
+            return _from_file(data, self.campaign, query)
+        with self._source() as source:
+            return _as_table(source.asked(query))
+
+    def changes(
+        self,
+        period: str = "",
+        since: str = "",
+        about: str = "participants",
+        level: float = 0.95,
+        combine: str = "",
+    ) -> Changes:
+        """Return what has changed in a period since another, each figure with its interval.
+
+        In the last period since the one before, unless told otherwise. Its `changed` is the test
+        of whether anything has changed over all periods.
+        """
+        query = Query(about, level, combine, None, period, since)
+        if (data := _tallies_of(self.where)) is not None:
+            found = estimates_of(*_counted(data, self.campaign), query)
+        else:
+            with self._source() as source:
+                found = source.asked(query)
+        return Changes(found.changes, found.changed)
+
+    def trend(self, about: str = "participants", level: float = 0.95, combine: str = "") -> Figures:
+        """Return the figures of every period that is shown, figure by figure; `plot` draws it."""
+        query = Query(about, level, combine)
+        if (data := _tallies_of(self.where)) is not None:
+            found = trend_of(*_counted(data, self.campaign), query)
+        else:
+            with self._source() as source:
+                found = source.trend(query)
+        hidden = [f"{one.name}: too few answers" for one in found.periods if not one.shown]
+        return Figures(found.estimates, hidden)
+
+    def status(self) -> Status:
+        """Return what has arrived and what became of it."""
+        if _tallies_of(self.where) is not None or bytes_of(self.where) is not None:
+            raise ParameterError("a file of tallies has estimates, and no status")
+        with self._source() as source:
+            return source.status()
+
+    def trained(self, liars: float = SHARE) -> TrainedModel:
+        """Return what a training has ended with: coefficients in your units, score, curve.
+
+        And how far a share of `liars` has moved them, at most.
+        """
+        with self._source() as source:
+            return with_liars(source.model()[1], liars)
+
+    def model(self) -> Any:
+        """Return the model of a training as a fitted estimator of scikit-learn.
+
+        It predicts from a table with the campaign's own columns. Nothing is unpickled.
+        """
+        with self._source() as source:
+            campaign, found = source.model()
+        try:  # a room that comes after this one, and needs an extra
+            learn = import_module("murmuration.learn.fitted")
+        except ImportError:
+            raise ParameterError("an estimator needs: pip install 'murmuration[learn]'") from None
+        return learn.fitted(campaign, found)
+
+    @contextmanager
+    def _source(self) -> Iterator[Source]:
+        name = self.campaign.name if isinstance(self.campaign, Campaign) else self.campaign
+        how: dict[str, Any] = {"plain_http": self.plain_http, "version": self.version}
+        with closing(open_source(self.where, name, self.token, **how)) as source:
+            yield source
+
+
+def opened(
+    where: str | Path,
+    campaign: str | Campaign = "",
+    token: str = "",
+    *,
+    plain_http: bool = False,
+    version: int | None = None,
+) -> Opened:
+    """ANALYST. Open results to read: a store, a collector, or a file of tallies.
+
+    where: a path, sqlite:///..., postgresql://..., http(s)://..., or a file that has the bytes of
+        `Tally.to_bytes`, of `murmur tally`, or of a collector's address `.../tally`
+    campaign: its name, where there are several; for a collector's tallies the campaign itself
+    token: for a collector that asks for one; MURMUR_TOKEN of the environment if it is left out
+    plain_http: let the token go over plain HTTP
+    version: an earlier version of the campaign, from a store
+
+    >>> murmuration.open("survey.db").estimates().to_pandas()  # doctest: +SKIP
+    >>> murmuration.open("http://127.0.0.1:8750").estimates().plot()  # doctest: +SKIP
+    """
+    place = str(where)
+    web = place.startswith(("http://", "https://"))
+    token = token or (os.environ.get(TOKEN, "") if web else "")
+    found = Opened(place, campaign, token, plain_http, version)
+    if _tallies_of(place) is None and not web:
+        with found._source():
+            pass  # says at once if there is no such store, or no such campaign in it
+    return found
+
+
+def _tallies_of(where: str) -> bytes | None:
+    """Return the bytes of a file of tallies; None for a store or an address."""
+    with suppress(OSError, ValueError), Path(where).open("rb") as file:
+        if (start := file.read(8)) in (MAGIC, one_tally.MAGIC):
+            return start + file.read()
+    return None
+
+
+def _as_table(found: Estimates) -> Figures:
+    return Figures(found.estimates, [*found.warnings, *notes_on(found.attributes)])
+
+
+def _from_file(data: bytes, campaign: str | Campaign, query: Query) -> Figures:
+    """Read one mechanism's tally, or those of a whole campaign."""
+    if data.startswith(one_tally.MAGIC):
+        tally = Tally.from_bytes(data)
+        return tally.mechanism.estimate(tally, query.about).figures(query.level)
+    return _as_table(estimates_of(*_counted(data, campaign), query))
+
+
+def _counted(data: bytes, campaign: str | Campaign) -> tuple[Served, ByPeriod]:
+    """Read the tallies of a whole campaign."""
+    if not isinstance(campaign, Campaign):
+        raise ParameterError(
+            "a collector's tallies do not say what was asked: give the campaign, as in "
+            'murmuration.open(file, campaign=murmuration.load("campaign.toml"))'
+        )
+    whole = CollectorTallies.from_bytes(data, campaign).by_period()
+    return Served(campaign, version=0, document=b"", key=0, older=frozenset()), whole

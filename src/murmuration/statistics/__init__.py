@@ -1,0 +1,1 @@
+"""Statistical arithmetic: intervals, sequences, bounds on liars, tests for forged reports."""

@@ -1,0 +1,469 @@
+"""What one person of a training may be asked: one question, one report, with all of epsilon.
+
+A question is data that the collector publishes: a device computes its value from it, from its
+features x and its target y, clips the value to the range of the law, and randomises it. Nobody is
+asked two questions, so a person's loss is that of one report, whatever the question was. Values are
+worked out by `arithmetic.py`, to the bit: what is simulated here is what devices do elsewhere.
+
+    Length     how long the features are
+    Means      the features themselves, to centre them
+    Target     the target, for the level that training starts from
+    Spread     how far the target is from that level
+    Classes    which of k classes
+    Gradient   the slope of the loss at a model, times the features
+    Leftover   what the model leaves unexplained, for the level that it ends with
+    Size       how large predictions are
+    Agreement  whether predictions point to where a constant is off
+    Gain       by how much the model's loss is below that of a constant, or above it
+    Right      whether the model tells the class
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from murmuration.exact.arrays import Floats, Reports
+from murmuration.exact.randomness import Rng
+from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.vector.privunit import PrivUnit
+from murmuration.planning.auto import mechanism as planned
+from murmuration.results.estimate import Estimate
+from murmuration.training.algorithm.arithmetic import HAIR, added, lengths, shortened
+from murmuration.training.algorithm.losses import Objective
+
+
+class Laws:
+    """The laws of a training: one for numbers, one for vectors of each length, one for classes.
+
+    `given` are those that were published; others are the planner's choice, made when needed.
+
+    >>> laws = Laws(1.0)
+    >>> laws.vector(90).report_bytes, laws.number is laws.number
+    (5, True)
+    """
+
+    def __init__(self, epsilon: float, given: Iterable[Mechanism] = ()) -> None:
+        self.epsilon, self.given = epsilon, tuple(given)
+        self._known: dict[tuple[str, int], Mechanism] = {}
+        for law in self.given:
+            what = ("vector", law.d or 0) if isinstance(law, PrivUnit) else ("number", 0)
+            self._known[what] = law
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Laws):
+            return NotImplemented
+        return (self.epsilon, self.given) == (other.epsilon, other.given)
+
+    def __hash__(self) -> int:
+        return hash(self.epsilon)
+
+    @property
+    def number(self) -> Mechanism:
+        """The law for a number."""
+        if ("number", 0) not in self._known:
+            self._known["number", 0] = planned("auto", epsilon=self.epsilon)
+        return self._known["number", 0]
+
+    def vector(self, d: int) -> PrivUnit:
+        """Return the law for a vector of d numbers: PrivUnit has the least noise."""
+        if ("vector", d) not in self._known:
+            self._known["vector", d] = PrivUnit(epsilon=self.epsilon, d=d)
+        law = self._known["vector", d]
+        if not isinstance(law, PrivUnit):
+            raise TypeError("vectors are answered by PrivUnit")
+        return law
+
+    def items(self, k: int) -> Mechanism:
+        """Return the law for one of k classes."""
+        if ("items", k) not in self._known:
+            self._known["items", k] = planned("auto", epsilon=self.epsilon, k=k)
+        return self._known["items", k]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A linear model of features that are centred and scaled: scores W (x - centre)/scale + level.
+
+    `weights` has a row for each score: one, or one for each of three or more classes.
+    """
+
+    weights: Floats
+    level: Floats
+    centre: Floats
+    scale: float
+
+    def scaled(self, x: Floats) -> Floats:
+        """Return the features as the weights know them, (x - centre) / scale, a row each."""
+        return np.asarray((x.T - self.centre[:, None]) / self.scale)
+
+    def predictions(self, x: Floats) -> Floats:
+        """Return what the features add to the level: the sum of w (x - centre) / scale, in order.
+
+        A row for each score.
+        """
+        scaled = self.scaled(x)
+        return np.stack([added(weights[:, None] * scaled) for weights in self.weights])
+
+    def scores(self, x: Floats) -> Floats:
+        """Return the scores: a number for each person, or a row of them."""
+        found = self.predictions(x) + self.level[:, None]
+        return np.asarray(found[0] if len(self.level) == 1 else found.T)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Question(ABC):
+    """What some people of a round are asked, with epsilon each."""
+
+    ask: ClassVar[str]
+    """What it is called in a round's document."""
+
+    people: int
+    laws: Laws
+
+    @property
+    def epsilon(self) -> float:
+        """What one answer may cost."""
+        return self.laws.epsilon
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> Mechanism:
+        """The law by which a report is drawn."""
+
+    @abstractmethod
+    def values(self, x: Floats, y: Floats) -> Floats:
+        """DEVICE. Return what is randomised, in the law's domain, for people with x and y."""
+
+    def answer(self, x: Floats, y: Floats, rng: Rng) -> Reports:
+        """DEVICE. Return one report for each person."""
+        return self.mechanism.privatize(self.values(x, y), rng)
+
+    @abstractmethod
+    def read(self, tally: Tally) -> Floats:
+        """COLLECTOR. Return the mean of what was asked, in its own units; only clips bias it."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> float:
+        """The standard error of what is read, of each number in it, at most."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NumberQuestion(Question):
+    """A question about one number, which is cut off at +-`half`."""
+
+    half: float = 1.0
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The law for a number."""
+        return self.laws.number
+
+    @abstractmethod
+    def number(self, x: Floats, y: Floats) -> Floats:
+        """Return the number, in its own units."""
+
+    def values(self, x: Floats, y: Floats) -> Floats:
+        """The number in units of `half`, cut off at +-1."""
+        return np.clip(self.number(x, y) / self.half, -1.0, 1.0)
+
+    def estimate(self, tally: Tally, about: str = "participants") -> Estimate:
+        """COLLECTOR. Return the mean with its interval, in its own units."""
+        found = self.mechanism.estimate(tally, about=about)
+        if not isinstance(found, Estimate):
+            raise TypeError("a number's mechanism estimates a mean")
+        return found.scaled(-self.half, self.half)
+
+    def read(self, tally: Tally) -> Floats:
+        """The mean."""
+        return np.array([self.estimate(tally).value])
+
+    @property
+    def noise(self) -> float:
+        """`half` standard errors of the law, in the worst case."""
+        return self.half * math.sqrt(self.mechanism.worst_variance() / max(self.people, 1))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VectorQuestion(Question):
+    """A question about a vector, which is shortened to `clip` where it is longer."""
+
+    clip: float = 1.0
+    dimensions: int = 1
+
+    @property
+    def mechanism(self) -> PrivUnit:
+        """The law for a vector."""
+        return self.laws.vector(self.dimensions)
+
+    @abstractmethod
+    def vectors(self, x: Floats, y: Floats) -> Floats:
+        """Return a row for each number of the vector, a column for each person."""
+
+    def values(self, x: Floats, y: Floats) -> Floats:
+        """The vector in units of `clip`; a hair inside, so that rounding cannot leave the ball."""
+        rows = self.vectors(x, y) / self.clip
+        return np.ascontiguousarray((rows / np.maximum(lengths(rows) * HAIR, 1.0)).T)
+
+    def read(self, tally: Tally) -> Floats:
+        """The mean vector."""
+        return np.asarray(self.clip * self.mechanism.mean_vector(tally))
+
+    @property
+    def noise(self) -> float:
+        """The standard error of one coordinate."""
+        spread = self.mechanism.total_noise() / self.dimensions
+        return self.clip * math.sqrt(spread / max(self.people, 1))
+
+
+# --- before training ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Length(NumberQuestion):
+    """How long x - centre is: `half` on either side of `middle`."""
+
+    ask: ClassVar[str] = "length"
+
+    centre: Floats
+    middle: float = 0.0
+
+    def number(self, x: Floats, y: Floats) -> Floats:
+        """The length, less the middle."""
+        del y
+        return lengths(x.T - self.centre[:, None]) - self.middle
+
+    def read(self, tally: Tally) -> Floats:
+        """The mean length."""
+        return self.middle + super().read(tally)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Means(VectorQuestion):
+    """The features themselves."""
+
+    ask: ClassVar[str] = "means"
+
+    def vectors(self, x: Floats, y: Floats) -> Floats:
+        """The features."""
+        del y
+        return x.T
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Target(NumberQuestion):
+    """The target, for its mean."""
+
+    ask: ClassVar[str] = "target"
+
+    def number(self, x: Floats, y: Floats) -> Floats:
+        """The target."""
+        del x
+        return y
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Spread(NumberQuestion):
+    """How far the target is from `level`, less `half`: 0 to 2 halves."""
+
+    ask: ClassVar[str] = "spread"
+
+    level: float = 0.0
+
+    def number(self, x: Floats, y: Floats) -> Floats:
+        """The distance, less `half`."""
+        del x
+        return np.abs(y - self.level) - self.half
+
+    def read(self, tally: Tally) -> Floats:
+        """The mean distance."""
+        return self.half + super().read(tally)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Classes(Question):
+    """Which of k classes a person is in."""
+
+    ask: ClassVar[str] = "classes"
+
+    k: int = 2
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The law for k items."""
+        return self.laws.items(self.k)
+
+    def values(self, x: Floats, y: Floats) -> Floats:
+        """The number of the class."""
+        del x
+        return y.astype(np.int64)
+
+    def read(self, tally: Tally) -> Floats:
+        """The share of each class, not clipped."""
+        return np.array(self.mechanism.estimate(tally).value, dtype=np.float64)
+
+    @property
+    def noise(self) -> float:
+        """The standard error of a share."""
+        return math.sqrt(self.mechanism.worst_variance() / max(self.people, 1))
+
+
+# --- training ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Gradient(VectorQuestion):
+    """The slope of the loss at a model, cut off at `most`, times features no longer than `reach`.
+
+    The model's level is nobody's last word here: it is a feature of its own, `constant` large.
+    Cutting off the slope lets people with large errors count less than they should, which moves
+    the level first; so the level that training ends with is asked again (`Leftover`).
+    """
+
+    ask: ClassVar[str] = "gradient"
+
+    model: Model
+    objective: Objective
+    most: float = 1.0
+    reach: float = 1.0
+    constant: float = 0.0
+
+    def vectors(self, x: Floats, y: Floats) -> Floats:
+        """Slopes times features, and times the constant; class after class."""
+        slopes = shortened(_rows(self.objective.smooth(self.model.scores(x), y)), self.most)
+        features = shortened(self.model.scaled(x), self.reach)
+        whole = np.vstack([features, np.full(len(x), self.constant)])
+        return np.concatenate([slope * whole for slope in slopes])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Leftover(NumberQuestion):
+    """What is left of the target by the model, cut off far out: the level's own last question."""
+
+    ask: ClassVar[str] = "leftover"
+
+    model: Model
+    objective: Objective
+
+    def number(self, x: Floats, y: Floats) -> Floats:
+        """Minus the slope: where it is positive on average the level is too low."""
+        return np.asarray(-self.objective.smooth(self.model.scores(x), y))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Leftovers(VectorQuestion):
+    """The same as a vector: a slope for each score, shortened to `clip`."""
+
+    ask: ClassVar[str] = "leftovers"
+
+    model: Model
+    objective: Objective
+
+    def vectors(self, x: Floats, y: Floats) -> Floats:
+        """Minus the slopes."""
+        return _rows(-self.objective.smooth(self.model.scores(x), y))
+
+
+# --- after training ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Size(NumberQuestion):
+    """How large predictions are, without the level; `half` on either side of `half`."""
+
+    ask: ClassVar[str] = "size"
+
+    model: Model
+
+    def number(self, x: Floats, y: Floats) -> Floats:
+        """The length of a person's predictions, less `half`."""
+        del y
+        return lengths(self.model.predictions(x)) - self.half
+
+    def read(self, tally: Tally) -> Floats:
+        """The mean size."""
+        return self.half + super().read(tally)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Offset(VectorQuestion):
+    """What predictions are on average, without the level: 0 where features were centred well."""
+
+    ask: ClassVar[str] = "offset"
+
+    model: Model
+
+    def vectors(self, x: Floats, y: Floats) -> Floats:
+        """The predictions."""
+        del y
+        return self.model.predictions(x)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Agreement(NumberQuestion):
+    """Whether a model's predictions point to where a constant is off: their product, cut off.
+
+    It is 0 on average where the predictions have nothing to do with the target. The slope is cut
+    off at `most`, a prediction at `size`; what both are on average, `lean` and `middle`, is taken
+    off first, so that it does not count.
+    """
+
+    ask: ClassVar[str] = "agreement"
+
+    model: Model
+    without: Model
+    objective: Objective
+    lean: Floats
+    middle: Floats
+    most: float
+    size: float
+
+    def number(self, x: Floats, y: Floats) -> Floats:
+        """Minus the slope at the constant, times the prediction."""
+        off = _rows(-self.objective.smooth(self.without.scores(x), y))
+        off = shortened(off, self.most) - self.lean[:, None]
+        told = shortened(self.model.predictions(x) - self.middle[:, None], self.size)
+        return added(off * told)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Gain(NumberQuestion):
+    """The loss of a constant less that of a model, cut off at +-`half`: positive is better."""
+
+    ask: ClassVar[str] = "gain"
+
+    model: Model
+    without: Model
+    objective: Objective
+
+    def number(self, x: Floats, y: Floats) -> Floats:
+        """The difference."""
+        loss = self.objective.loss
+        return loss(self.without.scores(x), y) - loss(self.model.scores(x), y)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Right(NumberQuestion):
+    """Whether the model's class is the person's: 1 or -1."""
+
+    ask: ClassVar[str] = "right"
+
+    model: Model
+
+    def number(self, x: Floats, y: Floats) -> Floats:
+        """1 where it is right, else -1."""
+        scores = self.model.scores(x)
+        told = scores.argmax(axis=1) if scores.ndim == 2 else np.where(scores > 0, 1.0, -1.0)
+        return np.where(told == y, 1.0, -1.0)
+
+
+def _rows(slopes: Floats) -> Floats:
+    """Return slopes with a row for each score; where there is one score, they are flat."""
+    return slopes[None] if slopes.ndim == 1 else slopes.T

@@ -1,0 +1,460 @@
+"""A campaign that trains a model: people's features and target, asked by one question a person.
+
+    model        "linear" (a number), "logistic" or "svm" (one of two labels)
+    features     numbers with ranges, categories with labels: as columns of numbers (`Feature`)
+    target       a number, or a category of two labels: a number y in [-1, 1], or -1 and 1
+    laws         by which every answer of every round is randomised; published, audited at once
+
+What is asked is not known when the campaign begins: it follows, round by round, from the answers
+(`campaign.round`, `campaign.live`). What it costs is: one report a device in all rounds, by one of
+the laws that are in this document. Like any campaign it is one JSON text, and has a digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from murmuration.audit import admission
+from murmuration.campaign.question import Question
+from murmuration.campaign.survey import WIRE, Terms, encoded, unusual
+from murmuration.definition import document as ordinary
+from murmuration.errors import (
+    FormatError,
+    InputError,
+    MurmurationError,
+    ParameterError,
+    PromiseError,
+)
+from murmuration.exact.arrays import Floats, Rows
+from murmuration.exact.exponential import within
+from murmuration.exact.loss import Loss
+from murmuration.exact.randomness import Rng
+from murmuration.mechanisms.base import Mechanism, checked_epsilon
+from murmuration.mechanisms.domain import Number, described, table_columns
+from murmuration.mechanisms.registry import from_document, to_document
+from murmuration.mechanisms.vector.privunit import PrivUnit
+from murmuration.training.algorithm.arithmetic import logistic_table
+from murmuration.training.algorithm.legs import OTHERS
+from murmuration.training.algorithm.losses import Objective, objective
+from murmuration.training.algorithm.questions import Laws
+from murmuration.training.algorithm.state import Setting
+
+MODELS = {"linear": "squared", "logistic": "logistic", "svm": "hinge"}
+"""What a model of each kind minimises."""
+MOST_COLUMNS = 1023
+"""Of numbers that a person's features become: a gradient has one more."""
+FARTHEST = float(1 << 20)
+"""An encoded feature is not beyond this, however narrow its typical range is."""
+SPARE = 4.0
+"""Standard deviations by which a role is planned for more people than the cohort."""
+DEADLINE, SHORTEST, LONGEST = 86_400, 1, 366 * 86_400
+"""Seconds of a round, after which it is closed with those who came: usual, least and most."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One attribute that the model learns from.
+
+    A number of the range low to high is u = 2 (v - low)/(high - low) - 1; with a `typical` range
+    (a, b), whose ends are A and B on that scale, (u - (A + B)/2) / ((B - A)/2). A category of k
+    labels is k - 1 columns: 1 for the label that it is, else 0; the last label is all zeros.
+
+    >>> Feature(Question("age", low=0, high=100), (25, 75)).columns(np.array([-0.5, 1.0])).tolist()
+    [[-1.0, 2.0]]
+    >>> Feature(Question("home", "category", labels=("rent", "own", "else"))).names
+    ('home=rent', 'home=own')
+    """
+
+    question: Question
+    typical: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        name = self.question.name
+        if self.question.kind not in ("number", "category"):
+            raise ParameterError(f"{name}: a feature is a number or a category")
+        if self.question.missing:
+            raise ParameterError(
+                f"{name}: a model has a number for everybody: make no answer a label, not missing"
+            )
+        if self.typical is None:
+            return
+        if self.question.kind == "category":
+            raise ParameterError(f"{name}: a category has labels, not a typical range")
+        (low, high), (a, b) = self.question.range, self.typical
+        if not low <= a < b <= high or not all(map(math.isfinite, self._typical)):
+            raise ParameterError(f"{name}: typical is a range within {low:g} to {high:g}")
+        if self._typical[1] * FARTHEST < 2:
+            raise ParameterError(f"{name}: the typical range is too narrow for {low:g} to {high:g}")
+
+    @property
+    def _typical(self) -> tuple[float, float]:
+        """The middle of the typical range and half of it, on the scale from -1 to 1."""
+        if self.typical is None:
+            return 0.0, 1.0
+        low, high = self.question.range
+        a, b = (2 * ((end - low) / (high - low)) - 1 for end in self.typical)
+        return (a + b) / 2, (b - a) / 2
+
+    @property
+    def width(self) -> int:
+        """How many columns it becomes."""
+        return len(self.question.labels) - 1 if self.question.labels else 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names: `age`, or `home=rent`, ..."""
+        if not self.question.labels:
+            return (self.question.name,)
+        return tuple(f"{self.question.name}={label}" for label in self.question.labels[:-1])
+
+    def columns(self, values: NDArray[np.generic]) -> Floats:
+        """Return encoded answers (`Question.encode`) as rows of numbers, a column a person."""
+        if self.question.labels:
+            return np.where(values == np.arange(self.width)[:, None], 1.0, 0.0)
+        if self.typical is None:
+            return values.astype(np.float64)[None]
+        middle, half = self._typical
+        return np.asarray((values.astype(np.float64) - middle) / half)[None]
+
+    def units(self) -> tuple[tuple[float, float], ...]:
+        """Return each column as (at 0, by one unit): a number v is at + by v, a label at + by."""
+        if self.question.labels:
+            return ((0.0, 1.0),) * self.width
+        (low, high), (middle, half) = self.question.range, self._typical
+        by = 2 / (high - low) / half
+        return (((-1 - middle) / half - by * low, by),)
+
+
+@dataclass(frozen=True)
+class ModelCampaign:
+    """What is learnt from whom, and by which laws people answer.
+
+    name, terms, epsilon: as in any campaign; `terms.people` also plans the training
+    model: "linear", "logistic" or "svm"
+    features, target: the attributes
+    laws: for a number, then for vectors of each length in `dimensions`
+    rounds: the most there may be; None: as many as the library's training takes (33)
+    deadline: seconds after which a round is closed with those who came
+    """
+
+    name: str
+    terms: Terms
+    model: str
+    features: tuple[Feature, ...]
+    target: Question
+    epsilon: float
+    laws: tuple[Mechanism, ...]
+    rounds: int | None = None
+    deadline: int = DEADLINE
+
+    kind = "model"
+    accept_loss = None
+    """A training's laws keep their promise: there is no other way."""
+
+    def __post_init__(self) -> None:
+        if self.model not in MODELS:
+            raise ParameterError(f"model is one of {', '.join(MODELS)}; got {self.model!r}")
+        if not self.features or self.width > MOST_COLUMNS:
+            raise ParameterError(f"features are one or more, of {MOST_COLUMNS} columns at most")
+        if len({question.name for question in self.questions}) != len(self.questions):
+            raise ParameterError("two attributes have one name")
+        if self.rounds is not None and not OTHERS < self.rounds <= 1000:
+            raise ParameterError(f"rounds, the most there are, is {OTHERS + 1} to 1000")
+        if not SHORTEST <= self.deadline <= LONGEST:
+            raise ParameterError("the deadline of a round is one second to 366 days")
+        check_target(self.model, self.target)
+        self._check_laws()
+
+    def _check_laws(self) -> None:
+        """Refuse laws that are not for what a training asks."""
+        number, *vectors = self.laws or (None,)
+        fits = number is not None and number.domain.fits(Number()) and not number.asked_again
+        shapes = [law.d for law in vectors if isinstance(law, PrivUnit)]
+        if not fits or shapes != list(self.dimensions) or len(shapes) != len(vectors):
+            raise ParameterError(
+                "a training has a law for a number, and privunit for vectors of "
+                f"{', '.join(map(str, self.dimensions))} numbers"
+            )
+
+    # --- what it is -----------------------------------------------------------------------------
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """All attributes, the target last."""
+        return (*(feature.question for feature in self.features), self.target)
+
+    @cached_property
+    def width(self) -> int:
+        """How many numbers a person's features become."""
+        return sum(feature.width for feature in self.features)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of these numbers."""
+        return tuple(name for feature in self.features for name in feature.names)
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The lengths of the vectors that people are asked for."""
+        return tuple(sorted({1, self.width, self.width + 1}))
+
+    @property
+    def objective(self) -> Objective:
+        """What is minimised."""
+        return objective(MODELS[self.model])
+
+    @cached_property
+    def law_of(self) -> Laws:
+        """The laws, by what they are for."""
+        return Laws(self.epsilon, self.laws)
+
+    @cached_property
+    def setting(self) -> Setting:
+        """What `AdaptiveTraining` is to know."""
+        return Setting(
+            objective=self.objective,
+            people=self.terms.people,
+            features=self.width,
+            epsilon=self.epsilon,
+            rounds=self.rounds,
+            least=self.least,
+            laws=self.law_of,
+        )
+
+    @cached_property
+    def least(self) -> int:
+        """The fewest people whom a role is planned for.
+
+        Devices draw their roles, so a few less than planned may come: hardly ever less than the
+        cohort.
+        """
+        return self.terms.cohort + math.ceil(SPARE * math.sqrt(self.terms.cohort))
+
+    @cached_property
+    def text(self) -> str:
+        """Everything that affects a report of any round, as JSON: what is digested."""
+        return json.dumps(self._collection(), separators=(",", ":"), allow_nan=False)
+
+    def _collection(self) -> dict[str, Any]:
+        usual: dict[str, Any] = {} if self.rounds is None else {"rounds": self.rounds}
+        table = {"logistic": logistic_table()} if self.model == "logistic" else {}
+        return {
+            "wire": WIRE,
+            "kind": self.kind,
+            "campaign": self.name,
+            "model": self.model,
+            "epsilon": self.epsilon,
+            "people": self.terms.people,
+            "deadline": self.deadline,
+            **usual,
+            **table,
+            "features": [_feature_table(feature) for feature in self.features],
+            "target": unusual(self.target),
+            "laws": [to_document(law) for law in self.laws],
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the text. Each round's document names it."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    # --- auditor ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _loss(self) -> Loss:
+        return max((law.loss() for law in self.laws), key=lambda loss: loss.epsilon)
+
+    def loss(self) -> Loss:
+        """Return the exact loss of one report, whatever a round asks: the largest of all laws."""
+        return self._loss
+
+    @property
+    def charge(self) -> float:
+        """What a device's ledger is charged, once for all rounds."""
+        return max(law.charge for law in self.laws)
+
+    def admitted(self) -> ModelCampaign:
+        """Return this campaign, or refuse a law that leaks more than epsilon, with the numbers."""
+        for law in self.laws:
+            loss = admission.require_kept(law)
+            over = Fraction(law.budget) > Fraction(self.epsilon)
+            if over or loss.ratio is None or not within(loss.ratio, self.epsilon):
+                raise PromiseError(
+                    f"{self.name}: a report costs {loss.epsilon!r} where {self.epsilon!r} is "
+                    "promised"
+                )
+        return self
+
+    # --- device ----------------------------------------------------------------------------------
+
+    def encode(
+        self,
+        features: Any,
+        target: Any,
+        rng: Rng | Mapping[str, Rng],
+        never_silent: bool = False,
+    ) -> tuple[Floats, Floats]:
+        """DEVICE. Return people's features as rows of numbers, and their targets.
+
+        `features` are columns by name; `rng` draws labels for answers that are none, or there is
+        one for each attribute's name.
+        """
+        answers = {**_by_name(features), self.target.name: target}
+        *values, y = encoded(self.questions, answers, rng, never_silent)
+        parts = [f.columns(one) for f, one in zip(self.features, values, strict=True)]
+        x = np.ascontiguousarray(np.concatenate(parts).T) + 0.0  # 0 has no sign
+        signs = self.target.kind == "category"
+        return x, np.where(y == 1, 1.0, -1.0) if signs else y.astype(np.float64) + 0.0
+
+    def written(self, x: Floats, y: Floats) -> Rows:
+        """DEVICE. Return each person's row of bytes that keyed words follow from.
+
+        Features, then the target, each a 64-bit float, little-endian.
+        """
+        whole = np.column_stack([x, y]).astype("<f8")
+        return whole.view(np.uint8).reshape(len(whole), -1)
+
+
+def check_target(model: str, target: Question) -> None:
+    """Refuse a target that this kind of model does not have."""
+    if target.missing:
+        raise ParameterError(f"{target.name}: the target is known to everybody who takes part")
+    if model == "linear" and target.kind != "number":
+        raise ParameterError(f"{target.name}: the target of a linear model is a number")
+    if model != "linear" and (target.kind != "category" or len(target.labels) != 2):
+        raise ParameterError(
+            f"{target.name}: the target of a {model} model is a category of two labels"
+        )
+
+
+def laws_for(epsilon: float, width: int) -> tuple[Mechanism, ...]:
+    """Return the library's laws for a training of so many columns."""
+    laws = Laws(epsilon)
+    return (laws.number, *(laws.vector(d) for d in sorted({1, width, width + 1})))
+
+
+def _by_name(features: Any) -> dict[str, Any]:
+    found = table_columns(features)
+    if found is None:
+        raise InputError(f"features come by name, in a mapping; got {described(features)}")
+    return dict(found)
+
+
+def _feature_table(feature: Feature) -> dict[str, Any]:
+    typical = {} if feature.typical is None else {"typical": list(feature.typical)}
+    return {**unusual(feature.question), **typical}
+
+
+# --- the published document ----------------------------------------------------------------------
+
+
+class _Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    wire: int
+    kind: str
+    campaign: str
+    model: str
+    epsilon: float
+    people: int
+    deadline: int
+    features: list[dict[str, Any]]
+    target: dict[str, Any]
+    laws: list[dict[str, Any]]
+    rounds: int | None = None
+    logistic: list[int] | None = None
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+def trains(data: bytes) -> bool:
+    """Tell whether a document is that of a training, without trusting anything in it."""
+    try:
+        found = ordinary.decoded(data)
+        return msgspec.json.decode(found.collection, type=_Kind).kind == ModelCampaign.kind
+    except (MurmurationError, msgspec.MsgspecError, RecursionError, UnicodeError):
+        return False
+
+
+def publish(campaign: ModelCampaign, version: int = 1) -> bytes:
+    """Return the document of a training: the same form as any campaign's."""
+    terms = {field.name: getattr(campaign.terms, field.name) for field in fields(Terms)}
+    document = ordinary.Document(
+        format=ordinary.FORMAT,
+        campaign=campaign.name,
+        version=version,
+        digest=campaign.digest,
+        collection=campaign.text,
+        **terms,
+    )
+    data = msgspec.json.encode(document)
+    if len(data) > ordinary.MOST_BYTES:
+        raise ParameterError(f"this campaign's document would have {len(data):,} bytes")
+    return data
+
+
+def read(data: bytes) -> ModelCampaign:
+    """Return the training of a document, or say what is wrong with it. Nothing is trusted."""
+    if len(data) > ordinary.MOST_BYTES:
+        raise FormatError(f"the campaign's document has {len(data):,} bytes")
+    document = ordinary.decoded(data)
+    if hashlib.sha256(document.collection.encode()).hexdigest() != document.digest:
+        raise FormatError("the campaign's digest is not that of its text: it was changed")
+    try:
+        found = msgspec.json.decode(document.collection, type=_Collection)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
+        raise FormatError(f"the campaign's collection cannot be read: {problem}") from None
+    if document.format != ordinary.FORMAT or found.wire != WIRE or found.kind != "model":
+        raise FormatError("the campaign is no training in a format that this program reads")
+    try:
+        campaign = _campaign(document, found)
+    except MurmurationError as problem:
+        raise FormatError(f"the campaign cannot be used: {problem}") from None
+    except (TypeError, ValueError, LookupError, OverflowError, RecursionError) as problem:
+        raise FormatError(f"the campaign cannot be read: {problem}") from None
+    if campaign.name != document.campaign or found.people != document.people:
+        raise FormatError("the campaign says two things of its name, or of its people")
+    if campaign.text != document.collection:
+        raise FormatError(
+            "the campaign is not written as it is published: another spelling of the same words "
+            "has another digest, which could tell devices apart"
+        )
+    return campaign
+
+
+def _campaign(document: ordinary.Document, found: _Collection) -> ModelCampaign:
+    if len(found.features) > MOST_COLUMNS or len(found.laws) > 4:
+        raise FormatError("a training has four laws and 1,023 features at most")
+    return ModelCampaign(
+        name=found.campaign,
+        terms=Terms(**{field.name: getattr(document, field.name) for field in fields(Terms)}),
+        model=found.model,
+        features=tuple(map(_feature, found.features)),
+        target=ordinary.question_of(found.target),
+        epsilon=checked_epsilon(found.epsilon),
+        laws=tuple(map(from_document, found.laws)),
+        rounds=found.rounds,
+        deadline=found.deadline,
+    ).admitted()
+
+
+def _feature(table: dict[str, Any]) -> Feature:
+    given = dict(table)
+    typical: Sequence[Any] | None = given.pop("typical", None)
+    if typical is None:
+        return Feature(ordinary.question_of(given))
+    low, high = typical
+    if type(low) not in (int, float) or type(high) not in (int, float):
+        raise FormatError("a typical range is two numbers")
+    return Feature(ordinary.question_of(given), (float(low) + 0.0, float(high) + 0.0))

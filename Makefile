@@ -58,7 +58,7 @@ test: setup $(NODE)
 	$(TESTS) -m unmeasured tests
 
 torture: setup
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/torture.py --kills 500 $(if $(STORE),--store '$(STORE)')
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.support.torture --kills 500 $(if $(STORE),--store '$(STORE)')
 
 check: setup $(NODE)
 	$(BIN)/ruff format --check .

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
-import browser as browsers  # noqa: E402
-import collectors  # noqa: E402
+from tests.support import browser as browsers  # noqa: E402
+from tests.support import collectors  # noqa: E402
 
 CLIENT = ROOT / "src/murmuration/server/static/murmuration-client.js"
 SIX = """

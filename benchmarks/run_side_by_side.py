@@ -3,7 +3,7 @@
     python benchmarks/run_side_by_side.py
 
 The same uploads as `run_collector.py`, the same machine, in turn. PostgreSQL and HAProxy are those
-of the tests (tests/postgres.py, tests/haproxy.py); the proxy's configuration is docs/haproxy.cfg.
+of the tests (tests/support); the proxy's configuration is docs/haproxy.cfg.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(1, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(1, str(Path(__file__).parents[1]))
 
-import haproxy
+from tests.support import haproxy, postgres
+
 import load
-import postgres
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.collector.tokens import new_token

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tools import NOT_TESTED
+from tests.support.tools import NOT_TESTED
 
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=200)
 settings.load_profile("fixed")  # a red test is a change, not bad luck
@@ -55,7 +55,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 @pytest.fixture(scope="session")
 def postgres_socket() -> Iterator[str]:
     """A PostgreSQL server: one for each process that runs tests, started when first needed."""
-    import postgres  # here, so that tests without a database need no psycopg
+    from tests.support import postgres  # here, so that tests without a database need no psycopg
 
     with postgres.server() as socket:
         yield socket
@@ -64,7 +64,7 @@ def postgres_socket() -> Iterator[str]:
 @pytest.fixture
 def postgres_url(postgres_socket: str) -> Iterator[str]:
     """The postgresql:// URL of an empty database that only this test has."""
-    import postgres
+    from tests.support import postgres
 
     with postgres.fresh_database(postgres_socket) as url:
         yield url

@@ -35,7 +35,7 @@ from murmuration.errors import FormatError
 APPLICATION = 0x6D75726D
 """What SQLite writes into the head of a store: "murm"."""
 SYNCHRONOUS = "FULL"
-"""With NORMAL a power cut loses reports that were acknowledged: tests/test_durability.py."""
+"""With NORMAL a power cut loses acknowledged reports: tests/durability/test_durability.py."""
 PAGE_BYTES = 16 << 10
 """Of a new file: three blocks of small reports (benchmarks/run_pages.py)."""
 CHECKPOINT_PAGES = 2000

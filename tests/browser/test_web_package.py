@@ -1,0 +1,103 @@
+"""The npm package: packed, installed somewhere else, and used by node against a real collector."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from murmuration.device.sending import FINAL
+from tests.support import collectors
+from tests.support.places import ROOT
+from tests.support.tools import require_tool
+
+WEB = ROOT / "web" / "client"
+SCRIPT = """
+import { Client, MemoryStore } from "murmuration-client";
+import { ENGLISH } from "murmuration-client/element";
+const [at] = process.argv.slice(2);
+const refusal = await Client.open(at).catch((problem) => problem.kind);
+const client = await Client.open(at, { store: new MemoryStore() });
+const receipt = await client.report({ phone: "ios" });
+const again = await client.report({ phone: "android" });
+const spending = await client.spending();
+console.log(JSON.stringify([refusal, receipt.outcome, again.fresh, spending, ENGLISH.send]));
+"""
+
+TYPED = """
+import { Client, type Receipt } from "murmuration-client";
+import { MurmurCampaign, type Texts } from "murmuration-client/element";
+from tests.support.places import ROOT
+export async function told(at: string): Promise<Receipt> {
+  const client = await Client.open(at, { limits: { lifetime: 4 } });
+  const texts: Partial<Texts> = { send: "Go" };
+  Object.assign(new MurmurCampaign(), { texts });
+  return await client.report({ phone: "ios", age: 41, home: null });
+}
+// @ts-expect-error: an outcome is a text
+export const wrong: Receipt["outcome"] = 1;
+"""
+
+
+def run(folder: Path, *command: str) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A folder with the package in it, as anyone would have it."""
+    folder = tmp_path / "app"
+    folder.mkdir()
+    npm = require_tool("npm")
+    if not (WEB / "node_modules" / ".package-lock.json").exists():
+        run(WEB, npm, "ci", "--silent", "--no-audit", "--no-fund")
+    run(WEB, npm, "pack", "--silent", "--pack-destination", str(folder))
+    (packed,) = folder.glob("*.tgz")
+    (folder / "package.json").write_text('{"type": "module"}')
+    run(folder, npm, "install", "--silent", "--offline", "--no-audit", "--no-fund", packed.name)
+    return folder
+
+
+@pytest.mark.slow
+def test_node_takes_part_with_the_packed_client(installed: Path, tmp_path: Path) -> None:
+    """It has its types; and without a store it refuses: nothing is forgotten in silence."""
+    (installed / "app.ts").write_text(TYPED)
+    options = ["--strict", "--noEmit", "--module", "nodenext", "--target", "es2022"]
+    tsc = str(WEB / "node_modules" / ".bin" / "tsc")
+    run(installed, tsc, *options, "--lib", "es2022,dom,dom.iterable", "app.ts")
+    (installed / "device.js").write_text(SCRIPT)
+    with collectors.running(tmp_path / "store.db", collectors.one("phones")) as collector:
+        at = collector.collection("phones").url
+        said = json.loads(run(installed, require_tool("node"), "device.js", at))
+        assert collector.collection("phones").received == 1
+    refusal, outcome, fresh, spending, send = said
+    assert (refusal, outcome, fresh, send) == ("ledger", "stored", False, "Send")
+    assert (spending["campaign"], spending["limits"]["lifetime"]) == (1, 16)
+    names = {path.name for path in (installed / "node_modules/murmuration-client").iterdir()}
+    assert names == {"dist", "README.md", "package.json"}
+    kept = json.loads((installed / "node_modules/murmuration-client/package.json").read_text())
+    assert "dependencies" not in kept
+    assert kept["version"] == version("murmuration")
+
+
+def test_the_same_answers_are_final_in_both_languages() -> None:
+    """What ends a report, with its status: the lists in sending.ts and in sending.py."""
+    text = (WEB / "src" / "sending.ts").read_text(encoding="utf-8")
+    whole = re.search(r"const WHOLE = \{(.*?)\}", text)
+    reasons = re.search(r"const REASONS = \[(.*?)\];", text, flags=re.S)
+    assert whole
+    assert reasons
+    named = {name: int(status) for name, status in re.findall(r'"([\w-]+)": (\d+)', whole[1])}
+    assert {**dict.fromkeys(re.findall(r'"([\w-]+)"', reasons[1]), 422), **named} == FINAL
+
+
+def test_no_lock_file_names_a_registry() -> None:
+    text = (WEB / "package-lock.json").read_text(encoding="utf-8")
+    assert "resolved" not in text
+    assert "://" not in text

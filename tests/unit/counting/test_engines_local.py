@@ -1,0 +1,400 @@
+"""Files of reports on this machine: the same integers, each id once, bounded, resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from murmuration import open as opened
+from murmuration.campaign.survey import Campaign
+from murmuration.collector.commit import Batch, commit
+from murmuration.collector.publish import serve
+from murmuration.collector.store import open_store
+from murmuration.collector.tallies import total
+from murmuration.counting import kernel
+from murmuration.counting.container import TallyFile
+from murmuration.counting.engines import local, parts, spill
+from murmuration.counting.engines.local import How
+from murmuration.counting.sums import Sums
+from murmuration.errors import FormatError, ParameterError
+from murmuration.exact.arrays import Rows
+from murmuration.exact.randomness import seeded_rng
+from murmuration.wire.ids import Ids, new_ids
+from murmuration.wire.parquet import batch
+from murmuration.wire.report import Incoming, Upload
+from tests.support.accounts import campaign_of, made
+from tests.support.cases import CASES, Case
+from tests.support.collectors import PETS
+from tests.support.command import murmur
+from tests.support.reported import folder, levels, of_levels, of_mechanism, write
+
+LEAST = local.LEAST_MEMORY
+
+
+@pytest.fixture(scope="module")
+def pets() -> Campaign:
+    return campaign_of(PETS)
+
+
+def some(campaign: Campaign, n: int, seed: int = 1) -> tuple[Ids, Rows]:
+    """Reports of n people; ids are those of the seed, too."""
+    return new_ids(n, seeded_rng(seed)), made(campaign, n, seed)[1]
+
+
+def counted(campaign: Campaign, place: Path, **how: Any) -> Sums:
+    return local.tally(campaign, parts.find([place]), how=How(**how)).sums
+
+
+# --- the same integers ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_mechanism_counts_as_it_does_itself(case: Case, tmp_path: Path) -> None:
+    mechanism = case.all()[-1]
+    alone, ids, rows = of_mechanism(mechanism, 300)
+    write(alone, ids[:200], rows[:200], tmp_path / "a.parquet")
+    write(alone, ids[150:], rows[150:], tmp_path / "b.arrow")
+    sums = local.tally(alone, parts.find([tmp_path])).sums
+    (tally,) = sums.tallies(alone)[0]
+    assert tally.to_bytes() == mechanism.tally(mechanism.from_rows(rows)).to_bytes()
+    assert (sums.read, sums.counted, sums.duplicates) == (350, 300, 50)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
+@pytest.mark.parametrize("dedup", [True, False])
+def test_a_campaign_in_every_form(pets: Campaign, tmp_path: Path, ending: str, dedup: bool) -> None:
+    ids, rows = some(pets, 3000)
+    for part in range(3):
+        own = slice(1000 * part, 1000 * part + 1000)
+        write(pets, ids[own], rows[own], tmp_path / f"{part}.{ending}")
+    sums = counted(pets, tmp_path, dedup=dedup, threads=2)
+    assert sums.tallies(pets)[0] == pets.tally(rows)
+
+
+def test_levels(tmp_path: Path) -> None:
+    campaign = levels()
+    ids, rows = of_levels(campaign, 2000)
+    write(campaign, ids, rows, tmp_path / "a.parquet")
+    assert counted(campaign, tmp_path).tallies(campaign)[0] == campaign.tally(rows)
+
+
+def test_other_types_with_the_same_values_will_do(pets: Campaign) -> None:
+    ids, rows = some(pets, 500)
+    one = batch(pets, ids, rows)
+    wide = pa.table(
+        {
+            name: column.cast(pa.int64() if pa.types.is_integer(column.type) else pa.binary())
+            for name, column in zip(one.schema.names, one.columns, strict=True)
+        }
+    ).to_batches()[0]
+    sums, kept = kernel.count(pets, wide, ids=True)
+    assert kept is not None
+    assert (kept.ids == ids).all()
+    assert (kept.rows == rows).all()
+    assert sums.tallies(pets)[0] == pets.tally(rows)
+
+
+# --- each id once --------------------------------------------------------------------------------
+
+
+def once(campaign: Campaign, ids: Ids, rows: Rows) -> Any:
+    """What must come out, said in the slowest way: of each id the smallest bytes."""
+    smallest: dict[bytes, bytes] = {}
+    for each, row in zip(ids, rows, strict=True):
+        name, found = each.tobytes(), row.tobytes()
+        smallest[name] = min(found, smallest.get(name, found))
+    kept = np.frombuffer(b"".join(smallest.values()), np.uint8)
+    return campaign.tally(kept.reshape(-1, campaign.row_bytes))
+
+
+def test_of_one_id_the_smallest_bytes_count(pets: Campaign, tmp_path: Path) -> None:
+    ids, rows = some(pets, 4000)
+    again = np.random.default_rng(3).integers(0, 300, 4000)
+    ids = ids[again]
+    ids[:900, 8:] = 0  # first halves that are equal where the others are not
+    ids[::7, :8] = ids[0, :8]
+    for part in range(4):
+        write(pets, ids[part::4], rows[part::4], tmp_path / f"{part}.parquet")
+    sums = counted(pets, tmp_path, memory=LEAST, threads=2)
+    assert sums.tallies(pets)[0] == once(pets, ids, rows)
+    assert sums.counted == len({each.tobytes() for each in ids})
+    assert sums.counted + sums.duplicates == sums.read == 4000
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.binary(min_size=9, max_size=9))))
+def test_what_does_not_count(reports: list[tuple[int, int, bytes]]) -> None:
+    high = np.array([one[0] for one in reports], np.uint64)
+    low = np.array([one[1] for one in reports], np.uint64)
+    rows = np.frombuffer(b"".join(one[2] for one in reports), np.uint8).reshape(-1, 9)
+    surplus = set(spill.surplus_of(high, low, rows).tolist())
+    left = [one for place, one in enumerate(reports) if place not in surplus]
+    assert sorted(left) == sorted(min(o for o in reports if o[:2] == key) for key in {
+        one[:2] for one in reports
+    })  # fmt: skip
+
+
+def test_partitions_are_found_again_in_every_share() -> None:
+    high, low = spill.halves(new_ids(5000, seeded_rng(2)))
+    where = spill.partition(high, low, (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F))
+    assert where.max() < spill.PARTITIONS
+    assert len(np.unique(where)) > 900  # 5,000 ids into 1,024: about 8 stay empty
+    for reports in (1, 10**6, 10**9, 10**11):
+        ranges = spill.shares(reports, 1 << 26)
+        assert [start for start, _ in ranges[1:]] == [end for _, end in ranges[:-1]]
+        assert (ranges[0][0], ranges[-1][1]) == (0, spill.PARTITIONS)
+
+
+# --- what cannot be counted ----------------------------------------------------------------------
+
+
+def test_bad_rows_are_counted_by_reason(pets: Campaign, tmp_path: Path) -> None:
+    ids, rows = some(pets, 100)
+    bad = rows.copy()
+    bad[3, 0] = 200  # no such cell
+    bad[5, 1:] = 255  # outside every alphabet
+    write(pets, ids, bad, tmp_path / "a.parquet")
+    sums = counted(pets, tmp_path)
+    assert sums.to_json()["refused"] == {"bad-symbol": 2}
+    assert sums.tallies(pets)[0] == pets.tally(rows[pets.valid(bad)])
+
+
+def test_a_part_of_another_campaign_is_refused_and_said(pets: Campaign, tmp_path: Path) -> None:
+    ids, rows = some(pets, 100)
+    write(pets, ids, rows, tmp_path / "a.parquet")
+    other = levels()
+    write(other, *of_levels(other, 50), tmp_path / "b.parquet")
+    sums = counted(pets, tmp_path)
+    assert sums.to_json() == {
+        "read": 150,
+        "counted": 100,
+        "duplicates": 0,
+        "refused": {"unknown-digest": 50},
+    }
+
+
+def test_lines_of_csv_that_are_no_reports(pets: Campaign, tmp_path: Path) -> None:
+    ids, rows = some(pets, 50)
+    path = write(pets, ids, rows, tmp_path / "a.csv")
+    lines = path.read_text().splitlines()
+    lines[3] = lines[3].replace(lines[3][:4], "xyz ", 1)
+    lines[5] += ",9"
+    lines[7] = lines[7].rsplit(",", 1)[0] + ",-1"
+    path.write_text("\n".join(lines) + "\n")
+    refused = counted(pets, tmp_path).to_json()["refused"]
+    assert refused == {"bad-id": 1, "malformed": 1, "bad-entries": 1}
+
+
+def hostile(pets: Campaign) -> dict[str, tuple[Any, str]]:
+    """Tables that are none of ours, and what is said of them."""
+    ids, rows = some(pets, 10)
+    good = pa.table(batch(pets, ids, rows).to_pydict())
+    ours = pa.Table.from_batches([batch(pets, ids, rows)])
+    names = ours.column_names
+
+    def changed(name: str, column: Any) -> Any:
+        return ours.set_column(names.index(name), name, column)
+
+    none = pa.array([None, *range(9)], pa.uint16())
+    return {
+        "nulls": (changed("entry_0_cell", none), "1 rows have nothing in column entry_0_cell"),
+        "floats": (changed("entry_0_cell", pa.array([0.0] * 10)), "whole numbers; got double"),
+        "texts": (changed("id", pa.array(["x" * 16] * 10)), "column id has bytes; got string"),
+        "short": (changed("id", pa.array([b"x" * 8] * 10, pa.binary(8))), "16 bytes a row"),
+        "missing": (ours.drop_columns(["entry_1_report"]), "no column entry_1_report"),
+        "lists": (changed("id", pa.array([[1]] * 10)), "column id has bytes; got list"),
+        "twice": (good.append_column("id", good.column("id")), "more than one"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["nulls", "floats", "texts", "short", "missing", "lists", "twice"])
+def test_files_of_strangers_are_told_in_plain_words(
+    pets: Campaign, tmp_path: Path, kind: str
+) -> None:
+    table, said = hostile(pets)[kind]
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(FormatError, match=r"a\.parquet") as told:
+        counted(pets, tmp_path)
+    assert said in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + bytes(1000) + b"PAR1", b"\xff" * 4096])
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
+def test_what_is_no_such_file(pets: Campaign, tmp_path: Path, data: bytes, ending: str) -> None:
+    (tmp_path / f"a.{ending}").write_bytes(data)
+    with pytest.raises(FormatError, match=rf"a\.{ending}"):
+        counted(pets, tmp_path)
+
+
+def test_a_column_that_would_fill_memory_is_not_read(pets: Campaign, tmp_path: Path) -> None:
+    ids, rows = some(pets, 10)
+    table = pa.Table.from_batches([batch(pets, ids, rows)])
+    long = pa.array([bytes(1 << 20)] * 10, pa.binary())
+    table = table.set_column(table.column_names.index("entry_0_report"), "entry_0_report", long)
+    pq.write_table(table, tmp_path / "a.parquet", compression="zstd", use_dictionary=False)
+    assert (tmp_path / "a.parquet").stat().st_size < 1 << 17
+    with pytest.raises(FormatError, match=r"10,\d+,\d+ bytes for 10 rows"):
+        counted(pets, tmp_path)
+
+
+# --- running again -------------------------------------------------------------------------------
+
+
+def test_a_grown_folder_is_not_read_again(pets: Campaign, tmp_path: Path) -> None:
+    ids, rows = some(pets, 3000)
+    ids[2000:2100] = ids[:100]  # the new part repeats ids of the first
+    state, reports = tmp_path / "state", tmp_path / "reports"
+    for part in range(3):
+        own = slice(1000 * part, 1000 * part + 1000)
+        write(pets, ids[own], rows[own], reports / f"{part}.parquet")
+        done = local.tally(pets, parts.find([reports]), state)
+        assert done.read == (f"{part}.parquet",)
+        scratch = local.tally(pets, parts.find([reports]))
+        assert done.sums.to_json() == scratch.sums.to_json()
+        assert done.sums.tallies(pets) == scratch.sums.tallies(pets)
+    assert done.sums.duplicates == 100
+    assert local.tally(pets, parts.find([reports]), state).read == ()
+
+
+def test_parts_that_changed_or_went_are_noticed(pets: Campaign, tmp_path: Path) -> None:
+    ids, rows = some(pets, 3000)
+    state, reports = tmp_path / "state", tmp_path / "reports"
+    for part in range(3):
+        own = slice(1000 * part, 1000 * part + 1000)
+        write(pets, ids[own], rows[own], reports / f"{part}.parquet")
+    local.tally(pets, parts.find([reports]), state)
+    (reports / "0.parquet").unlink()
+    write(pets, ids[500:1500], rows[500:1500], reports / "1.parquet")
+    done = local.tally(pets, parts.find([reports]), state)
+    assert (done.read, done.gone) == (("1.parquet",), ("0.parquet",))
+    assert done.sums.tallies(pets)[0] == pets.tally(np.concatenate([rows[500:1500], rows[2000:]]))
+    left = [path for path in state.iterdir() if path.suffix == ".spill"]
+    assert len(left) == 2  # of what went nothing stays
+
+
+def test_a_part_with_the_same_size_and_time_but_other_ends(pets: Campaign, tmp_path: Path) -> None:
+    ids, rows = some(pets, 200)
+    state, path = tmp_path / "state", tmp_path / "a.csv"
+    write(pets, ids, rows, path)
+    local.tally(pets, parts.find([path]), state)
+    before, lines = path.stat(), path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    assert local.tally(pets, parts.find([path]), state).read == ("a.csv",)
+
+
+def test_a_state_deletes_only_its_own(pets: Campaign, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "thesis.txt").write_text("mine")
+    write(pets, *some(pets, 100), tmp_path / "a.parquet")
+    found = parts.find([tmp_path / "a.parquet"])
+    local.tally(pets, found, state)
+    local.tally(pets, found, state, How(fresh=True))
+    assert (state / "thesis.txt").read_text() == "mine"
+    head = json.loads((state / "state.json").read_text())
+    head["parts"][0]["sums"] = "../a.parquet"
+    (state / "state.json").write_text(json.dumps(head))
+    with pytest.raises(ParameterError, match="not its own"):
+        local.tally(pets, found, state)
+    (state / "state.json").write_text("{")
+    with pytest.raises(ParameterError, match="--fresh"):
+        local.tally(pets, found, state)
+    assert local.tally(pets, found, state, How(fresh=True)).sums.counted == 100
+
+
+@pytest.mark.parametrize("ending", ["npz", "spill", "npy"])
+def test_a_state_that_is_damaged_is_an_error(pets: Campaign, tmp_path: Path, ending: str) -> None:
+    write(pets, *some(pets, 100), tmp_path / "a.parquet")
+    found = parts.find([tmp_path / "a.parquet"])
+    local.tally(pets, found, tmp_path / "state")
+    (path,) = (tmp_path / "state").glob(f"*.{ending}")
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(FormatError, match=r"damaged|cannot be read|as long as"):
+        local.tally(pets, found, tmp_path / "state")
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_tally_then_estimate(pets: Campaign, tmp_path: Path) -> None:
+    ids, rows = some(pets, 4000)
+    reports = folder(pets, [(ids[:2500], rows[:2500]), (ids[2000:], rows[2000:])], tmp_path / "r")
+    out = tmp_path / "tally.bin"
+    said = murmur("tally", reports, "-o", out).stdout
+    assert "4,000 reports of pets counted" in said
+    assert "500 have an id that counts already" in said
+    again = json.loads(murmur("tally", reports, "-o", out, "--json").stdout)
+    assert (again["counted"], again["duplicates"], again["parts_read"]) == (4000, 500, 0)
+    first = out.read_bytes()
+    murmur("tally", reports, "-o", out, "--no-state", "--memory", "16M", "--threads", "1")
+    assert out.read_bytes() == first
+    assert TallyFile.from_bytes(first).tallies[0] == pets.tally(rows)
+    assert "dog" in murmur("estimate", out).stdout
+    figures = opened(out).estimates()
+    assert {figure.attribute for figure in figures} == {"pet", "age", "work", "sleep"}
+    assert "no status" in murmur("status", out, code=2).problem
+
+
+def test_what_a_store_exports_counts_to_its_tallies(pets: Campaign, tmp_path: Path) -> None:
+    store = open_store(tmp_path / "pets.db")
+    served = serve(store, pets)
+    for seed in (1, 2):
+        ids, rows = some(pets, 500, seed)
+        upload = Upload(ids, rows, np.zeros(500, dtype=np.uint8))
+        commit(store, [Batch(served, Incoming([], upload))])
+        murmur("export", tmp_path / "pets.db", tmp_path / "reports")
+        out = tmp_path / "tally.bin"
+        done = json.loads(murmur("tally", tmp_path / "reports", "-o", out, "--json").stdout)
+        assert (done["counted"], done["parts_read"]) == (500 * seed, 1)
+        assert TallyFile.from_bytes(out.read_bytes()).tallies[0] == total(store, pets)
+    store.close()
+    mine, theirs = opened(out).estimates(), opened(tmp_path / "pets.db").estimates()
+    assert list(mine) == list(theirs)
+    murmur("export", tmp_path / "pets.db", tmp_path / "one.parquet")
+    murmur("tally", tmp_path / "one.parquet", "-o", tmp_path / "one.bin")
+    assert TallyFile.from_bytes((tmp_path / "one.bin").read_bytes()).tallies[0] == total_of(out)
+
+
+def total_of(path: Path) -> Any:
+    return TallyFile.from_bytes(path.read_bytes()).tallies[0]
+
+
+def test_a_file_of_tallies_that_is_damaged_is_refused(pets: Campaign, tmp_path: Path) -> None:
+    _, rows = some(pets, 1000)
+    data = TallyFile(pets, {0: pets.tally(rows)}, {}).to_bytes()
+    assert TallyFile.from_bytes(data).tallies[0] == pets.tally(rows)
+    for at in range(0, len(data), 997):
+        worse = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+        with pytest.raises((FormatError, ParameterError)):
+            TallyFile.from_bytes(worse)
+    for short in (data[:-1], data[:100], data + b"x"):
+        with pytest.raises(FormatError):
+            TallyFile.from_bytes(short)
+
+
+def test_mistakes_are_told(pets: Campaign, tmp_path: Path) -> None:
+    out = tmp_path / "t.bin"
+    assert "no file or folder" in murmur("tally", tmp_path / "x", "-o", out, code=2).problem
+    reports = tmp_path / "r"
+    reports.mkdir()
+    assert "no reports in" in murmur("tally", reports, "-o", out, code=2).problem
+    write(pets, *some(pets, 10), reports / "a.parquet")
+    assert "no campaign with these" in murmur("tally", reports, "-o", out, code=2).problem
+    folder(pets, [], reports)
+    for option, said in ((("--memory", "much"), "500M"), (("--engine", "ray"), "local or spark")):
+        assert said in murmur("tally", reports, "-o", out, *option, code=2).problem
+    (tmp_path / "c.json").write_text("{}")
+    done = murmur("tally", reports, "-o", out, "--campaign", tmp_path / "c.json", code=2)
+    assert "no published campaign" in done.problem
+    assert not out.exists()

@@ -1,0 +1,669 @@
+"""What surrounds a device's reports tells nothing: origins, limits, restores, hostile collectors.
+
+docs/threat-model.md names these tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import math
+import shutil
+import socket
+import sqlite3
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from murmuration.definition import document as campaign_document
+from murmuration.device import Client, Ledger
+from murmuration.device.ledger import LIMITS
+from murmuration.device.sending import Link
+from murmuration.device.words import DeviceWords
+from murmuration.errors import (
+    BudgetError,
+    FormatError,
+    LedgerError,
+    MismatchError,
+    MurmurationError,
+    ParameterError,
+    SendError,
+)
+from murmuration.exact.keyed import Key
+from murmuration.wire.address import Address
+from tests.support.accounts import campaign_of
+from tests.support.between import Seen, answering
+
+STORED = json.dumps({"received": 1, "stored": 1, "failures": []}).encode()
+PHONES = """
+name = "phones"
+purpose = "Which phones to test on."
+epsilon = 1.0
+[[attributes]]
+name = "phone"
+kind = "category"
+labels = ["android", "ios", "other", "none"]
+mechanism = "grr"
+[[attributes]]
+name = "age"
+low = 18
+high = 98
+mechanism = "duchi"
+"""
+DAILY = """
+name = "daily"
+purpose = "How people feel, every day."
+epsilon = 1.0
+lifetime = 4.0
+[repeat]
+permanent = 2.0
+rounds = 40
+values = 2
+[[attributes]]
+name = "mood"
+kind = "category"
+labels = ["good", "bad", "neither"]
+"""
+ANSWERS = {"phone": "ios", "age": 44}
+
+
+def published(text: str) -> bytes:
+    return campaign_document.publish(campaign_of(text))
+
+
+@contextmanager
+def collector(document: bytes | Callable[[int], bytes]) -> Iterator[Seen]:
+    """A collector that publishes what it likes and takes everything; it remembers all bodies."""
+    with answering(lambda number, body: (200, {}, STORED), document) as seen:
+        yield seen
+
+
+@contextmanager
+def collectors(count: int, document: bytes) -> Iterator[list[Seen]]:
+    """As many at once, so that each has a port, and an origin, of its own."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(collector(document)) for _ in range(count)]
+
+
+def at(seen: Seen, name: str = "phones") -> str:
+    return seen.url.rpartition("/v1/")[0] + f"/v1/campaigns/{name}"
+
+
+def outcome(client: Client, answers: dict | None = None) -> str:
+    """What became of a report, or which limit forbade it."""
+    try:
+        return client.report(answers or ANSWERS).outcome
+    except BudgetError as refused:
+        return refused.reason
+
+
+def entries_of(bodies: list[bytes]) -> list:
+    return [json.loads(body)["entries"] for body in bodies]
+
+
+# --- one collector's business is no other's ------------------------------------------------------
+
+
+def test_a_namesake_learns_nothing_from_silence(tmp_path: Path) -> None:
+    """Twelve devices, six of which took part in a study: its namesake gets twelve reports."""
+    with collector(published(PHONES)) as study, collector(published(PHONES)) as spy:
+        for device in range(12):
+            ledger = tmp_path / f"{device}.db"
+            if device % 2:
+                assert Client(at(study), ledger).report(ANSWERS).delivered
+            assert Client(at(spy), ledger).report(ANSWERS).delivered
+        assert len(study.bodies) == 6
+        assert len(spy.bodies) == 12
+
+
+def test_a_report_goes_to_the_collector_that_it_was_made_for(tmp_path: Path) -> None:
+    """The same digest at two hosts: two reports, two entries, each with its own outcome."""
+    ledger = tmp_path / "l.db"
+    with collector(published(PHONES)) as one, collector(published(PHONES)) as two:
+        document = tmp_path / "phones.json"
+        document.write_bytes(published(PHONES))
+        with answering(lambda number, body: (500, {}, b"")) as down:
+            lost = Client(document, ledger, send_to=at(down))
+            with pytest.raises(SendError):
+                lost.report(ANSWERS)
+        first = Client(at(one), ledger)
+        assert first.resend() == []  # what was made for another host stays there
+        receipts = [first.report(ANSWERS), Client(at(two), ledger).report(ANSWERS)]
+        assert [receipt.outcome for receipt in receipts] == ["stored", "stored"]
+        assert [len(one.bodies), len(two.bodies)] == [1, 1]
+        ids = {json.loads(body)["id"] for body in (*one.bodies, *two.bodies, *down.bodies)}
+        assert len(ids) == 3
+    assert Ledger(ledger).spent() == 3.0
+    assert len(lost.ledger.pending()) == 1
+
+
+@pytest.mark.slow
+def test_words_of_two_collectors_have_nothing_in_common(tmp_path: Path) -> None:
+    """The same question at two hosts is answered with independent noise: both count in full."""
+    with collectors(2, published(PHONES)) as hosts:
+        for device in range(60):
+            secret = hashlib.sha256(b"%d" % device).digest()
+            for host in hosts:
+                Client(at(host), tmp_path / f"{device}.db", secret=secret).report(ANSWERS)
+        told = [one == two for one, two in zip(*(entries_of(h.bodies) for h in hosts), strict=True)]
+    assert sum(told) < 40  # the same attribute half of the time, and then not always one answer
+
+
+# --- limits by default ---------------------------------------------------------------------------
+
+
+def test_the_limits_of_a_new_ledger_are_printed(tmp_path: Path) -> None:
+    document = tmp_path / "phones.json"
+    document.write_bytes(published(PHONES))
+    client = Client(document, tmp_path / "l.db")
+    assert client.ledger.limits() == LIMITS == {"report": 4.0, "collector": 8.0, "lifetime": 16.0}
+    assert "16 of the lifetime limit is left" in client.preview(ANSWERS)
+
+
+def test_a_report_that_costs_too_much_is_refused(tmp_path: Path) -> None:
+    with collector(published(PHONES.replace("epsilon = 1.0", "epsilon = 8.0"))) as greedy:
+        client = Client(at(greedy), tmp_path / "l.db")
+        with pytest.raises(BudgetError, match="limit on a report is 4") as refused:
+            client.report(ANSWERS)
+        assert refused.value.reason == "report"
+        assert greedy.bodies == []
+        client.ledger.raise_limit("report", 8.0)  # in words, by the person
+        assert client.report(ANSWERS).epsilon == 8.0
+
+
+def test_one_address_under_many_names_gets_no_more_than_its_limit(tmp_path: Path) -> None:
+    """A new name for each fetch, at the address that it names: eight reports, not eighty."""
+    names = [f"phones{number}" for number in range(80)]
+    with collector(lambda n: published(PHONES.replace('"phones"', f'"{names[n]}"'))) as host:
+        told = [outcome(Client(at(host, name), tmp_path / "l.db")) for name in names]
+        assert told == ["stored"] * 8 + ["collector"] * 72
+        assert len(host.bodies) == 8
+
+
+def test_the_name_is_that_of_the_address(tmp_path: Path) -> None:
+    with (
+        collector(published(PHONES)) as host,
+        pytest.raises(MismatchError, match="another name, 'phones'"),
+    ):
+        Client(at(host, "survey"), tmp_path / "l.db")
+
+
+def test_everything_together_stays_within_the_lifetime(tmp_path: Path) -> None:
+    with collectors(20, published(PHONES)) as hosts:
+        for number, host in enumerate(hosts):
+            client = Client(at(host), tmp_path / "l.db")
+            if number < 16:
+                assert client.report(ANSWERS).delivered
+            else:
+                with pytest.raises(BudgetError, match="lifetime"):
+                    client.report(ANSWERS)
+    assert client.ledger.spent() == 16.0
+
+
+# --- one document for everybody ------------------------------------------------------------------
+
+
+def test_a_pinned_digest(tmp_path: Path) -> None:
+    digest = campaign_of(PHONES).digest
+    with collector(published(PHONES)) as host:
+        assert Client(at(host), tmp_path / "a.db", digest=digest).report(ANSWERS).delivered
+        with pytest.raises(MismatchError, match="was expected"):
+            Client(at(host), tmp_path / "b.db", digest="0" * 64)
+
+
+def test_a_witness_shows_the_same_digest(tmp_path: Path) -> None:
+    other = PHONES.replace("high = 98", "high = 97")
+    with (
+        collector(published(PHONES)) as host,
+        collector(published(PHONES)) as honest,
+        collector(published(other)) as another,
+    ):
+        client = Client(at(host), tmp_path / "a.db", witness=at(honest))
+        assert client.report(ANSWERS).delivered
+        assert honest.bodies == []
+        with pytest.raises(MismatchError, match="a campaign of its own"):
+            Client(at(host), tmp_path / "b.db", witness=at(another))
+        with pytest.raises(ParameterError, match="another collector"):
+            Client(at(host), tmp_path / "b.db", witness=at(host))
+
+
+def respelled(data: bytes, change: Callable[[str], str]) -> bytes:
+    """The document with its collection written in another way, and the digest that goes with it."""
+    table = msgspec.json.decode(data)
+    table["collection"] = change(table["collection"])
+    table["digest"] = hashlib.sha256(table["collection"].encode()).hexdigest()
+    return msgspec.json.encode(table)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text + " ",
+        lambda text: text.replace(",", ", ", 1),
+        lambda text: text.replace('"epsilon":1.0', '"epsilon":1.00'),
+        lambda text: text.replace('"epsilon":1.0', '"epsilon":1'),
+        lambda text: text.replace("phone", "ph\\u006fne", 1),
+        lambda text: text.replace('"wire":1,', "").replace("{", '{"wire":1,', 1) + "\n",
+        lambda text: text[:-1] + ',"rounds":1}',
+        lambda text: text.replace('"low":18.0', '"low":18'),
+        lambda text: text.replace('"campaign":"phones",', "", 1)[:-1] + ',"campaign":"phones"}',
+    ],
+)
+def test_another_spelling_of_a_document_is_refused(change: Callable[[str], str]) -> None:
+    """Fifty devices, fifty digests of one campaign: not with trailing blanks, nor otherwise."""
+    fine = published(PHONES)
+    campaign_document.read(fine)
+    with pytest.raises(FormatError, match="not written as it is published"):
+        campaign_document.read(respelled(fine, change))
+
+
+def test_zero_has_one_spelling() -> None:
+    fine = published(PHONES.replace("low = 18", "low = 0"))
+    assert campaign_document.read(fine).questions[1].low == 0.0
+    for zero in ("-0.0", "0", "0e0"):
+        changed = respelled(
+            fine, lambda text, zero=zero: text.replace('"low":0.0', f'"low":{zero}')
+        )
+        with pytest.raises(FormatError, match="not written as it is published"):
+            campaign_document.read(changed)
+
+
+def test_a_collector_that_drips_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte comes in time, all of them never would: the whole exchange has an end."""
+    monkeypatch.setattr("murmuration.device.sending.MOST_STEPS", 1)
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            there, _ = listening.accept()
+            with there, contextlib.suppress(OSError):
+                there.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+                while not ended.wait(0.05):
+                    there.sendall(b" ")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        address = Address.parse(f"http://127.0.0.1:{listening.getsockname()[1]}/v1/campaigns/x")
+        with Link(address, seconds=0.5) as link, pytest.raises(SendError):
+            link.get(1 << 20)
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("after", ["Mon, 01 Jan 0001 00:00:00 +2359", "9" * 400, "soon", "-1"])
+def test_an_odd_header_loses_no_acknowledgement(tmp_path: Path, after: str) -> None:
+    document = tmp_path / "phones.json"
+    document.write_bytes(published(PHONES))
+    with answering(lambda number, body: (200, {"Retry-After": after}, STORED)) as host:
+        client = Client(document, tmp_path / "l.db", send_to=at(host))
+        assert client.report(ANSWERS).delivered
+
+
+def test_a_preview_has_no_control_codes(tmp_path: Path) -> None:
+    document = tmp_path / "phones.json"
+    odd = 'purpose = "red \\u001b[31m and \\u009b2J"'
+    document.write_bytes(published(PHONES.replace('purpose = "Which phones to test on."', odd)))
+    shown = Client(document, tmp_path / "l.db").preview(ANSWERS)
+    assert "red" in shown
+    assert not {c for c in shown if not c.isprintable()} - {"\n"}
+
+
+def test_a_large_document_is_not_read(tmp_path: Path) -> None:
+    """Refused by its size alone: nothing is parsed, no law is audited."""
+    large = b'{"format":1,' + b" " * campaign_document.MOST_BYTES
+    with pytest.raises(FormatError, match="8,388,608 at most"):
+        campaign_document.read(large)
+    with collector(large) as host, pytest.raises(SendError, match="longer than 8,388,608"):
+        Client(at(host), tmp_path / "l.db")
+    many = "".join(
+        f'[[attributes]]\nname = "a{n}"\nlow = 0\nhigh = {n + 1}\nmechanism = "square-wave"\n'
+        for n in range(40)
+    )
+    with pytest.raises(ParameterError, match="devices read 8,388,608 at most"):
+        published('name = "large"\npurpose = "x"\nepsilon = 4.0\n' + many)
+
+
+def test_a_document_with_many_laws_is_not_audited() -> None:
+    """A law of 150 bytes takes a millisecond to audit: they are counted before any is looked at."""
+
+    def many_cells(text: str) -> str:
+        table = json.loads(text)
+        table["cells"] *= 2000
+        return json.dumps(table, separators=(",", ":"))
+
+    def many_items(text: str) -> str:
+        table = json.loads(text)
+        table["attributes"][0]["labels"] = [str(n) for n in range(30_000)]
+        table["cells"] = table["cells"][:1] * 10
+        return json.dumps(table, separators=(",", ":"))
+
+    for change, words in ((many_cells, "4,000 laws"), (many_items, "300,000 items")):
+        with pytest.raises(FormatError, match=words):
+            campaign_document.read(respelled(published(PHONES), change))
+
+
+# --- restored, copied, stolen --------------------------------------------------------------------
+
+
+def test_a_restored_ledger_sends_the_same_report(tmp_path: Path) -> None:
+    """Forty restores of a ledger from before its first report: one report, one id."""
+    ledger, backup = tmp_path / "l.db", tmp_path / "backup.db"
+    roomy = PHONES.replace("epsilon = 1.0", "epsilon = 1.0\nlifetime = 100.0")
+    with collector(published(roomy)) as host:
+        Client(at(host), ledger, lifetime=math.inf, per_collector=math.inf)
+        shutil.copy(ledger, backup)
+        for _ in range(40):
+            shutil.copy(backup, ledger)
+            Client(at(host), ledger).report(ANSWERS)
+        assert len(host.bodies) == 40
+        assert len(set(host.bodies)) == 1
+
+
+def test_a_restored_ledger_gets_no_noise_on_another_answer(tmp_path: Path) -> None:
+    """An answer that moved a little has other words: the campaign's limit forbids a second one."""
+    ledger, backup = tmp_path / "l.db", tmp_path / "backup.db"
+    with collector(published(PHONES)) as host:
+        Client(at(host), ledger)
+        shutil.copy(ledger, backup)
+        told = []
+        for number in range(6):
+            shutil.copy(backup, ledger)
+            client = Client(at(host), ledger)
+            told.append(outcome(client, {"phone": "ios", "age": 44 + number * 1e-9}))
+        assert told == ["stored"] + ["campaign"] * 5
+        assert len(host.bodies) == 1
+
+
+def test_limits_that_the_person_has_lowered_stay_low(tmp_path: Path) -> None:
+    """An old copy of the ledger, or none, does not raise them; nor does what an app asks for."""
+    ledger, backup = tmp_path / "l.db", tmp_path / "backup.db"
+    kept = Ledger(ledger)
+    shutil.copy(ledger, backup)
+    for name in LIMITS:
+        kept.set_limit(name, 2.0)
+    shutil.copy(backup, ledger)
+    assert set(Ledger(ledger).limits().values()) == {2.0}
+    ledger.unlink()
+    with pytest.warns(UserWarning, match="stays 2, not 1000"):
+        assert Ledger(ledger, lifetime=1000.0).limits()["lifetime"] == 2.0
+    Ledger(ledger).raise_limit("lifetime", 3.0)
+    assert Ledger(ledger).lifetime == 3.0
+
+
+def test_a_restored_ledger_brings_back_no_budget(tmp_path: Path) -> None:
+    """Another campaign after each restore: the total beside the key counts them all."""
+    ledger, backup = tmp_path / "l.db", tmp_path / "backup.db"
+    Ledger(ledger, lifetime=5.0)
+    shutil.copy(ledger, backup)
+    told = []
+    with collectors(10, published(PHONES)) as hosts:
+        for host in hosts:
+            shutil.copy(backup, ledger)
+            client = Client(at(host), ledger)
+            told.append(outcome(client))
+    assert told == ["stored"] * 5 + ["lifetime"] * 5
+    assert (client.ledger.spent(), client.ledger.remaining()) == (5.0, 0.0)
+
+
+def test_a_restored_ledger_brings_back_no_collectors_budget(tmp_path: Path) -> None:
+    """New versions of one campaign after each restore: its limit, and the collector's, hold."""
+    ledger, backup = tmp_path / "l.db", tmp_path / "backup.db"
+    Ledger(ledger, lifetime=50.0)
+    shutil.copy(ledger, backup)
+    roomy = "epsilon = 1.0\nlifetime = 100.0"
+    versions = [
+        published(PHONES.replace("high = 98", f"high = {90 + n}").replace("epsilon = 1.0", roomy))
+        for n in range(12)
+    ]
+    told = []
+    with collector(lambda n: versions[n]) as host:
+        for _ in versions:
+            shutil.copy(backup, ledger)
+            told.append(outcome(Client(at(host), ledger)))
+    assert told == ["stored"] * 8 + ["collector"] * 4
+
+
+def test_a_lost_ledger_brings_back_no_budget(tmp_path: Path) -> None:
+    ledger = tmp_path / "l.db"
+    with collector(published(PHONES)) as host:
+        Client(at(host), ledger).report(ANSWERS)
+        ledger.unlink()
+        client = Client(at(host), ledger)
+        assert (client.ledger.spent(), client.ledger.remaining()) == (1.0, 15.0)
+        assert outcome(client) == "campaign"
+        assert len(host.bodies) == 1
+
+
+def test_without_its_key_a_device_sends_nothing(tmp_path: Path) -> None:
+    ledger, key = tmp_path / "l.db", tmp_path / "l.db.key"
+    with collector(published(PHONES)) as host:
+        Client(at(host), ledger).report(ANSWERS)
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        kept = key.read_bytes()
+        key.unlink()
+        client = Client(at(host, "phones"), ledger)
+        assert client.ledger.spent() == 1.0  # what it did can still be seen
+        with pytest.raises(LedgerError, match="fresh noise"):
+            client.report(ANSWERS)
+        Ledger(tmp_path / "other.db")
+        shutil.copy(tmp_path / "other.db.key", key)
+        with pytest.raises(MismatchError, match="another key"):
+            client.report(ANSWERS)
+        key.write_bytes(kept)
+        key.chmod(0o640)
+        with pytest.raises(LedgerError, match="chmod 600"):
+            client.report(ANSWERS)
+        key.chmod(0o600)
+        assert client.report(ANSWERS).delivered
+        for damage in (b"", b"{}", kept[:40], kept.replace(b'"phones", "1"', b'"phones", "-1"')):
+            key.write_bytes(damage)
+            with pytest.raises(FormatError):
+                client.report(ANSWERS)
+        assert len(set(host.bodies)) == 1
+
+
+def test_a_stolen_ledger_tells_no_value(tmp_path: Path) -> None:
+    """Whoever has the ledger but not the key cannot tell which values a person has had.
+
+    The names of permanent answers are the only thing in it that follows from values besides the
+    reports; under another key the same values have other names.
+    """
+    found = []
+    for secret in (bytes(32), bytes([1]) * 32):
+        ledger = tmp_path / f"{secret[0]}.db"
+        with collector(published(DAILY)) as host:
+            client = Client(at(host, "daily"), ledger, secret=secret)
+            for day, mood in enumerate(["good", "good", "bad", "good"]):
+                client.report({"mood": mood}, round=str(day))
+        with sqlite3.connect(ledger) as db:
+            names = {bytes(row[0]) for row in db.execute("SELECT name FROM paid")}
+            rows = db.execute("SELECT cost, report FROM entry").fetchall()
+        db.close()
+        assert len(names) == 2
+        assert set(rows) == {("0", None)}  # not when it changed, nor a row of reports that tells it
+        found.append(names)
+        assert b"good" not in ledger.read_bytes()
+    assert not found[0] & found[1]
+
+
+# --- silence -------------------------------------------------------------------------------------
+
+
+def test_an_unfit_answer_has_one_label_for_good(tmp_path: Path) -> None:
+    """Drawn once per device and attribute: it never runs out of budget, and costs one value."""
+    with collector(published(DAILY)) as host:
+        client = Client(at(host, "daily"), tmp_path / "l.db")
+        for day in range(10):
+            assert client.report({"mood": f"no such {day}"}, round=str(day)).delivered
+        assert client.ledger.spent() == 2.0
+        assert len(host.bodies) == 10
+
+
+SPEAKING = DAILY.replace("lifetime = 4.0\n", "").replace(
+    'name = "mood"', 'name = "mood"\nmissing = true'
+)
+
+
+def test_out_of_budget_is_no_answer(tmp_path: Path) -> None:
+    """Two values are paid for, and "no answer" from the start: a third value is none, for good."""
+    with collector(published(SPEAKING)) as host:
+        client = Client(at(host, "daily"), tmp_path / "l.db")
+        assert client.campaign.limit == 6.0
+        costs = [
+            client.report({"mood": mood}, round=str(day)).epsilon
+            for day, mood in enumerate(["good", "good", "bad", "neither", "neither", "good", None])
+        ]
+        assert costs == [4.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0]
+        (law,) = client.campaign.frame.cells
+        none = np.array([3])
+        kept = law.remember(none, client._words().permanent(0, law.domain.written(none)))
+        for day in range(7, 40):
+            client.report({"mood": "neither"}, round=str(day))
+        told = [json.loads(body)["entries"][0][1] for body in host.bodies[7:]]
+        assert len(host.bodies) == 40  # never silent
+        assert np.bincount(told, minlength=4).argmax() == kept[0]  # noise on one answer, not fresh
+        assert client.ledger.spent() == 6.0
+
+
+def test_no_answer_is_paid_for_at_every_level(tmp_path: Path) -> None:
+    text = SPEAKING + '\n[levels]\nhigh = "1/2"\nlow = 1.0\n'
+    with collector(published(text)) as host:
+        client = Client(at(host, "daily"), tmp_path / "l.db", lifetime=100.0, per_collector=100.0)
+        words = client.preview({"mood": "good"}, level="low")
+        assert "the first 4 more, for 'no answer' later on" in words
+        assert client.report({"mood": "good"}, level="low", round="1").epsilon == 6.0
+        for day, mood in enumerate(["bad", "neither", "good", "bad", "neither"]):
+            level = "high" if day % 2 else "low"
+            assert client.report({"mood": mood}, level=level, round=str(2 + day)).delivered
+        assert client.ledger.spent() <= client.campaign.limit
+
+
+def test_out_of_the_lifetime_is_no_answer(tmp_path: Path) -> None:
+    """Spent elsewhere, the budget says nothing here: a new value is "no answer", never silence."""
+    with collector(published(SPEAKING)) as host, collector(published(PHONES)) as other:
+        client = Client(at(host, "daily"), tmp_path / "l.db", lifetime=5.0)
+        assert client.report({"mood": "good"}, round="1").epsilon == 4.0
+        assert Client(at(other), tmp_path / "l.db").report(ANSWERS).delivered
+        assert client.report({"mood": "bad"}, round="2").delivered
+        assert client.report({"mood": None}, round="3").delivered
+        assert client.ledger.spent() == 5.0
+        late = Client(at(host, "daily"), tmp_path / "m.db", lifetime=3.0)
+        assert late.report({"mood": "good"}, round="1").epsilon == 2.0  # for "no answer" alone
+        poor = Client(at(host, "daily"), tmp_path / "n.db", lifetime=1.0)
+        with pytest.raises(BudgetError):  # silent from the start, whatever the values are
+            poor.report({"mood": "good"}, round="1")
+
+
+@pytest.mark.parametrize("nothing", [None, math.nan, "", "n/a", 10**309])
+def test_no_answer_is_sent_like_any_other(tmp_path: Path, nothing: object) -> None:
+    text = PHONES.replace('name = "phone"', 'name = "phone"\nmissing = true')
+    text = text.replace('name = "age"', 'name = "age"\nmissing = true')
+    with collector(published(text)) as host:
+        for number, answers in enumerate(({"phone": "ios", "age": nothing}, {"phone": nothing})):
+            assert Client(at(host), tmp_path / f"{number}.db").report(answers).delivered
+    lengths = {len(entry) for entries in entries_of(host.bodies) for entry in entries}
+    assert lengths == {2}
+
+
+def test_unfit_answers_are_spread_over_all_labels() -> None:
+    """For each device its own: over 300 devices each label comes as often as any other."""
+    campaign, counts = campaign_of(DAILY), np.zeros(3)
+    for device in range(300):
+        key = Key(hashlib.sha256(b"%d" % device).digest())
+        spread = DeviceWords(key, "https://collector.example:443", campaign.digest).spread
+        (column,) = campaign.encode({"mood": ["no such"]}, spread(["mood"]))
+        counts[int(column[0])] += 1
+    assert np.abs(counts - 100).max() < 4 * math.sqrt(300 * (1 / 3) * (2 / 3))
+
+
+# --- ledgers of version 1 ------------------------------------------------------------------------
+
+VERSION_1 = """
+CREATE TABLE setting (name TEXT PRIMARY KEY, value BLOB);
+CREATE TABLE entry (
+    number INTEGER PRIMARY KEY, campaign TEXT NOT NULL, digest TEXT NOT NULL,
+    purpose TEXT NOT NULL, round TEXT NOT NULL, cost TEXT NOT NULL, made_at TEXT NOT NULL,
+    report_id BLOB NOT NULL UNIQUE, report BLOB, outcome TEXT, UNIQUE (digest, round)
+);
+CREATE TABLE memo (
+    digest TEXT NOT NULL, attribute TEXT NOT NULL, key BLOB NOT NULL, answer BLOB NOT NULL,
+    PRIMARY KEY (digest, attribute, key)
+);
+PRAGMA application_id = 1297437261;
+PRAGMA user_version = 1;
+"""
+
+
+def version_1(path: Path, lifetime: str | None, *rows: tuple, memos: tuple = ()) -> None:
+    with sqlite3.connect(path) as db:
+        db.executescript(VERSION_1)
+        db.execute("INSERT INTO setting VALUES ('lifetime', ?), ('secret', ?)", (lifetime, b"s"))
+        db.executemany(
+            "INSERT INTO entry (campaign, digest, purpose, round, cost, made_at, report_id, report,"
+            " outcome) VALUES (?, ?, 'p', ?, ?, '2026-11-01T00:00:00+00:00', ?, ?, ?)",
+            rows,
+        )
+        db.executemany("INSERT INTO memo VALUES (?, ?, ?, ?)", memos)
+    db.close()
+
+
+def test_entries_of_version_1_count_for_every_origin(tmp_path: Path) -> None:
+    digest, ledger = campaign_of(PHONES).digest, tmp_path / "l.db"
+    rows = [
+        ("phones", digest, "", "1", b"id1", b"{}", "stored"),
+        ("phones", "d0", "", "5/2", b"id2", b"{}", None),
+    ]
+    version_1(ledger, "9/2", *rows)
+    with collector(published(PHONES)) as one, collector(published(PHONES)) as two:
+        for host in (one, two):  # answered before there were origins: by this device, at any host
+            client = Client(at(host), ledger)
+            assert client.report(ANSWERS).report_id == b"id1".hex()
+            assert host.bodies == []
+        assert (client.ledger.spent(), client.ledger.remaining()) == (3.5, 1.0)
+        assert client.ledger.spent("phones", "https://elsewhere:443") == 3.5
+        assert client.ledger.pending() == []  # nobody knows whom it was made for: it is not sent
+        assert client.ledger.entries()[1].outcome == "refused:unknown-origin"
+        assert client.ledger.limits() == {**LIMITS, "lifetime": 4.5}
+        assert client.ledger.secret.there
+
+
+def test_permanent_answers_of_version_1_stay(tmp_path: Path) -> None:
+    campaign, ledger = campaign_of(DAILY), tmp_path / "l.db"
+    parts = [campaign.digest.encode(), b"0 mood", b"0"]
+    message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    key = hmac.digest(b"s", message, "sha256")
+    kept = 2  # drawn for "good" by the version before
+    row = ("daily", campaign.digest, "monday", "2", b"id1", b"{}", "stored")
+    memo = (campaign.digest, "0 mood", key, bytes([kept]))
+    version_1(ledger, None, row, memos=(memo,))
+    told = []
+    with collector(published(DAILY)) as host:
+        client = Client(at(host, "daily"), ledger)
+        for day in range(30):
+            receipt = client.report({"mood": "good"}, round=str(day))
+            assert receipt.epsilon == 0.0  # it was paid for
+            told.append(json.loads(host.bodies[-1])["entries"][0][1])
+        assert client.report({"mood": "bad"}, round="31").epsilon == 2.0
+    assert np.bincount(told).argmax() == kept
+    assert client.ledger.spent() == 4.0
+
+
+def test_no_error_names_an_answer(tmp_path: Path) -> None:
+    with collector(published(PHONES)) as host:
+        for ledger, answers in (
+            (tmp_path / "a.db", {"phone": "ios", "age": None}),
+            (tmp_path / "b.db", {"phone": "ios"}),
+            (tmp_path / "c.db", {"phone": "ios", "age": "forty-four"}),
+        ):
+            with pytest.raises(MurmurationError) as refused:
+                Client(at(host), ledger).report(answers)
+            assert "ios" not in str(refused.value)
+            assert "forty" not in str(refused.value)

@@ -1,0 +1,101 @@
+"""`murmur simulate`: a study is seeded, resumed, the same on every engine, and near its theory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from murmuration.lab import study as studies
+from tests.support.command import murmur
+
+CAMPAIGN = """
+name = "habits"
+purpose = "A study."
+epsilon = 9
+[[attributes]]
+name = "sleep"
+low = 0
+high = 12
+mechanism = "laplace"
+[[attributes]]
+name = "pet"
+kind = "category"
+labels = ["cat", "dog", "none"]
+"""
+STUDY = """
+people = 2000
+repetitions = {repetitions}
+epsilon = [1, 4]
+mechanism = ["auto", "duchi+grr"]
+[[campaigns]]
+file = "habits.toml"
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    (tmp_path / "habits.toml").write_text(CAMPAIGN)
+    (tmp_path / "study.toml").write_text(STUDY.format(repetitions=3))
+    return tmp_path / "study.toml"
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return found
+
+
+@pytest.mark.slow
+def test_a_study_goes_on_where_it_was(study: Path) -> None:
+    first = json.loads(murmur("simulate", study, "--json").stdout)
+    assert (first["run"], first["known"]) == (12, 0)
+    before = rows(study.with_suffix("") / "results.parquet")
+    assert len(before) == 12 * 4  # a mean and three labels
+    study.write_text(STUDY.format(repetitions=5))
+    cells = sorted((study.with_suffix("") / "cells").iterdir())
+    cells[0].unlink()
+    again = json.loads(murmur("simulate", study, "--json").stdout)
+    assert (again["run"], again["known"]) == (9, 11)
+    after = rows(study.with_suffix("") / "results.parquet")
+    assert [row for row in after if row["repetition"] < 3] == before
+    study.write_text(STUDY.format(repetitions=5) + 'data = "people.csv"\n')
+    lines = [f"{hours},{pet}" for hours, pet in [(8, "cat"), (6, "dog"), (7, "none")] * 400]
+    (study.parent / "people.csv").write_text("\n".join(["sleep,pet", *lines]) + "\n")
+    other = json.loads(murmur("simulate", study, "--json").stdout)
+    assert (other["run"], other["known"]) == (20, 0)  # other people: nothing is known of them
+    found = rows(study.with_suffix("") / "results.parquet")
+    assert {round(row["truth"], 9) for row in found if row["attribute"] == "sleep"} == {7.0}
+
+
+@pytest.mark.slow
+def test_what_is_in_a_row(study: Path) -> None:
+    study.write_text(STUDY.format(repetitions=60))
+    murmur("simulate", study, "--plot", study.parent / "study.png")
+    assert (study.parent / "study.png").stat().st_size > 10_000
+    found = rows(study.with_suffix("") / "results.parquet")
+    assert {row["laws"] for row in found if row["mechanism"] == "duchi+grr"} == {"duchi", "grr"}
+    for row in found:
+        assert row["covered"] == (row["low"] <= row["truth"] <= row["high"])
+        assert row["squared_error"] == (row["estimate"] - row["truth"]) ** 2
+    covered = np.mean([row["covered"] for row in found])
+    assert covered > 0.93
+    for line in studies.summary(found):  # 60 squares of a mean: their mean is within 18% (1 s.e.)
+        assert 0.6 < line.rmse / line.predicted < 1.4, line
+
+
+def test_mistakes_are_told(study: Path) -> None:
+    for text, said in (
+        ("people = 3", "no study"),
+        (STUDY.format(repetitions=0), "repetitions"),
+        (STUDY.format(repetitions=1).replace("duchi+grr", "duchy"), "no mechanism is called duchy"),
+        (STUDY.format(repetitions=1).replace("habits.toml", "x.toml"), "no such file"),
+        (STUDY.format(repetitions=1) + 'data = "x.csv"\n', "there is no file"),
+        (STUDY.format(repetitions=1) + "colour = 1\n", "unknown field"),
+    ):
+        study.write_text(text)
+        assert said in murmur("simulate", study, code=2).problem
+    assert "local or spark" in murmur("simulate", study, "--engine", "dask", code=2).problem

@@ -1,0 +1,195 @@
+"""The optimal table against the certified limit; priors; files that cannot be trusted."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from murmuration import mechanism
+from murmuration.errors import FormatError
+from murmuration.mechanisms.number import optimal
+from murmuration.mechanisms.solve import linear as linear_program
+from murmuration.mechanisms.stored import Solution, cache_folder
+from tests.support.checks import check_loss, check_unbiased
+
+# Lower ends of the certified limit (another program's dual certificate).
+CERTIFIED = {
+    0.25: 64.00049,
+    0.5: 16.00259,
+    1: 3.99054,
+    2: 0.86535,
+    3: 0.30394,
+    4: 0.12696,
+    5: 0.05726,
+}
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MURMUR_CACHE", str(tmp_path))
+    optimal._solution.cache_clear()
+    yield tmp_path
+    optimal._solution.cache_clear()
+
+
+@pytest.mark.parametrize("epsilon", CERTIFIED)
+def test_within_half_a_percent_of_the_certified_limit(epsilon: float) -> None:
+    assert mechanism("optimal", epsilon=epsilon).worst_variance() <= 1.005 * CERTIFIED[epsilon]
+
+
+@pytest.mark.parametrize("epsilon", CERTIFIED)
+def test_our_own_certificate_agrees(epsilon: float) -> None:
+    """Ours comes from another grid, so either may be the sharper; they are 0.3% apart at most."""
+    assert optimal.limit(epsilon) == pytest.approx(CERTIFIED[epsilon], rel=0.003)
+    assert optimal.limit(epsilon) < mechanism("optimal", epsilon=epsilon).worst_variance()
+
+
+def test_no_mechanism_beats_the_limit() -> None:
+    for epsilon in (0.5, 1.0, 2.0, 4.0):
+        for name in ("laplace", "duchi", "piecewise", "hybrid", "three-output", "dithered"):
+            worst = mechanism(name, epsilon=epsilon).worst_variance()
+            assert worst > optimal.limit(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 0.5])
+def test_dithered_is_as_good_at_small_epsilon(epsilon: float) -> None:
+    assert mechanism("dithered", epsilon=epsilon).worst_variance() < 1.001 * CERTIFIED[epsilon]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.07, 1.7, 3.3])
+def test_an_epsilon_that_is_not_shipped_is_built_and_kept(epsilon: float, cache) -> None:
+    chosen = mechanism("optimal", epsilon=epsilon)
+    assert chosen.worst_variance() <= 1.005 * optimal.limit(epsilon)
+    check_loss(chosen)
+    check_unbiased(chosen)
+    (kept,) = cache.iterdir()
+    assert kept.name == optimal.file_name(epsilon, None)
+    optimal._solution.cache_clear()
+    assert mechanism("optimal", epsilon=epsilon).fingerprint == chosen.fingerprint
+
+
+def gauss(bins: int) -> tuple[float, ...]:
+    centres = (np.arange(bins) + 0.5) / bins * 2 - 1
+    return tuple(np.exp(-((centres / 0.25) ** 2) / 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "sheet"), [(1.0, 3.55), (2.0, 0.610), (4.0, 0.0636)])
+def test_a_prior_lowers_the_average_error(epsilon: float, sheet: float, cache) -> None:
+    chosen = mechanism("optimal", epsilon=epsilon, prior=gauss(64))
+    check_loss(chosen)
+    check_unbiased(chosen)
+    crowd = np.clip(np.random.default_rng(1).normal(0, 0.25, 200_000), -1, 1)
+    assert chosen.variance(crowd).mean() == pytest.approx(sheet, rel=0.015)
+    assert (
+        chosen.variance(crowd).mean()
+        < 0.95 * mechanism("optimal", epsilon=epsilon).variance(crowd).mean()
+    )
+
+
+def test_a_lopsided_prior_helps_on_its_own_side(cache) -> None:
+    chosen = mechanism("optimal", epsilon=2.0, prior=(8, 4, 2, 1))
+    check_loss(chosen)
+    assert chosen.variance(-0.8) < chosen.variance(0.8)
+
+
+def test_a_prior_on_the_grid_keeps_its_shape() -> None:
+    on_grid = optimal.prior_on_grid((0.0, 1.0), 4)
+    assert on_grid.sum() == pytest.approx(1)
+    assert on_grid[:2].tolist() == [0, 0]
+    assert on_grid @ np.linspace(-1, 1, 5) == pytest.approx(0.5)
+
+
+@pytest.mark.slow
+def test_a_damaged_or_leaking_file_is_built_again(cache) -> None:
+    path = cache / optimal.file_name(0.07, None)
+    whole = optimal._solution(2.0, None).to_bytes()
+    for damage in (b"", b"not a table", whole[:200]):
+        path.write_bytes(damage)
+        optimal._solution.cache_clear()
+        first = mechanism("optimal", epsilon=0.07)
+        assert optimal._solution(0.07, None).limit > 700
+    # A table of another epsilon under this name would leak: the audit on reading sees it.
+    path.write_bytes(optimal._solution(2.0, None).to_bytes())
+    optimal._solution.cache_clear()
+    assert optimal._solution(0.07, None).design.weights.tolist() == first.design.weights.tolist()
+
+
+def test_a_biased_file_is_refused() -> None:
+    solution = optimal._solution(1.0, None)
+    buffer = io.BytesIO()
+    np.savez(buffer, weights=solution.design.weights, values=solution.design.values + 0.01, limit=1)
+    with pytest.raises(FormatError, match="biased"):
+        Solution.from_bytes(buffer.getvalue(), lambda design: optimal.audited(design, 1.0))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"values": "ghost", "weights": "ghost"},  # a symbol of no weight, worth very much
+        {"weights": "float"},
+        {"limit": "two"},
+        {"limit": "boast"},
+    ],
+    ids=lambda change: "-".join(change.values()),
+)
+def test_a_tampered_file_is_refused(change) -> None:
+    solution = optimal._solution(1.0, None)
+    weights, values = solution.design.weights, solution.design.values
+    other = {
+        ("weights", "ghost"): np.hstack([weights, np.zeros((len(weights), 1), dtype=np.int64)]),
+        ("values", "ghost"): np.append(values + 0.5, 1e12),
+        ("weights", "float"): weights.astype(np.float64),
+        ("limit", "two"): np.array([1.0, 2.0]),
+        ("limit", "boast"): np.float64(5.0),
+    }
+    arrays = {"weights": weights, "values": values, "limit": np.float64(solution.limit)}
+    arrays |= {name: other[name, kind] for name, kind in change.items()}
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    with pytest.raises(FormatError):
+        Solution.from_bytes(buffer.getvalue(), lambda design: optimal.audited(design, 1.0))
+
+
+def test_an_array_in_place_of_a_table_is_refused() -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros(3))
+    with pytest.raises(FormatError):
+        Solution.from_bytes(buffer.getvalue(), lambda design: optimal.audited(design, 1.0))
+
+
+def test_a_read_only_cache_is_no_reason_to_fail(monkeypatch) -> None:
+    monkeypatch.setenv("MURMUR_CACHE", "/dev/null/nowhere")
+    optimal._solution.cache_clear()
+    assert mechanism("optimal", epsilon=0.07).loss().holds
+    optimal._solution.cache_clear()
+
+
+def test_without_a_named_cache_the_users_own_is_taken(monkeypatch, tmp_path) -> None:
+    monkeypatch.delenv("MURMUR_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "murmuration"
+
+
+def test_the_solver_refuses_nonsense() -> None:
+    for arguments in ((0.0, 32), (1.0, 3), (1.0, 32, [1.0]), (1.0, 2, [0.0, 0.0, 0.0])):
+        with pytest.raises(ValueError, match=r"must|needs"):
+            linear_program.solve(*arguments)
+
+
+@pytest.mark.slow
+def test_building_shows_progress_on_a_terminal(tmp_path) -> None:
+    """A pseudo-terminal as standard error: the bar is drawn there."""
+    primary, secondary = os.openpty()
+    code = "import murmuration; murmuration.mechanism('optimal', epsilon=3.3).symbols"
+    environment = {**os.environ, "MURMUR_CACHE": str(tmp_path), "TERM": "xterm"}
+    subprocess.run([sys.executable, "-c", code], stderr=secondary, env=environment, check=True)
+    os.close(secondary)
+    assert b"building optimal-3.3" in os.read(primary, 65536)
+    os.close(primary)

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import uvloop
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.exact.arrays import Rows
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids
 
 
 def requests(
-    campaign: Campaign, rows: Rows, batch: int, kind: str, token: str, path: str
+    campaign: SurveyCampaign, rows: Rows, batch: int, kind: str, token: str, path: str
 ) -> list[bytes]:
     """Return uploads of `batch` reports each, with fresh ids."""
     ids = new_ids(len(rows))

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import load
 from murmuration import system_rng
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
@@ -56,7 +56,7 @@ HERE = Path(__file__).parent
 PREFILL_CHUNK = 50_000
 
 
-def reports(campaign: Campaign, n: int) -> Rows:
+def reports(campaign: SurveyCampaign, n: int) -> Rows:
     """Return n people's reports."""
     crowd = np.random.default_rng(1)
     labels = np.array(campaign.questions[1].labels)
@@ -65,7 +65,7 @@ def reports(campaign: Campaign, n: int) -> Rows:
     return campaign.privatize(campaign.encode(answers, rng), rng)
 
 
-def prefill(campaign: Campaign, path: Path, n: int) -> str:
+def prefill(campaign: SurveyCampaign, path: Path, n: int) -> str:
     """Fill a store with n reports of earlier hours; return a device's token."""
     store = open_store(path)
     served = serve(store, campaign)
@@ -124,7 +124,7 @@ def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(folder: Path, campaign: Campaign, token: str, args: argparse.Namespace) -> None:
+def measure(folder: Path, campaign: SurveyCampaign, token: str, args: argparse.Namespace) -> None:
     """Put every kind of load on all three, in turn; then three times as much on the collector."""
     ports = {name: free_port() for name in ("collector", "rows", "bodies")}
     (folder / "bench.toml").write_text(text_of(args))
@@ -155,7 +155,7 @@ def measure(folder: Path, campaign: Campaign, token: str, args: argparse.Namespa
 
 
 def compare(
-    campaign: Campaign,
+    campaign: SurveyCampaign,
     token: str,
     servers: tuple[dict[str, int], dict[str, subprocess.Popen[bytes]]],
     kind: tuple[str, int, str, int, int],
@@ -182,7 +182,7 @@ def compare(
     )
 
 
-def made(campaign: Campaign, token: str, batch: int, form: str, n: int) -> list[bytes]:
+def made(campaign: SurveyCampaign, token: str, batch: int, form: str, n: int) -> list[bytes]:
     """Return uploads of n people."""
     path = "/v1/campaigns/bench/reports"
     return load.requests(campaign, reports(campaign, n), batch, form, token, path)

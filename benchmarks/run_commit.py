@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import run_collector
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector import commit as committing
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import Served, serve
@@ -68,7 +68,7 @@ def timed(part: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-def bodies(campaign: Campaign, uploads: int, size: int, form: str) -> list[bytes]:
+def bodies(campaign: SurveyCampaign, uploads: int, size: int, form: str) -> list[bytes]:
     """Return the uploads of one group."""
     write = report.to_binary if form == report.BINARY else report.to_json
     rows = run_collector.reports(campaign, uploads * size)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition.document import publish
 from murmuration.definition.load import parse
 from murmuration.exact.randomness import system_rng
@@ -56,7 +56,7 @@ def make(folder: Path, reports: int) -> None:
             pass
 
 
-def _part(campaign: Campaign, folder: Path, at: int, reports: int) -> None:
+def _part(campaign: SurveyCampaign, folder: Path, at: int, reports: int) -> None:
     path, made, rng = folder / f"part-{at // PER_PART:05}.parquet", schema(campaign), system_rng()
     if path.exists():
         return

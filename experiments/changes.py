@@ -24,12 +24,12 @@ import math
 import numpy as np
 from scipy.stats import beta
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import load as campaign_file
 from murmuration.device.words import CrowdWords
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.keyed import Key
-from murmuration.lab.fleet import Begun, keys_of, made
+from murmuration.lab.fleet import SpellStarts, keys_of, made
 from murmuration.mechanisms.item.memoised import Memoised
 from murmuration.planning.longitudinal import InSpells, Permanent
 
@@ -55,10 +55,10 @@ YES, NO = 0, 1
 CHANCE = 0.05
 
 
-def sent(asked: Campaign, people: int, seed: int) -> Ints:
+def sent(asked: SurveyCampaign, people: int, seed: int) -> Ints:
     """Return what is read from the reports of each person, a row a week; half of them change."""
     devices, rows = np.arange(people), []
-    secret, begun = Key(bytes([seed % 256]) + bytes(31)), Begun(devices)
+    secret, begun = Key(bytes([seed % 256]) + bytes(31)), SpellStarts(devices)
     words = CrowdWords(keys_of(secret, devices), "https://collector.example:443", asked.digest)
     changed = devices >= people // 2
     for week in range(WEEKS):

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import load as campaign_file
 from murmuration.device.words import CrowdWords
 from murmuration.exact.arrays import Floats, Ints
@@ -62,12 +62,12 @@ class Attack:
     right: float
 
 
-def campaign() -> Campaign:
+def campaign() -> SurveyCampaign:
     """Return the campaign that is played."""
     return campaign_file.parse(TEXT)
 
 
-def sent(asked: Campaign, people: int, weeks: int, fresh: bool, seed: int) -> Ints:
+def sent(asked: SurveyCampaign, people: int, weeks: int, fresh: bool, seed: int) -> Ints:
     """Return what is read from the reports of each person, a row a week; half answer each way."""
     answers = {"answer": ["yes"] * (people // 2) + ["no"] * (people - people // 2)}
     devices, rows = np.arange(people), []

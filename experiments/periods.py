@@ -29,7 +29,7 @@ from scipy.stats import chi2
 
 from murmuration import seeded_rng
 from murmuration.analysis.periods import Periods
-from murmuration.campaign.survey import ByPeriod, Campaign
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign
 from murmuration.definition import load as campaign_file
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.mechanisms.item.memoised import Memoised
@@ -112,12 +112,12 @@ SCENARIOS: dict[str, Callable[[Draw, int, int], Crowd]] = {
 }
 
 
-def campaign(epsilon: float = 1.0, permanent: float = 2.0) -> Campaign:
+def campaign(epsilon: float = 1.0, permanent: float = 2.0) -> SurveyCampaign:
     """Return the campaign that is played."""
     return campaign_file.parse(CAMPAIGN.format(epsilon=epsilon, permanent=permanent))
 
 
-def counted(asked: Campaign, crowd: Crowd, seed: int) -> ByPeriod:
+def counted(asked: SurveyCampaign, crowd: Crowd, seed: int) -> ByPeriod:
     """Return the tallies of what a crowd's devices send, each by its permanent answers."""
     (law,) = asked.frame.cells
     assert isinstance(law, Memoised)

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from murmuration.cli.own import HOST, collecting
+from murmuration.cli.local_collector import HOST, collecting
 from murmuration.collector import model
 from murmuration.collector.publish import served_training
 from murmuration.collector.store import Store, open_store
@@ -36,7 +36,7 @@ from murmuration.exact.arrays import Floats
 from murmuration.exact.keyed import Key
 from murmuration.exact.randomness import seeded_rng, system_rng
 from murmuration.lab.trainees import Trainees
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.run import LiveTraining
 
 LEVEL = 0.01
@@ -83,7 +83,7 @@ labels = ["no", "yes"]
 """
 
 
-def people(campaign: ModelCampaign, n: int) -> tuple[Floats, Floats]:
+def people(campaign: TrainingCampaign, n: int) -> tuple[Floats, Floats]:
     """The same people in every run."""
     rng = np.random.default_rng(17)
     table = {
@@ -99,7 +99,7 @@ def people(campaign: ModelCampaign, n: int) -> tuple[Floats, Floats]:
     return campaign.encode(table, paid, seeded_rng(1))
 
 
-def in_process(campaign: ModelCampaign, x: Floats, y: Floats) -> Floats:
+def in_process(campaign: TrainingCampaign, x: Floats, y: Floats) -> Floats:
     """Train once; return intercept and coefficients."""
     live, rng = LiveTraining(campaign), system_rng()
     order = np.random.default_rng().permutation(len(x))
@@ -115,7 +115,7 @@ def coefficients(found: model.TrainedModel) -> Floats:
     return np.array([found.level, *(weight / found.scale for weight in found.weights)])
 
 
-def over_http(campaign: ModelCampaign, text: str, x: Floats, y: Floats) -> tuple[Floats, float]:
+def over_http(campaign: TrainingCampaign, text: str, x: Floats, y: Floats) -> tuple[Floats, float]:
     """Train once over HTTP; return intercept and coefficients, and how long it took."""
     with tempfile.TemporaryDirectory() as folder:
         file, store = Path(folder) / "loans.toml", f"{folder}/loans.db"
@@ -133,7 +133,7 @@ def over_http(campaign: ModelCampaign, text: str, x: Floats, y: Floats) -> tuple
         return coefficients(model.from_json(kept)), seconds
 
 
-def require_same(store: Store, campaign: ModelCampaign) -> None:
+def require_same(store: Store, campaign: TrainingCampaign) -> None:
     """Count the reports that were kept once more: the same rounds, the same model."""
     served, live, people = served_training(store, campaign.name), LiveTraining(campaign), 0
     for kept in stored.rounds(store, served.key):
@@ -170,7 +170,7 @@ def main() -> int:
     asked = options.parse_args()
     text = CAMPAIGN.format(people=asked.people)
     campaign = read_any(text).campaign
-    if not isinstance(campaign, ModelCampaign):
+    if not isinstance(campaign, TrainingCampaign):
         raise TypeError("this campaign trains a model")
     x, y = people(campaign, asked.people)
     own = []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from murmuration.audit.exact import Audit
     from murmuration.audit.exact import audit as audit_mechanism
     from murmuration.campaign.levels import Levels, Survey
-    from murmuration.campaign.survey import Campaign
+    from murmuration.campaign.survey import SurveyCampaign
     from murmuration.definition.load import load
     from murmuration.device.client import Client
     from murmuration.device.ledger import Ledger
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from murmuration.mechanisms.tally import Tally
     from murmuration.mechanisms.units import InUnits
     from murmuration.planning.choose import Attribute, plan
-    from murmuration.planning.made import mechanism
+    from murmuration.planning.factory import mechanism
     from murmuration.results.distribution import Distribution
     from murmuration.results.estimate import Estimate, FrequencyEstimate, TupleEstimate
     from murmuration.results.figure import Figure, Figures
@@ -47,7 +47,6 @@ __version__ = "0.1.0"
 _HOMES = {
     "Attribute": "planning.choose",
     "Audit": "audit.exact",
-    "Campaign": "campaign.survey",
     "Client": "device.client",
     "Distribution": "results.distribution",
     "Estimate": "results.estimate",
@@ -62,6 +61,7 @@ _HOMES = {
     "Mechanism": "mechanisms.base",
     "MurmurationError": "errors",
     "Survey": "campaign.levels",
+    "SurveyCampaign": "campaign.survey",
     "Tally": "mechanisms.tally",
     "Task": "mechanisms.base",
     "TupleEstimate": "results.estimate",
@@ -73,7 +73,7 @@ _HOMES = {
     "figures": "analysis.read",
     "list_mechanisms": "mechanisms.registry",
     "load": "definition.load",
-    "mechanism": "planning.made",
+    "mechanism": "planning.factory",
     "open": "sources.opened:opened",
     "plan": "planning.choose",
     "project_simplex": "analysis.postprocess",
@@ -86,7 +86,6 @@ _HOMES = {
 __all__ = [
     "Attribute",
     "Audit",
-    "Campaign",
     "Client",
     "Distribution",
     "Estimate",
@@ -101,6 +100,7 @@ __all__ = [
     "Mechanism",
     "MurmurationError",
     "Survey",
+    "SurveyCampaign",
     "Tally",
     "Task",
     "TupleEstimate",

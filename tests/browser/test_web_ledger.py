@@ -19,7 +19,6 @@ CLIENT = ROOT / "src/murmuration/server/static/murmuration-client.js"
 COSTS = [0.1, 0.2, 0.3, 1 / 3, 0.7, 1.0, 2.5, 1e-7, 0.30000000000000004]
 SCRIPT = """
 import { exact, Ledger, MemoryStore } from "CLIENT";
-from tests.support.places import ROOT
 let text = "";
 for await (const part of process.stdin) text += part;
 const ledger = new Ledger(new MemoryStore());

@@ -31,7 +31,6 @@ console.log(JSON.stringify([refusal, receipt.outcome, again.fresh, spending, ENG
 TYPED = """
 import { Client, type Receipt } from "murmuration-client";
 import { MurmurCampaign, type Texts } from "murmuration-client/element";
-from tests.support.places import ROOT
 export async function told(at: string): Promise<Receipt> {
   const client = await Client.open(at, { limits: { lifetime: 4 } });
   const texts: Partial<Texts> = { send: "Go" };

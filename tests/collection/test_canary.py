@@ -168,7 +168,7 @@ def _addresses(server: Collector, heard: Heard) -> None:
             STATUS,
         ):
             send(method, path, Authorization=token, Host=WORD)
-    for name in ("level", "about", "format"):
+    for name in ("confidence", "about", "format"):
         for value in (WORD, str(NUMBER), quote("é" + WORD)):
             send("GET", f"/v1/campaigns/open/estimates?{name}={value}", Authorization=token)
     send("GET", "/v1/campaigns/open/estimates", Authorization=token)

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from murmuration.analysis.read import figures as figures_of
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.sketch import Sketch, name_of
 from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies, Part
 from murmuration.wire import report
@@ -631,7 +631,7 @@ def test_the_document_and_its_tag(server: Collector) -> None:
 
 
 @pytest.fixture(scope="module")
-def exact(server: Collector) -> tuple[Campaign, np.ndarray[Any, Any]]:
+def exact(server: Collector) -> tuple[SurveyCampaign, np.ndarray[Any, Any]]:
     """A campaign with reports that we know, in both forms."""
     campaign = CAMPAIGNS["exact"]
     ids, rows = reports(campaign, 3000, 11)
@@ -644,20 +644,27 @@ def exact(server: Collector) -> tuple[Campaign, np.ndarray[Any, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("about", ["participants", "population"])
-@pytest.mark.parametrize("level", [0.95, 0.5, 1e-9, 0.999999])
+@pytest.mark.parametrize("confidence", [0.95, 0.5, 1e-9, 0.999999])
 def test_estimates_are_the_librarys(
-    server: Collector, exact: tuple[Campaign, Any], level: float, about: str
+    server: Collector, exact: tuple[SurveyCampaign, Any], confidence: float, about: str
 ) -> None:
     campaign, rows = exact
-    expected = [asdict(f) for f in figures_of(campaign, campaign.tally(rows), about, level)]
-    path = f"/v1/campaigns/exact/estimates?level={level}&about={about}"
+    expected = [asdict(f) for f in figures_of(campaign, campaign.tally(rows), about, confidence)]
+    path = f"/v1/campaigns/exact/estimates?confidence={confidence}&about={about}"
     answer = server.get(path).json
     assert answer.pop("estimates") == expected
     asked = [question.name for question in campaign.questions]
     assert [one["name"] for one in answer.pop("attributes")] == asked
     head = {"campaign": "exact", "version": 1, "digest": campaign.digest, "people": 3000}
     once = {"reports": 3000, "period": "", "periods": [], "changes": [], "changed": None}
-    assert answer == {**head, "level": level, "about": about, **once, "liars": 0.01, "warnings": []}
+    assert answer == {
+        **head,
+        "confidence": confidence,
+        "about": about,
+        **once,
+        "liars": 0.01,
+        "warnings": [],
+    }
     table = pyarrow.parquet.read_table(io.BytesIO(server.get(f"{path}&format=parquet").body))
     assert table.to_pylist() == expected
     text = server.get(f"{path}&format=csv").body.decode()
@@ -678,16 +685,24 @@ def _typed(row: dict[str, str]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "query",
     [
-        *("level=0", "level=1", "level=-1", "level=nan", "level=inf", "level=x", "level="),
         *(
-            "level=0.9999999999",
+            "confidence=0",
+            "confidence=1",
+            "confidence=-1",
+            "confidence=nan",
+            "confidence=inf",
+            "confidence=x",
+            "confidence=",
+        ),
+        *(
+            "confidence=0.9999999999",
             "about=everybody",
             "about=",
             "format=xml",
             "format=",
             "format=JSON",
         ),
-        *("about=%00", "level=0.9%00", "format=json%0d%0a"),
+        *("about=%00", "confidence=0.9%00", "format=json%0d%0a"),
         *("combine=optimal", "combine=total%00"),
     ],
 )

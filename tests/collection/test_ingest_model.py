@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import OUTCOMES, Batch, commit
 from murmuration.collector.merge import merge_tallies, take_key
 from murmuration.collector.publish import serve
@@ -138,7 +138,7 @@ class Ingest(RuleBasedStateMachine):
     # --- uploads ---------------------------------------------------------------------------------
 
     @property
-    def campaign(self) -> Campaign:
+    def campaign(self) -> SurveyCampaign:
         return self.served.campaign
 
     def _batch(

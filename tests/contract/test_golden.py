@@ -21,13 +21,14 @@ import numpy as np
 import pytest
 
 from murmuration import Mechanism, mechanism
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
 from murmuration.exact.randomness import ScriptedRng, seeded_rng
 from murmuration.mechanisms.domain import Ball, Box, Domain, Items, Number, NumberOrNone
 from murmuration.wire import report
 from tests.support.cases import CASES, Case, Parameters
+from tests.support.golden import SOLVED, golden_campaign
 from tests.support.vectors import CAMPAIGNS, VECTORS
 
 FOLDER = VECTORS
@@ -35,7 +36,6 @@ STREAM = 4096
 EXTREMES = [0, 0, 2**64 - 1, 2**64 - 1]
 """After the stream: words that fall on the first and the last symbol."""
 LONG = 1 << 16
-SOLVED = ("optimal", "graded-optimal")
 """Their tables come from a linear program: a device uses the published one."""
 
 
@@ -69,7 +69,7 @@ def inputs(domain: Domain, each: int = 2) -> list[tuple[Any, int]]:
 def vector(made: Mechanism) -> dict[str, Any]:
     """What a golden file says about a mechanism."""
     people, reports = [], []
-    for answer, start in inputs(made.domain, 3 if made.asked_again else 2):
+    for answer, start in inputs(made.domain, 3 if made.memoised else 2):
         sent = made.privatize([answer], ScriptedRng(WORDS[start:]))
         reports.append(sent)
         known = None if isinstance(made.domain, NumberOrNone) and math.isnan(answer) else answer
@@ -118,7 +118,7 @@ def test_no_file_is_left_over() -> None:
 # --- campaigns -----------------------------------------------------------------------------------
 
 
-def answers(campaign: Campaign, person: int) -> dict[str, list[Any]]:
+def answers(campaign: SurveyCampaign, person: int) -> dict[str, list[Any]]:
     """The answers of a person, some of them outside the range, some none."""
     return {
         q.name: [None]
@@ -130,7 +130,7 @@ def answers(campaign: Campaign, person: int) -> dict[str, list[Any]]:
     }
 
 
-def collection(campaign: Campaign) -> dict[str, Any]:
+def collection(campaign: SurveyCampaign) -> dict[str, Any]:
     """What a golden file says about a campaign."""
     people = []
     for person in range(8):
@@ -160,7 +160,7 @@ NAMES = sorted(path.stem for path in CAMPAIGNS.glob("*.toml"))
 @pytest.mark.parametrize("name", NAMES)
 def test_campaigns_and_digests_are_what_they_always_were(name: str) -> None:
     """A running collection goes on only as long as its digest is the same."""
-    campaign = campaign_file.load(CAMPAIGNS / f"{name}.toml")
+    campaign = golden_campaign(name)
     golden = json.loads((CAMPAIGNS / f"{name}.json").read_text())
     assert collection(campaign) == golden
     again = campaign_document.read(campaign_document.publish(campaign))

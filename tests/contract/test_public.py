@@ -13,7 +13,6 @@ import murmuration
 NAMES = [
     "Attribute",
     "Audit",
-    "Campaign",
     "Client",
     "Distribution",
     "Estimate",
@@ -28,6 +27,7 @@ NAMES = [
     "Mechanism",
     "MurmurationError",
     "Survey",
+    "SurveyCampaign",
     "Tally",
     "Task",
     "TupleEstimate",

@@ -226,7 +226,7 @@ def test_every_law_of_a_campaign_is_in_the_table_with_its_keys() -> None:
     laws = published_laws()
     for name, (_, takes, parameters, law, _) in rows.items():
         kind = kinds[name]
-        again = ", again" if kind.asked_again else ""
+        again = ", again" if kind.memoised else ""
         assert takes == TAKES[kind.takes.__name__] + again, name
         fields = [field.name for field in dataclasses.fields(kind)]
         assert codes(parameters) == fields, name

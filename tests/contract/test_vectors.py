@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from murmuration import mechanism
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
 from murmuration.device.words import DeviceWords, answered
@@ -49,18 +49,18 @@ RAW = ["  12.5 ", "1e3", "-7", 0, 3.75, "nonsense", "?", "", None, "01"]
 # --- what a device does --------------------------------------------------------------------------
 
 
-def drawn(campaign: Campaign, answers: dict[str, Any], levels: Any, rng: Rng) -> Rows:
+def drawn(campaign: SurveyCampaign, answers: dict[str, Any], levels: Any, rng: Rng) -> Rows:
     """What is sent, all words from one list."""
     return campaign.privatize(encoded(campaign, answers, rng), rng, levels, 0)
 
 
-def encoded(campaign: Campaign, answers: dict[str, Any], rng: Any) -> list[Any]:
+def encoded(campaign: SurveyCampaign, answers: dict[str, Any], rng: Any) -> list[Any]:
     given = {name: [value] for name, value in answers.items()}
     return campaign.encode(given, rng, never_silent=True)
 
 
 def keyed(
-    campaign: Campaign, answers: dict[str, Any], levels: Any, words: DeviceWords, turn: str
+    campaign: SurveyCampaign, answers: dict[str, Any], levels: Any, words: DeviceWords, turn: str
 ) -> Rows:
     """What a device sends whose words follow from a secret; in a spell, what it began with."""
     columns = encoded(campaign, answers, words.spread([q.name for q in campaign.questions]))
@@ -74,7 +74,7 @@ def keyed(
     return campaign.dated(rows, period)
 
 
-def turn_of(campaign: Campaign, person: int) -> str:
+def turn_of(campaign: SurveyCampaign, person: int) -> str:
     """The occasion of a person's report: over the end of a year, where there are periods."""
     if campaign.every is None:
         return f"2026-W{person:02}" if campaign.repeated else ""
@@ -84,7 +84,7 @@ def turn_of(campaign: Campaign, person: int) -> str:
 # --- what the files say --------------------------------------------------------------------------
 
 
-def raw_answers(campaign: Campaign, person: int) -> dict[str, Any]:
+def raw_answers(campaign: SurveyCampaign, person: int) -> dict[str, Any]:
     """Answers as people give them: most of them fit."""
     found: dict[str, Any] = {}
     for place, question in enumerate(campaign.questions):
@@ -103,7 +103,7 @@ def raw_answers(campaign: Campaign, person: int) -> dict[str, Any]:
     return found
 
 
-def chosen(campaign: Campaign, person: int) -> dict[str, str] | None:
+def chosen(campaign: SurveyCampaign, person: int) -> dict[str, str] | None:
     """The level of each attribute."""
     if campaign.levels is None:
         return None
@@ -111,7 +111,7 @@ def chosen(campaign: Campaign, person: int) -> dict[str, str] | None:
     return {q.name: names[(person + i) % len(names)] for i, q in enumerate(campaign.questions)}
 
 
-def person_of(campaign: Campaign, person: int) -> dict[str, Any]:
+def person_of(campaign: SurveyCampaign, person: int) -> dict[str, Any]:
     """What a file says about a person."""
     answers, level = raw_answers(campaign, person), chosen(campaign, person)
     levels = None if level is None else [list(level.values())]
@@ -340,7 +340,7 @@ def test_a_device_refuses_what_the_file_says() -> None:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def two_of_them(campaign: Campaign) -> Campaign:
+def two_of_them(campaign: SurveyCampaign) -> SurveyCampaign:
     """`sampled` with settings that only a document can have."""
     law = mechanism(
         "sampled",
@@ -353,7 +353,7 @@ def two_of_them(campaign: Campaign) -> Campaign:
     ).admitted()
 
 
-def campaigns() -> dict[Path, Campaign]:
+def campaigns() -> dict[Path, SurveyCampaign]:
     found = {FOLDER / f"{p.stem}.json": campaign_file.load(p) for p in FOLDER.glob("*.toml")}
     sampled = found[FOLDER / "sampled.json"]
     return {**found, FOLDER / "sampled-two.json": two_of_them(sampled)}

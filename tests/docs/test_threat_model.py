@@ -19,7 +19,8 @@ def rows() -> list[list[str]]:
 
 @cache
 def functions_of(path: str) -> set[str]:
-    tree = ast.parse((ROOT / "tests" / path).read_text())
+    (file,) = (ROOT / "tests").rglob(path)
+    tree = ast.parse(file.read_text())
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 

@@ -449,7 +449,7 @@ def test_both_stores_and_the_library_agree_bit_for_bit(tmp_path: Path, postgres_
             tallies += [
                 [tally.to_bytes() for tally in part.tallies[0]] for part in found.parts.values()
             ]
-            asked = [f"estimates?level={level}&about={about}" for level, about in ASKED]
+            asked = [f"estimates?confidence={level}&about={about}" for level, about in ASKED]
             estimates.append([collector.about("commute", one).body for one in asked])
         kept = audited_at(url, campaign).rows
         assert kept == {i.tobytes(): row.tobytes() for i, row in zip(ids, rows, strict=True)}

@@ -169,7 +169,6 @@ def test_a_careless_replacement_of_a_file_is_caught(tmp_path: Path) -> None:
 
 THREADS = """
 import threading
-from tests.support.places import SUPPORT
 def store(worker):
     file = os.open(f"{worker}", os.O_WRONLY | os.O_CREAT)
     acks = os.open(ACKS, os.O_WRONLY | os.O_APPEND)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector import folder, log
 from murmuration.collector.commit import OUTCOMES
 from murmuration.collector.store import Store, open_store
@@ -60,7 +60,7 @@ class Accounts:
         return set(self.rows)
 
 
-def audited(store: Store, *versions: Campaign, reports: Path | None = None) -> Accounts:
+def audited(store: Store, *versions: SurveyCampaign, reports: Path | None = None) -> Accounts:
     """Read everything about a campaign, in all its versions, and assert that it adds up.
 
     `reports` is the folder that its collector writes reports to, if not into the store.
@@ -85,14 +85,14 @@ def audited(store: Store, *versions: Campaign, reports: Path | None = None) -> A
     return Accounts(dict(found), counts, tallies)
 
 
-def audited_at(url: str, *versions: Campaign, reports: Path | None = None) -> Accounts:
+def audited_at(url: str, *versions: SurveyCampaign, reports: Path | None = None) -> Accounts:
     """The same, with a store that is opened for it."""
     with closing(open_store(url)) as store:
         return audited(store, *versions, reports=reports)
 
 
 def _in_folder(
-    store: Store, campaign: Campaign, reports: Path, known: Sequence[tuple[bytes, bytes]]
+    store: Store, campaign: SurveyCampaign, reports: Path, known: Sequence[tuple[bytes, bytes]]
 ) -> list[tuple[bytes, bytes]]:
     """The reports in parts and in logs: exactly those that the store counts, each of them once."""
     by_group: dict[str, dict[bytes, bytes]] = {}
@@ -121,7 +121,7 @@ def _pairs(ids: Ids, rows: Rows) -> list[tuple[bytes, bytes]]:
     return list(zip(map(bytes, ids), map(bytes, rows), strict=True))
 
 
-def _reports(store: Store, campaign: Campaign) -> list[tuple[bytes, bytes]]:
+def _reports(store: Store, campaign: SurveyCampaign) -> list[tuple[bytes, bytes]]:
     key = store.key_of(campaign.digest)
     found: list[tuple[bytes, bytes]] = []
     for ids, rows, kept in store.kept_reports(key or 0, campaign.row_bytes):
@@ -132,7 +132,7 @@ def _reports(store: Store, campaign: Campaign) -> list[tuple[bytes, bytes]]:
     return found
 
 
-def _tallies(store: Store, campaign: Campaign, kept: Sequence[bytes]) -> tuple[Tally, ...]:
+def _tallies(store: Store, campaign: SurveyCampaign, kept: Sequence[bytes]) -> tuple[Tally, ...]:
     """The stored tallies, after comparing them with those of the stored reports."""
     by_period = store.tallies(campaign.digest, campaign.frame.cells)
     tallies = pooled(campaign, by_period)
@@ -146,12 +146,12 @@ def _tallies(store: Store, campaign: Campaign, kept: Sequence[bytes]) -> tuple[T
     return tallies
 
 
-def as_rows(campaign: Campaign, kept: Sequence[bytes]) -> Rows:
+def as_rows(campaign: SurveyCampaign, kept: Sequence[bytes]) -> Rows:
     """Stored reports as the library takes them."""
     return np.frombuffer(b"".join(kept), dtype=np.uint8).reshape(-1, campaign.row_bytes)
 
 
-def made(campaign: Campaign, n: int, seed: int = 0) -> tuple[Ids, Rows]:
+def made(campaign: SurveyCampaign, n: int, seed: int = 0) -> tuple[Ids, Rows]:
     """Ids and reports of n people, the same ones for the same seed."""
     rng = seeded_rng(seed)
     people = np.random.default_rng(seed)
@@ -178,11 +178,11 @@ def outcomes_of(answer: dict[str, object], size: int) -> list[str]:
 
 
 @cache
-def campaign_of(text: str) -> Campaign:
+def campaign_of(text: str) -> SurveyCampaign:
     """The campaign in a file's text; the same text is planned once."""
     return campaign_file.parse(text)
 
 
-def commute() -> Campaign:
+def commute() -> SurveyCampaign:
     """The campaign of these tests."""
     return campaign_of(COMMUTE)

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.merge import take_key
 from murmuration.collector.publish import opened, publication
 from murmuration.collector.sessions import new_code
@@ -37,7 +37,7 @@ from murmuration.collector.tokens import new_token
 from murmuration.definition.load import read_any
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Rows
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.wire import report
 from murmuration.wire.ids import Ids, new_ids
 from tests.support import warm
@@ -99,18 +99,18 @@ def one(name: str, rest: str = "", epsilon: float = 1) -> str:
     return ONE.format(name=name, rest=rest, epsilon=epsilon)
 
 
-def reports(campaign: Campaign, n: int, seed: int = 1) -> tuple[Ids, Rows]:
+def reports(campaign: SurveyCampaign, n: int, seed: int = 1) -> tuple[Ids, Rows]:
     """Reports of n people, the same ones for the same seed, with ids that are always new."""
     return new_ids(n), made(campaign, n, seed)[1]
 
 
-def uploads(campaign: Campaign, n: int, seed: int = 1) -> list[dict[str, Any]]:
+def uploads(campaign: SurveyCampaign, n: int, seed: int = 1) -> list[dict[str, Any]]:
     """n reports as JSON has them."""
     found: Any = json.loads(report.to_json(campaign, *reports(campaign, n, seed)))
     return found if isinstance(found, list) else [found]
 
 
-def encoded(campaign: Campaign, ids: Ids, rows: Rows, kind: str) -> bytes:
+def encoded(campaign: SurveyCampaign, ids: Ids, rows: Rows, kind: str) -> bytes:
     """Reports in one form or the other."""
     write = report.to_binary if kind == BINARY else report.to_json
     return write(campaign, ids, rows)
@@ -402,7 +402,7 @@ class Collector(Asking):
         """Start it and come back at once."""
         with self._log.open("ab") as log:
             self._process = warm.start(
-                "import sys, collectors; collectors.serve(sys.argv[1])",
+                "import sys; from tests.support import collectors; collectors.serve(sys.argv[1])",
                 self._settings,
                 env=None if self._measured else warm.unmeasured(),
                 stdout=log,
@@ -482,7 +482,7 @@ class Collection:
         return int(self.status()["received"])
 
 
-def _campaign(text: str) -> Campaign | ModelCampaign:
+def _campaign(text: str) -> SurveyCampaign | TrainingCampaign:
     """The campaign of a file, of either kind; laws of questions are chosen once."""
     return read_any(text).campaign if 'kind = "model"' in text else campaign_of(text)
 

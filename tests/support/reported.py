@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from murmuration import Mechanism, seeded_rng
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.counting.sums import Alone, Collection
 from murmuration.definition.document import publish
 from murmuration.exact.arrays import Rows
@@ -39,11 +39,11 @@ mechanism = "piecewise"
 """
 
 
-def levels() -> Campaign:
+def levels() -> SurveyCampaign:
     return campaign_of(LEVELS)
 
 
-def of_levels(campaign: Campaign, n: int, seed: int = 1) -> tuple[Ids, Rows]:
+def of_levels(campaign: SurveyCampaign, n: int, seed: int = 1) -> tuple[Ids, Rows]:
     """Reports of people, half of them at each level."""
     numbers = np.random.default_rng(seed)
     columns = [numbers.integers(0, 3, n), numbers.uniform(-1, 1, n)]
@@ -81,7 +81,7 @@ def write(collection: Collection, ids: Ids, rows: Rows, path: Path) -> Path:
     return path
 
 
-def folder(collection: Campaign, parts: list[tuple[Ids, Rows]], where: Path) -> Path:
+def folder(collection: SurveyCampaign, parts: list[tuple[Ids, Rows]], where: Path) -> Path:
     """Write parts, and the campaign as it was published, into a folder."""
     where.mkdir(parents=True, exist_ok=True)
     (where / "_campaign.json").write_bytes(publish(collection, 1))

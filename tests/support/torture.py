@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.exact.arrays import Rows
 from murmuration.wire import report
 from murmuration.wire.ids import ID_BYTES, Ids, new_ids
@@ -96,7 +96,7 @@ class Notes:
 class Bodies:
     """Uploads of every kind, from a pool of reports and fresh ids."""
 
-    def __init__(self, campaign: Campaign, seed: int) -> None:
+    def __init__(self, campaign: SurveyCampaign, seed: int) -> None:
         self._campaign, self._random = campaign, random.Random(seed)
         _, self._rows = made(campaign, POOL, seed)
         self._known: list[bytes] = []
@@ -162,7 +162,9 @@ def _without(ids: list[bytes], bad: list[bool]) -> tuple[bytes, ...]:
 class Load:
     """Clients that send until they are told to stop; then they finish what they have begun."""
 
-    def __init__(self, campaign: Campaign, port: int, seed: int, clients: int = CLIENTS) -> None:
+    def __init__(
+        self, campaign: SurveyCampaign, port: int, seed: int, clients: int = CLIENTS
+    ) -> None:
         self.notes, self._stopping = Notes(), threading.Event()
         self._name = campaign.name
         self._failures: list[BaseException] = []

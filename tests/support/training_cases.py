@@ -12,7 +12,7 @@ from murmuration.definition.load import read_any
 from murmuration.exact.arrays import Floats, Rows
 from murmuration.exact.randomness import seeded_rng
 from murmuration.training import round as round_document
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round
 from murmuration.wire import report
 from murmuration.wire.ids import Ids
@@ -47,9 +47,9 @@ labels = ["no", "yes"]
 """
 
 
-def loans(text: str = LOANS) -> ModelCampaign:
+def loans(text: str = LOANS) -> TrainingCampaign:
     found = read_any(text).campaign
-    assert isinstance(found, ModelCampaign)
+    assert isinstance(found, TrainingCampaign)
     return found
 
 
@@ -57,7 +57,7 @@ def loans(text: str = LOANS) -> ModelCampaign:
 class People:
     """Simulated people, each with an id; they come in order, and each answers once."""
 
-    campaign: ModelCampaign
+    campaign: TrainingCampaign
     seed: int = 1
     came: int = 0
     sent: list[tuple[bytes, str]] = field(default_factory=list)
@@ -84,7 +84,7 @@ class People:
         return ids, found.frame.privatize(values, rng)
 
 
-def open_round(at: Asking, campaign: ModelCampaign) -> Round | None:
+def open_round(at: Asking, campaign: TrainingCampaign) -> Round | None:
     """The round that a collector has open; None when training is over."""
     while (answer := at.get(f"{CAMPAIGNS}/{campaign.name}/round")).status == 404:
         assert answer.problem == "no-round"
@@ -118,7 +118,7 @@ def trained(at: Asking, people: People, batch: int = 500) -> dict[str, Any]:
     return dict(answer.json)
 
 
-def rounds_of(at: Asking, campaign: ModelCampaign) -> Iterator[Round]:
+def rounds_of(at: Asking, campaign: TrainingCampaign) -> Iterator[Round]:
     """The open round, again and again, until training is over."""
     while (found := open_round(at, campaign)) is not None:
         yield found

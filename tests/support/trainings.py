@@ -17,7 +17,7 @@ import numpy as np
 from murmuration.definition.load import read_any
 from murmuration.training import campaign as training
 from murmuration.training import round as rounds
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round
 from murmuration.training.run import LiveTraining
 from murmuration.wire import report
@@ -54,23 +54,23 @@ SVM = LOGISTIC.replace('"logistic"', '"svm"')
 FILES = {"logistic": LOGISTIC, "linear": LINEAR, "svm": SVM}
 
 
-def trained(text: str = LOGISTIC, **changes: str) -> ModelCampaign:
+def trained(text: str = LOGISTIC, **changes: str) -> TrainingCampaign:
     """The campaign of a file, with some keys changed."""
     for key, value in changes.items():
         lines = [f"{key} = {value}" if x.startswith(f"{key} = ") else x for x in text.split("\n")]
         text = "\n".join(lines)
     found = read_any(text).campaign
-    assert isinstance(found, ModelCampaign)
+    assert isinstance(found, TrainingCampaign)
     return of_few(found)
 
 
-def of_few(campaign: ModelCampaign) -> ModelCampaign:
+def of_few(campaign: TrainingCampaign) -> TrainingCampaign:
     """Let a training ask all of its questions, however few people there are."""
     campaign.__dict__["least"] = 1
     return campaign
 
 
-def people(campaign: ModelCampaign, n: int, seed: int = 1) -> tuple[dict[str, list], list]:
+def people(campaign: TrainingCampaign, n: int, seed: int = 1) -> tuple[dict[str, list], list]:
     """Raw features and targets: the older, and owners, have more of it."""
     draw = np.random.default_rng(seed)
     age, home = draw.uniform(-5, 105, n), draw.integers(0, 3, n)
@@ -81,7 +81,7 @@ def people(campaign: ModelCampaign, n: int, seed: int = 1) -> tuple[dict[str, li
     return features, [("no", "yes")[int(one > 0)] for one in score]
 
 
-def each_round(campaign: ModelCampaign, x: np.ndarray, y: np.ndarray, rng) -> list[Round]:
+def each_round(campaign: TrainingCampaign, x: np.ndarray, y: np.ndarray, rng) -> list[Round]:
     """All rounds of a training that people answer in turn, roles by their coins."""
     live, found, start = LiveTraining(campaign), [], 0
     while (one := live.round) is not None:
@@ -96,7 +96,7 @@ def each_round(campaign: ModelCampaign, x: np.ndarray, y: np.ndarray, rng) -> li
 class Rounds:
     """A collector of one training: publishes what it is told, and says what it is told to."""
 
-    def __init__(self, campaign: ModelCampaign) -> None:
+    def __init__(self, campaign: TrainingCampaign) -> None:
         self.campaign, self.live = campaign, LiveTraining(campaign)
         self.open: Round | None = self.live.round
         self.bodies: list[bytes] = []

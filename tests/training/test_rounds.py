@@ -164,17 +164,17 @@ class Held:
             advance(self.store, self.served, self.now)
 
     @property
-    def open(self) -> rounds.Taking:
+    def open(self) -> rounds.Intake:
         found = taking(self.store, self.served)
         assert found is not None
         return found
 
-    def come(self, n: int, at: rounds.Taking | None = None, in_time: bool = True) -> list[str]:
+    def come(self, n: int, at: rounds.Intake | None = None, in_time: bool = True) -> list[str]:
         """Let n people answer a round; say what becomes of their reports."""
         goal = at or self.open
         return self.commit(goal, *self.people.reports(goal.round, n), in_time)
 
-    def commit(self, goal: rounds.Taking, ids: Any, rows: Any, in_time: bool = True) -> list[str]:
+    def commit(self, goal: rounds.Intake, ids: Any, rows: Any, in_time: bool = True) -> list[str]:
         body = report.to_binary(goal.round, ids, rows)
         incoming = report.decode(goal.round, body, report.BINARY, goal.past)
         batch = Batch(goal, incoming, in_time=in_time)

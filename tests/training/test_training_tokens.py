@@ -21,7 +21,7 @@ from murmuration.collector.participants import (
     tokens_of,
 )
 from murmuration.collector.publish import ServedTraining, serve_training
-from murmuration.collector.rounds import Taking, advance, taking
+from murmuration.collector.rounds import Intake, advance, taking
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store import rounds as stored
 from murmuration.wire import report
@@ -48,7 +48,7 @@ def begun(store: Store) -> ServedTraining:
     return served
 
 
-def at(store: Store, served: ServedTraining) -> Taking:
+def at(store: Store, served: ServedTraining) -> Intake:
     found = taking(store, served)
     assert found is not None
     return found
@@ -58,7 +58,7 @@ def minted(store: Store, count: int) -> list[str]:
     return list(tokens_of(new_batch(store, "loans"), count))
 
 
-def upload(where: Taking, token: str, ids, rows) -> Batch:
+def upload(where: Intake, token: str, ids, rows) -> Batch:
     data = parsed(token)
     assert data is not None
     incoming = report.decode(where.round, report.to_json(where.round, ids, rows), report.JSON)
@@ -74,7 +74,7 @@ def used(store: Store) -> int:
     return int(store.execute("SELECT COUNT(*) FROM used_tokens")[0][0])
 
 
-def filled(store: Store, where: Taking, people: People, left: int) -> list[str]:
+def filled(store: Store, where: Intake, people: People, left: int) -> list[str]:
     """Fill a round, each report with a token of its own, but for some places."""
     missing = where.round.size - left
     ids, rows = people.reports(where.round, missing)

@@ -74,23 +74,25 @@ def _of_items(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredE
     )
 
 
-def figures(question: Question, part: AnsweredEstimate, level: float, each: float) -> list[Figure]:
+def figures(
+    question: Question, part: AnsweredEstimate, confidence: float, each: float
+) -> list[Figure]:
     """Return the share that answered, and the mean or the shares of labels among those.
 
     Intervals of the latter have the level `each`.
     """
     share = part.answered
     head = Figure(
-        *(question.name, ANSWERED, share.value, share.stderr, *share.interval(level)),
+        *(question.name, ANSWERED, share.value, share.stderr, *share.interval(confidence)),
         *(part.n, part.epsilon, "share", part.note),
     )
     return [head, *_among(question, part, each)]
 
 
-def _among(question: Question, part: AnsweredEstimate, level: float) -> Iterator[Figure]:
+def _among(question: Question, part: AnsweredEstimate, confidence: float) -> Iterator[Figure]:
     start, scale = _units(question)
-    bounded = part.bounded(level)
-    columns = (part.among, *part.among_interval(level))
+    bounded = part.bounded(confidence)
+    columns = (part.among, *part.among_interval(confidence))
     values, lows, highs = ((start + scale * column).tolist() for column in columns)
     errors = (scale * part.among_stderr).tolist()
     names = question.labels or ("mean",)

@@ -28,7 +28,7 @@ class Query:
     """What is asked about the crowd.
 
     about: "participants", or "population"
-    level: the confidence level of the intervals
+    confidence: the confidence level of the intervals
     combine: how levels become one estimate
     together: of categories with more labels than that, intervals are right all at once
     period: where a question comes back, the name of a period, "last" (the last one that is shown,
@@ -38,7 +38,7 @@ class Query:
     """
 
     about: str = "participants"
-    level: float = 0.95
+    confidence: float = 0.95
     combine: str = ""
     together: int | None = None
     period: str = ""
@@ -52,7 +52,7 @@ class Query:
             found["together"] = str(self.together)
         if self.liars != SHARE:
             found["liars"] = repr(self.liars)
-        head = {"about": self.about, "level": repr(self.level)}
+        head = {"about": self.about, "confidence": repr(self.confidence)}
         return head | {key: value for key, value in found.items() if value}
 
 
@@ -68,7 +68,7 @@ def estimates(
             f"{served.campaign.name} has no periods: [repeat] every, in its file, says them"
         )
     campaign, everything = served.campaign, pooled(served.campaign, tallies)
-    how = (query.about, query.level, cohort, query.combine, query.together, query.liars)
+    how = (query.about, query.confidence, cohort, query.combine, query.together, query.liars)
     found = read.reading(campaign, everything, *how)
     _require_figures(served, found, cohort)
     people, reports = campaign.people(everything), campaign.frame.reports(everything)
@@ -82,7 +82,7 @@ def trend(
     query, campaign = query or Query(), served.campaign
     found = _periods(served, tallies, query, cohort)
     head = (campaign.name, served.version, campaign.digest, campaign.every or "")
-    how = (query.level, query.about)
+    how = (query.confidence, query.about)
     return Trend(*head, *how, found.listed(), _largest(found.trend()), found.changed())
 
 
@@ -98,7 +98,7 @@ def _largest(figures: Sequence[Figure]) -> list[Figure]:
 
 
 def _periods(served: Served, tallies: ByPeriod, query: Query, cohort: int | None) -> Periods:
-    how = (query.about, query.level, query.combine, query.together)
+    how = (query.about, query.confidence, query.combine, query.together)
     return Periods(served.campaign, tallies, *how, cohort=cohort, liars=query.liars)
 
 
@@ -132,7 +132,7 @@ def _estimates(
 ) -> Estimates:
     head = (served.campaign.name, served.version, served.campaign.digest, people)
     more |= {"liars": query.liars, "warnings": found.warnings}
-    return Estimates(*head, query.level, query.about, found.figures, found.attributes, **more)
+    return Estimates(*head, query.confidence, query.about, found.figures, found.attributes, **more)
 
 
 def _require_figures(

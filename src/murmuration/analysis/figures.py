@@ -18,7 +18,7 @@ from murmuration.statistics.liars import SHARE
 
 COLUMNS = tuple(field.name for field in fields(Figure))
 JSON, CSV, PARQUET = "application/json", "text/csv", "application/vnd.apache.parquet"
-MOST_LEVEL = 0.999999
+MOST_CONFIDENCE = 0.999999
 """Beyond that an interval is soon the whole line."""
 ABOUT = tuple(about.value for about in About)
 FORMATS = {"json": JSON, "csv": CSV, "parquet": PARQUET}
@@ -61,7 +61,7 @@ class Trend(msgspec.Struct, frozen=True):
     version: int
     digest: str
     every: str
-    level: float
+    confidence: float
     about: str
     periods: list[Period]
     estimates: list[Figure]
@@ -75,7 +75,7 @@ class Estimates(msgspec.Struct, frozen=True):
     version: int
     digest: str
     people: int
-    level: float
+    confidence: float
     about: str
     estimates: list[Figure]
     attributes: list[Attribute] = []

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from murmuration.campaign.question import ANSWERED, Question
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.item.base import FrequencyMechanism
@@ -37,9 +37,9 @@ from murmuration.statistics.liars import Reach, checked_share, moved
 Part = Estimate | FrequencyEstimate | AnsweredEstimate
 
 
-def beside(
+def with_liar_bounds(
     found: Sequence[Figure],
-    campaign: Campaign,
+    campaign: SurveyCampaign,
     place: int,
     part: Part,
     own: Sequence[Tally],
@@ -69,7 +69,7 @@ def beside(
     return [replace(one, liars=bounds.get(one.item)) for one in found]
 
 
-def is_plain(campaign: Campaign, combine: str) -> bool:
+def is_plain(campaign: SurveyCampaign, combine: str) -> bool:
     """Whether the levels are simply added up, so that every report counts alike."""
     if campaign.levels is None or combine == "total":
         return True

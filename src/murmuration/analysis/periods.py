@@ -42,7 +42,7 @@ from murmuration.analysis import read
 from murmuration.analysis.figures import Attribute, Period
 from murmuration.analysis.read import Reading
 from murmuration.campaign.question import ANSWERED
-from murmuration.campaign.survey import ByPeriod, Campaign
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign
 from murmuration.errors import CohortError, ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.results.change import Change, Changed
@@ -95,10 +95,10 @@ class Periods:
 
     def __init__(
         self,
-        campaign: Campaign,
+        campaign: SurveyCampaign,
         tallies: ByPeriod,
         about: str = "participants",
-        level: float = 0.95,
+        confidence: float = 0.95,
         combine: str = "",
         together: int | None = None,
         cohort: int | None = None,
@@ -111,9 +111,9 @@ class Periods:
         read again.
         """
         campaign.name_of(0)  # refuses a campaign without periods
-        self.campaign, self.level, self.about = campaign, level, about
+        self.campaign, self.confidence, self.about = campaign, confidence, about
         self._tallies = dict(sorted(tallies.items()))
-        self._how = (level, cohort, combine, together, liars)
+        self._how = (confidence, cohort, combine, together, liars)
         self._read: dict[tuple[int, str], Reading] = {}
         self._lines: dict[bool, list[Over]] = {}
         if before is not None:

@@ -61,13 +61,13 @@ def project_simplex(estimate: FrequencyEstimate) -> FrequencyEstimate:
     return _processed(estimate, _nearest_on_simplex(estimate.value), "project_simplex")
 
 
-def base_cut(estimate: FrequencyEstimate, level: float = 0.95) -> FrequencyEstimate:
+def base_cut(estimate: FrequencyEstimate, confidence: float = 0.95) -> FrequencyEstimate:
     """Return the estimate with 0 for every item that noise alone could have lifted this high.
 
         f_v = value_v if value_v >= z * noise, else 0,
 
     z as in `simultaneous` and `noise` the standard error of an item that nobody has: with
-    probability `level` or more, every item left over is one that somebody has. Cut first and
+    probability `confidence` or more, every item left over is one that somebody has. Cut first and
     project afterwards, if at all: the promise is about unbiased values.
 
     It helps with very many items of which few are in use, and to name those. It hurts where many
@@ -83,7 +83,7 @@ def base_cut(estimate: FrequencyEstimate, level: float = 0.95) -> FrequencyEstim
     """
     if estimate.noise is None:
         raise ParameterError("base_cut needs to know the noise: take a mechanism's own estimate")
-    z = normal_quantile(1 - (1 - level) / len(estimate.value))
+    z = normal_quantile(1 - (1 - confidence) / len(estimate.value))
     kept = np.where(estimate.value >= z * estimate.noise, estimate.value, 0.0)
     return _processed(estimate, kept, "base_cut")
 

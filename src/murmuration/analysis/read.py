@@ -16,10 +16,10 @@ from typing import Any
 from murmuration.analysis import answered
 from murmuration.analysis.combine import PLAIN, checked_name, of_campaign
 from murmuration.analysis.figures import Attribute, notes_on
-from murmuration.analysis.liars import beside, is_plain
+from murmuration.analysis.liars import is_plain, with_liar_bounds
 from murmuration.campaign.alarms import warnings_of
 from murmuration.campaign.question import Question
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.errors import EmptyError, MismatchError
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import (
@@ -36,10 +36,10 @@ Part = Estimate | FrequencyEstimate | AnsweredEstimate
 
 
 def figures(
-    campaign: Campaign,
+    campaign: SurveyCampaign,
     tallies: Sequence[Tally],
     about: str = "participants",
-    level: float = 0.95,
+    confidence: float = 0.95,
     cohort: int | None = None,
     combine: str = "",
     one_each: bool = False,
@@ -55,7 +55,7 @@ def figures(
     Each figure says how far a share of `liars` can have moved it; what no crowd sends is in the
     notes.
     """
-    how = (about, level, cohort, combine, None, liars)
+    how = (about, confidence, cohort, combine, None, liars)
     found = reading(campaign, tallies, *how, one_each=one_each)
     return Figures(found.figures, [*found.warnings, *notes_on(found.attributes)])
 
@@ -71,10 +71,10 @@ class Reading:
 
 
 def reading(
-    campaign: Campaign,
+    campaign: SurveyCampaign,
     tallies: Sequence[Tally],
     about: str = "participants",
-    level: float = 0.95,
+    confidence: float = 0.95,
     cohort: int | None = None,
     combine: str = "",
     together: int | None = None,
@@ -85,7 +85,7 @@ def reading(
     """ANALYST. Return all figures, and what is hidden.
 
     Of a category with more labels than `together`, all intervals at once are right with probability
-    `level` (Bonferroni: each at 1 - (1-level)/k); without it, each by itself.
+    `confidence` (Bonferroni: each at 1 - (1-confidence)/k); without it, each by itself.
     """
     each = 1 if one_each else campaign.rounds
     least = (campaign.terms.cohort if cohort is None else cohort) * each
@@ -98,8 +98,8 @@ def reading(
         # A fitted distribution is read from one level, whose people must be enough.
         enough = [tally for tally in own if tally.n >= least]
         if part is not None and n >= least:
-            rows = in_units(question, part, enough, level, together)
-            found += beside(rows, campaign, place, part, own, lies, plain=plain)
+            rows = in_units(question, part, enough, confidence, together)
+            found += with_liar_bounds(rows, campaign, place, part, own, lies, plain=plain)
         attributes.append(_attribute(question, n, least, bool(enough)))
     return Reading(found, attributes, warnings_of(campaign, tallies, least))
 
@@ -116,7 +116,7 @@ def _attribute(question: Question, n: int, least: int, enough: bool) -> Attribut
 
 
 def parts(
-    campaign: Campaign,
+    campaign: SurveyCampaign,
     tallies: Sequence[Tally],
     about: str = "participants",
     combine: str = "",
@@ -128,7 +128,7 @@ def parts(
 
 
 def _parts(
-    campaign: Campaign, tallies: Sequence[Tally], about: str, combine: str, each: int
+    campaign: SurveyCampaign, tallies: Sequence[Tally], about: str, combine: str, each: int
 ) -> list[tuple[Part | None, list[Tally]]]:
     """Return each attribute's estimate and the tallies that it was read from."""
     About.parse(about)
@@ -144,7 +144,7 @@ def _parts(
     ]
 
 
-def _together(campaign: Campaign, tally: Tally, about: str) -> list[Part | None]:
+def _together(campaign: SurveyCampaign, tally: Tally, about: str) -> list[Part | None]:
     """Read all attributes from the tally of one mechanism."""
     if tally.n == 0:
         return [None] * len(campaign.questions)
@@ -153,7 +153,7 @@ def _together(campaign: Campaign, tally: Tally, about: str) -> list[Part | None]
 
 
 def _part(
-    campaign: Campaign,
+    campaign: SurveyCampaign,
     missing: bool,
     own: Sequence[Tally],
     everybody: int,
@@ -192,7 +192,7 @@ def _widened(part: Part, own: Sequence[Tally], rounds: int) -> Part:
     """
     laws = [tally.mechanism for tally in own]
     if rounds == 1:
-        lasting = [law.charge for law in laws if law.asked_again]
+        lasting = [law.charge for law in laws if law.memoised]
         return replace(part, epsilon=max(lasting)) if lasting else part
     share = max(law.kept_share() for law in laws)
     factor = rounds if part.about is About.POPULATION else 1 + (rounds - 1) * share
@@ -214,23 +214,23 @@ def in_units(
     question: Question,
     part: Part,
     tallies: Sequence[Tally],
-    level: float = 0.95,
+    confidence: float = 0.95,
     together: int | None = None,
 ) -> list[Figure]:
     """Return an estimate in the attribute's own units, one figure for each number."""
     fitted = bins(question, tallies) if question.kind == "distribution" else []
     k = len(question.labels)
     at_once = together is not None and k > together
-    each = 1 - (1 - level) / k if at_once else level
+    each = 1 - (1 - confidence) / k if at_once else confidence
     if at_once:
         said = f"intervals that are right all at once, over all {k:,} labels (Bonferroni)"
         part = replace(part, note="; ".join(filter(None, [part.note, said])))
     if isinstance(part, AnsweredEstimate):
-        return [*answered.figures(question, part, level, each), *fitted]
+        return [*answered.figures(question, part, confidence, each), *fitted]
     if isinstance(part, FrequencyEstimate):
         return _shares(question, part, each)
     mean = part.scaled(*question.range)
-    low, high = mean.interval(level)
+    low, high = mean.interval(confidence)
     figure = Figure(
         *(question.name, "mean", mean.value, mean.stderr, low, high, mean.n, mean.epsilon),
         *(question.unit, mean.note),
@@ -238,8 +238,8 @@ def in_units(
     return [figure, *fitted]
 
 
-def _shares(question: Question, part: FrequencyEstimate, level: float) -> list[Figure]:
-    columns = (part.value, part.stderr, *part.interval(level))
+def _shares(question: Question, part: FrequencyEstimate, confidence: float) -> list[Figure]:
+    columns = (part.value, part.stderr, *part.interval(confidence))
     rows = zip(question.labels, *(column.tolist() for column in columns), strict=True)
     head = (part.n, part.epsilon, "share", part.note)
     return [

@@ -23,7 +23,7 @@ import numpy as np
 
 from murmuration.campaign.question import ANSWERED, Question
 from murmuration.campaign.review import shares_of
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.number.base import NumericMechanism
@@ -60,7 +60,7 @@ class Interval:
 class RunningFigures:
     """The running figures of a campaign: laws are looked at once, tallies as often as one likes."""
 
-    def __init__(self, campaign: Campaign) -> None:
+    def __init__(self, campaign: SurveyCampaign) -> None:
         shares = [1.0] * len(campaign.questions) if campaign.levels else shares_of(campaign)
         self._campaign = campaign
         self._watched = [Watched(campaign, place, share) for place, share in enumerate(shares)]
@@ -70,7 +70,7 @@ class RunningFigures:
         return self._watched[place].note
 
     def of(
-        self, place: int, own: Sequence[Tally], reports: int, level: float, each: float
+        self, place: int, own: Sequence[Tally], reports: int, confidence: float, each: float
     ) -> dict[str, Running]:
         """Return an attribute's running figures by item; each label's at a level of its own.
 
@@ -79,14 +79,14 @@ class RunningFigures:
         watched, n = self._watched[place], sum(tally.n for tally in own)
         if not watched.groups or not n:
             return {}
-        return watched.figures(own, n if self._campaign.levels else reports, level, each)
+        return watched.figures(own, n if self._campaign.levels else reports, confidence, each)
 
 
 @dataclass(frozen=True)
 class Watched:
     """One attribute of a campaign, and the part of the people who are asked it."""
 
-    campaign: Campaign
+    campaign: SurveyCampaign
     place: int
     share: float
 
@@ -125,29 +125,29 @@ class Watched:
         return tuple(ConfidenceSequence(one, self.campaign.terms.people) for one in self.groups)
 
     def figures(
-        self, own: Sequence[Tally], n: int, level: float, each: float
+        self, own: Sequence[Tally], n: int, confidence: float, each: float
     ) -> dict[str, Running]:
         """Return the figures by item, from tallies that are not empty."""
         counts = [tally.n for tally in own] if self.campaign.levels else [n]
         means = _means(own, n * self.share)
         question = self.question
         if question.missing:
-            return self._among(means, counts, level, each)
+            return self._among(means, counts, confidence, each)
         (found,) = self._intervals(means, counts, each)
         return _in_units(question, question.labels or ("mean",), found, n)
 
     def _intervals(
-        self, means: Sequence[Floats], counts: Sequence[int], level: float
+        self, means: Sequence[Floats], counts: Sequence[int], confidence: float
     ) -> list[Interval]:
         pairs = zip(self.sequences, means, strict=True)
-        return [Interval(mean, *one.interval(mean, counts, level)) for one, mean in pairs]
+        return [Interval(mean, *one.interval(mean, counts, confidence)) for one, mean in pairs]
 
     def _among(
-        self, means: Sequence[Floats], counts: Sequence[int], level: float, each: float
+        self, means: Sequence[Floats], counts: Sequence[int], confidence: float, each: float
     ) -> dict[str, Running]:
         """Return the share that answered, and figures among those: S/N within both intervals."""
         question, n = self.question, sum(counts)
-        half, whole = (1 + each) / 2, self._intervals(means, counts, level)
+        half, whole = (1 + each) / 2, self._intervals(means, counts, confidence)
         parts = self._intervals(means, counts, half)
         if question.labels:  # no answer is the last item
             none, all_of = whole[0], parts[0]

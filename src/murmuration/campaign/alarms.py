@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from murmuration.campaign.survey import ByPeriod, Campaign
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign
 from murmuration.mechanisms.tally import Tally
 from murmuration.statistics.forgery import Alarm, Evidence, Limits, alarms
 
@@ -21,7 +21,7 @@ MOST_SAID = 5
 """Alarms of one look that are written out."""
 
 
-def alarms_of(campaign: Campaign, tallies: Sequence[Tally], least: int = 0) -> list[Alarm]:
+def alarms_of(campaign: SurveyCampaign, tallies: Sequence[Tally], least: int = 0) -> list[Alarm]:
     """ANALYST. Return what no crowd sends, at laws that at least so many people have answered by.
 
     Of a repeated question, reports that share a permanent answer are independent given it.
@@ -29,12 +29,12 @@ def alarms_of(campaign: Campaign, tallies: Sequence[Tally], least: int = 0) -> l
     return alarms([*_evidence(campaign, tallies, least)])
 
 
-def warnings_of(campaign: Campaign, tallies: Sequence[Tally], least: int) -> list[str]:
+def warnings_of(campaign: SurveyCampaign, tallies: Sequence[Tally], least: int) -> list[str]:
     """ANALYST. Say it in words; of many alarms the first few."""
     return _said(alarms_of(campaign, tallies, least))
 
 
-def warnings_by_period(campaign: Campaign, counted: ByPeriod) -> list[str]:
+def warnings_by_period(campaign: SurveyCampaign, counted: ByPeriod) -> list[str]:
     """ANALYST. Say it of all periods, in one look; without periods, of everything."""
     if campaign.every is None:
         least = campaign.terms.cohort * campaign.rounds
@@ -53,7 +53,7 @@ def _said(found: Sequence[Alarm]) -> list[str]:
 
 
 def _evidence(
-    campaign: Campaign, tallies: Sequence[Tally], least: int
+    campaign: SurveyCampaign, tallies: Sequence[Tally], least: int
 ) -> Iterator[tuple[str, Evidence]]:
     groups, reports = campaign.frame.by_group(tallies), campaign.frame.reports(tallies)
     asked = np.array([sum(tally.n for tally in own) for own in groups])
@@ -70,7 +70,7 @@ def _evidence(
                     yield name, one
 
 
-def _name(campaign: Campaign, group: int, level: int | None = None) -> str:
+def _name(campaign: SurveyCampaign, group: int, level: int | None = None) -> str:
     """Return the attribute, or that it is all of them; and the level."""
     several = campaign.strategy.gathers
     name = "all attributes" if several else campaign.questions[group].name

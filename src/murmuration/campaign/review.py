@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from murmuration.audit.exact import Audit, audit
 from murmuration.campaign.question import CLAMP, REFUSE, Question
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.errors import MurmurationError
 from murmuration.exact.loss import PairwiseLoss
 from murmuration.mechanisms.base import Mechanism
@@ -71,7 +71,7 @@ class Asked:
 class Review:
     """A campaign in numbers."""
 
-    campaign: Campaign
+    campaign: SurveyCampaign
     asked: tuple[Asked, ...]
     loss: float
     """The exact loss of one whole report, at the most open level."""
@@ -92,7 +92,7 @@ class Review:
         return kept and self.samplers_agree
 
 
-def review(campaign: Campaign) -> Review:
+def review(campaign: SurveyCampaign) -> Review:
     """Work out what a campaign reveals and what will come of it; run the audit on every law."""
     shares = shares_of(campaign)
     asked = tuple(
@@ -108,14 +108,14 @@ def review(campaign: Campaign) -> Review:
     )
 
 
-def shares_of(campaign: Campaign) -> list[float]:
+def shares_of(campaign: SurveyCampaign) -> list[float]:
     """Return how many of the people are asked about each attribute."""
     if campaign.strategy.gathers:
         return campaign.frame.cells[0].shares_asked()
     return campaign.strategy.shares(len(campaign.questions))
 
 
-def _laws(campaign: Campaign, place: int, share: float) -> tuple[tuple[Law, ...], str]:
+def _laws(campaign: SurveyCampaign, place: int, share: float) -> tuple[tuple[Law, ...], str]:
     question, people = campaign.questions[place], campaign.terms.people
     names = campaign.levels.names if campaign.levels is not None else ("",)
     laws = []
@@ -144,9 +144,9 @@ def _laws(campaign: Campaign, place: int, share: float) -> tuple[tuple[Law, ...]
     return tuple(laws), _reason(campaign, found, question, share)
 
 
-def _over_time(campaign: Campaign, found: Mechanism) -> OverTime | None:
+def _over_time(campaign: SurveyCampaign, found: Mechanism) -> OverTime | None:
     """Return what is said over all rounds; None where it is asked once."""
-    if not found.asked_again:
+    if not found.memoised:
         return None
     return Permanent(found) if campaign.spells is None else InSpells(found, campaign.spells.length)
 
@@ -182,11 +182,11 @@ def expected_stderr(found: Mechanism, question: Question, share: float, people: 
     return math.sqrt(variance) * question.scale
 
 
-def _reason(campaign: Campaign, found: Mechanism, question: Question, share: float) -> str:
+def _reason(campaign: SurveyCampaign, found: Mechanism, question: Question, share: float) -> str:
     """Say why this mechanism: the planner's words, if it is the planner's choice."""
     if campaign.strategy.gathers:
         return "all attributes are answered by one mechanism for tuples, as the file says"
-    if found.asked_again:
+    if found.memoised:
         kept = "a permanent answer" + ("" if campaign.spells is None else " for each spell")
         return f"the question may be asked again: {kept}, with fresh noise each time"
     inner = found.inside if isinstance(found, OrNone) else found
@@ -211,7 +211,7 @@ def _reason(campaign: Campaign, found: Mechanism, question: Question, share: flo
 # --- silence -------------------------------------------------------------------------------------
 
 
-def silence_of(campaign: Campaign, place: int) -> tuple[str, ...]:
+def silence_of(campaign: SurveyCampaign, place: int) -> tuple[str, ...]:
     """Say when a device would be silent about an attribute, and what that would tell.
 
     Silence is no report: nothing of what is here is covered by any epsilon.
@@ -228,10 +228,8 @@ def silence_of(campaign: Campaign, place: int) -> tuple[str, ...]:
         )
     alone = len(campaign.questions) == 1
     whole = "" if alone else ", and its other answers are lost too"
-    asked_again = (
-        campaign.repeated and question.kind != "category"
-    )  # such a number takes no missing
-    hint = "" if asked_again else ". missing = true makes no answer an answer"
+    memoised = campaign.repeated and question.kind != "category"  # such a number takes no missing
+    hint = "" if memoised else ". missing = true makes no answer an answer"
     texts.append(
         f"without an answer a device sends nothing{whole}: that tells that there is none{hint}"
     )
@@ -245,18 +243,18 @@ def _spoken(question: Question) -> str:
     return f"{text}; beyond the range counts the nearer end" if clamped else text
 
 
-def _running_out(campaign: Campaign, place: int) -> list[str]:
+def _running_out(campaign: SurveyCampaign, place: int) -> list[str]:
     """Say what a device does that has had more values than the limit of a campaign pays for."""
     if not campaign.repeated or campaign.limit is None or campaign.spells is not None:
         return []
     if not campaign.laws_of(place)[0].by_value:
         return []  # a number is paid for once, whatever its values
     dearest = max(law.charge for law in campaign.laws_of(place))
-    once = [law for law in campaign.frame.cells if campaign.speaks_always or not law.by_value]
+    once = [law for law in campaign.frame.cells if campaign.can_say_none or not law.by_value]
     reserved = sum(law.charge for law in once)
     most = max(0, math.floor((campaign.limit - reserved) / dearest + 1e-9))
     pays = f"the limit pays for {most} different value{'s' * (most != 1)}, of all attributes"
-    if campaign.speaks_always:
+    if campaign.can_say_none:
         return [f"{pays}, then a device goes on with no answer, which was paid for at first"]
     return [
         f"{pays}, then it is silent for good: that tells how often the answer changed. "

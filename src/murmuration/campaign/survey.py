@@ -51,7 +51,7 @@ ByPeriod = Mapping[int, tuple[Tally, ...]]
 """Tallies, one per cell, of each period that has any; all of period 0 where there are none."""
 WIRE = 1
 """The version of the report format, on every report."""
-USUAL = {
+DEFAULTS = {
     **{"sample": 1, "ends": None, "levels": None, "chosen": FREELY},
     **{"limit": None, "accept_loss": None, "rounds": 1, "every": None},
     **{"first": None, "spell": None},
@@ -106,7 +106,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Campaign:
+class SurveyCampaign:
     """Questions and laws; all that a device, a collector and an analyst go by.
 
     name: what it is called, in addresses too
@@ -228,7 +228,7 @@ class Campaign:
             "wire": WIRE,
             "campaign": self.name,
             "epsilon": self.epsilon,
-            **{key: value for key, value in settings.items() if value != USUAL.get(key, key)},
+            **{key: value for key, value in settings.items() if value != DEFAULTS.get(key, key)},
             "attributes": [unusual(question) for question in self.questions],
             "cells": self._cells(),
         }
@@ -254,10 +254,10 @@ class Campaign:
     @property
     def repeated(self) -> bool:
         """Whether the question may be asked again: its answers are permanent ones with noise."""
-        return all(law.asked_again for law in self.frame.cells)
+        return all(law.memoised for law in self.frame.cells)
 
     @property
-    def speaks_always(self) -> bool:
+    def can_say_none(self) -> bool:
         """Whether "no answer" can take the place of any answer, round after round.
 
         With spells nobody runs out by the values that they have: no answer is kept in reserve.
@@ -282,7 +282,7 @@ class Campaign:
     def _loss(self) -> Loss:
         return self.frame.loss(self.epsilon)
 
-    def admitted(self) -> Campaign:
+    def admitted(self) -> SurveyCampaign:
         """Return this campaign with laws that may be sent, or refuse it with the numbers.
 
         Every law keeps its own budget, or its loss is accepted in words; all entries of a report

@@ -241,7 +241,7 @@ def _over_time(chosen: Mechanism, reports: int, changes: int) -> dict[str, Any]:
         if changes:
             raise ParameterError("--changes needs --reports")
         return {}
-    if not chosen.asked_again:
+    if not chosen.memoised:
         return {"reports": reports, "fresh": Fresh(chosen).stays(reports)}
     law = Permanent(chosen)
     found = {"reports": reports, "stays": law.stays(reports), "changes": law.changes(reports)}

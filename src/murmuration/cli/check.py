@@ -15,7 +15,7 @@ from rich.table import Table
 
 from murmuration.campaign.question import CLAMP, NO_ANSWER, REFUSE, SPREAD, Question
 from murmuration.campaign.review import Asked, Law, Review, review
-from murmuration.campaign.survey import ONE_DEVICE, Campaign
+from murmuration.campaign.survey import ONE_DEVICE, SurveyCampaign
 from murmuration.cli import check_model
 from murmuration.cli.fit import MOST_MISFITS, measure, require_fitting, show
 from murmuration.cli.options import (
@@ -34,7 +34,7 @@ from murmuration.definition import load as campaign_file
 from murmuration.device.ledger import LIMITS
 from murmuration.errors import CampaignError, ParameterError, PromiseError
 from murmuration.training import campaign as training_document
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.wire.ids import ID_BYTES
 
 MOST_SHOWN = 12
@@ -75,7 +75,7 @@ def check(
         mistakes = [{"line": one.line, **_said(one)} for one in (problem, *problem.also)]
         emit_json({"passed": False, "refused": refused, **mistakes[0], "mistakes": mistakes})
         raise typer.Exit(1 if refused else 2) from None
-    if isinstance(campaign, ModelCampaign):
+    if isinstance(campaign, TrainingCampaign):
         _check_model(campaign, document, data, as_json)
         return
     if document == "-":
@@ -100,7 +100,9 @@ def check(
     require_fitting(fits, allow_misfits)
 
 
-def _check_model(campaign: ModelCampaign, document: str, data: Path | None, as_json: bool) -> None:
+def _check_model(
+    campaign: TrainingCampaign, document: str, data: Path | None, as_json: bool
+) -> None:
     """Check a campaign that trains a model."""
     if data is not None:
         raise ParameterError("--data is for campaigns that ask for figures")
@@ -288,7 +290,7 @@ def _errors(asked: Asked, expected: list[float]) -> str:
     return f"±{ends}{unit}"
 
 
-def _sent(campaign: Campaign) -> str:
+def _sent(campaign: SurveyCampaign) -> str:
     what = campaign.strategy.in_words(len(campaign.questions))
     level = "; the level that the person picked is visible" if campaign.levels else ""
     level += f"; the {campaign.every} that it is about is visible" if campaign.every else ""
@@ -328,7 +330,7 @@ def _details(reviewed: Review) -> list[str]:
     return texts
 
 
-def _over_time(campaign: Campaign, asked: Asked, law: Law) -> list[str]:
+def _over_time(campaign: SurveyCampaign, asked: Asked, law: Law) -> list[str]:
     """Say what all rounds together tell, of a value that stays and of one that changes."""
     one, all_of_them = f"one report {law.loss:.7g}", f"all {campaign.rounds:,}"
     if (spells := campaign.spells) is not None:
@@ -422,7 +424,7 @@ def _cohort(reviewed: Review) -> str:
     )
 
 
-def _kept(campaign: Campaign) -> str:
+def _kept(campaign: SurveyCampaign) -> str:
     terms = campaign.terms
     what = "randomised reports and counts" if terms.keep_reports else "counts and ids only"
     who = {
@@ -442,7 +444,7 @@ def _kept(campaign: Campaign) -> str:
     return f"{what}; {who}; {', '.join(times) or 'open until it is taken down'}{past}{late}{pages}"
 
 
-def _late(campaign: Campaign) -> str:
+def _late(campaign: SurveyCampaign) -> str:
     """Say for how long reports of a period are taken."""
     grace = campaign.terms.grace
     more = f"{grace} {campaign.every}{'s' * (grace != 1)} more" if grace else "no longer"

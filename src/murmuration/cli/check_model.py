@@ -11,7 +11,7 @@ from rich.table import Table
 from murmuration.audit.exact import Audit, audit
 from murmuration.campaign.survey import Terms
 from murmuration.cli.output import console, say
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import NUMBERS
 from murmuration.wire.ids import ID_BYTES
 
@@ -21,12 +21,12 @@ REPORT_BYTES = 1
 """Of a role's number, before the octets of its law."""
 
 
-def audits_of(campaign: ModelCampaign) -> list[Audit]:
+def audits_of(campaign: TrainingCampaign) -> list[Audit]:
     """Run the audit on every law of a training."""
     return [audit(law) for law in campaign.laws]
 
 
-def as_data(campaign: ModelCampaign, audits: list[Audit]) -> dict[str, Any]:
+def as_data(campaign: TrainingCampaign, audits: list[Audit]) -> dict[str, Any]:
     """Return what is asked, revealed and spent as plain data."""
     terms = campaign.terms
     return {
@@ -55,7 +55,7 @@ def as_data(campaign: ModelCampaign, audits: list[Audit]) -> dict[str, Any]:
     }
 
 
-def show(campaign: ModelCampaign, audits: list[Audit]) -> None:
+def show(campaign: TrainingCampaign, audits: list[Audit]) -> None:
     """Say in plain words what each person sends, reveals and spends."""
     passed = all(one.sampler_agrees for one in audits)
     say(f"[bold]{campaign.name}[/]: {escape(campaign.terms.purpose)}")
@@ -106,7 +106,7 @@ def show(campaign: ModelCampaign, audits: list[Audit]) -> None:
     say(f"digest {campaign.digest}")
 
 
-def _attributes(campaign: ModelCampaign) -> Table:
+def _attributes(campaign: TrainingCampaign) -> Table:
     table = Table(title=f"a {campaign.model} model of {escape(campaign.target.name)}")
     for name in ("attribute", "part", "answer", "columns"):
         table.add_column(name, overflow="fold")

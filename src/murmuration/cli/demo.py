@@ -23,11 +23,11 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.extras import require
+from murmuration.cli.local_collector import collecting
 from murmuration.cli.options import Json, PeopleSeed
 from murmuration.cli.output import console, emit_json, errors, progress_bar, remark, say
-from murmuration.cli.own import collecting
 from murmuration.collector.store import open_store
 from murmuration.definition.document import read
 from murmuration.errors import MurmurationError, ParameterError
@@ -220,7 +220,7 @@ def _send(running: Running, values: Values, seconds: float) -> Sent:
     return sent
 
 
-def _introduce(campaign: Campaign, url: str, people: int) -> None:
+def _introduce(campaign: SurveyCampaign, url: str, people: int) -> None:
     rng, answers = system_rng(), {"age": [41.0], "commute": [12.5], "phone": ["ios"]}
     example = campaign.privatize(campaign.encode(answers, rng), rng)
     remark(

@@ -54,7 +54,7 @@ MOST_DIGITS = 12
 def estimate(
     source: Source,
     campaign: CampaignArgument = "",
-    level: Annotated[float, typer.Option(help="The confidence level of the intervals.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="The confidence of the intervals.")] = 0.95,
     about: Annotated[
         str, typer.Option(help="participants, or population: those they were drawn from.")
     ] = "participants",
@@ -122,8 +122,8 @@ def estimate(
     question comes back, figures are about one period, and what has changed since the one before is
     printed, too; --plot then draws the trend.
     """
-    if not 0 < level < 1:
-        raise ParameterError(f"--level is between 0 and 1, such as 0.95; got {level:g}")
+    if not 0 < confidence < 1:
+        raise ParameterError(f"--confidence is between 0 and 1, such as 0.95; got {confidence:g}")
     checked_name(combine)
     checked_share(liars)
     wanted = [(path, _form(path)) for path in output or ()]
@@ -139,7 +139,7 @@ def estimate(
         """Return the figures for people, or long lists too."""
         together = top if top is not None or long else select.LONG
         with errors.status("reading"):
-            query = Query(about, level, combine, together, period, since, liars)
+            query = Query(about, confidence, combine, together, period, since, liars)
             found = opened.asked(query)
         found = select.chosen(found, where or ())
         return found if top is None and long else select.largest(found, top)
@@ -153,7 +153,7 @@ def estimate(
             show(read(False), console)
         for path, form in wanted:
             if form == "plot" and read(False).period:
-                trend = opened.trend(Query(about, level, combine, select.LONG))
+                trend = opened.trend(Query(about, confidence, combine, select.LONG))
                 save_plot(draw_trend(trend, read(False)), path)
             else:
                 _write(path, form, read)
@@ -197,7 +197,9 @@ def show(results: Estimates, screen: Console) -> None:
     when = {"": "", "all": f", {len(results.periods)} periods"}.get(
         results.period, f" in {results.period}"
     )
-    title = f"{results.campaign}: {people_in(results)}{when}, {100 * results.level:.6g}% intervals"
+    title = (
+        f"{results.campaign}: {people_in(results)}{when}, {100 * results.confidence:.6g}% intervals"
+    )
     table = Table(title=title)
     table.add_column("attribute", overflow="fold")
     table.add_column("", overflow="fold")
@@ -268,7 +270,7 @@ def verdict(found: Changed) -> str:
     >>> verdict(Changed(False, 1.0, 0.05, 3, "pet", "dog", "2026-W46", "2026-W47"))
     'Has anything changed? Not that one could tell (p = 1, level 0.05, 3 comparisons at once).'
     """
-    tried = f"level {found.level:g}, {found.comparisons:,} comparisons at once"
+    tried = f"level {found.significance:g}, {found.comparisons:,} comparisons at once"
     if not found.changed:
         return f"Has anything changed? Not that one could tell (p = {found.p_value:.2g}, {tried})."
     what = f"{found.attribute}, {found.item}: {found.before} against {found.after}"

@@ -39,7 +39,7 @@ def draw(results: Estimates) -> Any:
         panel.set_axis_off()
     every = len(results.attributes)
     more = f"\nthe first {len(panels)} of {every} attributes" if every > len(panels) else ""
-    percent = f"{100 * results.level:.6g}% intervals"
+    percent = f"{100 * results.confidence:.6g}% intervals"
     name = _plain(results.campaign)
     figure.suptitle(f"{name}, {results.people:,} people, {percent}{more}")
     return figure
@@ -59,7 +59,7 @@ def draw_trend(found: Trend, shown: Estimates) -> Any:
         trends(panel, [one for one in figures if one.attribute == name])
     if not names:
         axes[0, 0].set_axis_off()
-    percent = f"{100 * found.level:.6g}% intervals"
+    percent = f"{100 * found.confidence:.6g}% intervals"
     picture.suptitle(f"{_plain(found.campaign)}, by {found.every}, {percent}")
     return picture
 

@@ -17,12 +17,12 @@ from rich.table import Table
 
 from murmuration.campaign.answers import NOTHING, UNKNOWN, Reading
 from murmuration.campaign.question import FITS
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.output import console, progress_bar, remark
 from murmuration.cli.tables import Table as Data
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 
 MOST_MISFITS = 0.01
 """The share of values that may not fit unless it is said."""
@@ -59,7 +59,7 @@ class Fit:
 
 
 def measure(
-    campaign: Campaign | ModelCampaign,
+    campaign: SurveyCampaign | TrainingCampaign,
     table: Data,
     level_column: str = "",
     limit: int | None = None,
@@ -74,7 +74,11 @@ def measure(
             for question in campaign.questions:
                 values = chunk[question.name]
                 found[question.name].add(question.fits(values), values)
-            if isinstance(campaign, Campaign) and campaign.levels is not None and level_column:
+            if (
+                isinstance(campaign, SurveyCampaign)
+                and campaign.levels is not None
+                and level_column
+            ):
                 places = Reading(campaign.levels.names).places(chunk[level_column])
                 fits = np.select([places == NOTHING, places == UNKNOWN], [3, 2], 0)
                 level.add(fits, chunk[level_column])

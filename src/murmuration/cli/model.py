@@ -20,7 +20,7 @@ from murmuration.errors import ParameterError
 from murmuration.sources import onnx_file
 from murmuration.sources.open import open_source
 from murmuration.statistics.liars import SHARE, checked_share
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 
 ENDINGS = {".json": "JSON", ".csv": "CSV", ".onnx": "ONNX"}
 NOISE = (
@@ -64,7 +64,7 @@ def model(
         show(found)
 
 
-def _as(ending: str, training: ModelCampaign, found: TrainedModel) -> bytes:
+def _as(ending: str, training: TrainingCampaign, found: TrainedModel) -> bytes:
     if ending == ".onnx":
         return onnx_file.written(training, found)
     if ending == ".json":

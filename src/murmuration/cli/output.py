@@ -16,8 +16,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from murmuration.cli.extras import require
-from murmuration.collector.aside import ANYBODY, aside
 from murmuration.errors import ParameterError
+from murmuration.files import ANYBODY, private_file
 
 
 class Screen(Console):
@@ -176,7 +176,7 @@ def checked_place(path: Path) -> None:
 
 def save_plot(figure: Any, path: Path) -> None:
     """Save a figure, free its memory, and print where it is."""
-    with aside(path, ANYBODY) as file:
+    with private_file(path, ANYBODY) as file:
         kind = path.suffix.lower().removeprefix(".")
         figure.savefig(file, format=kind, dpi=130, bbox_inches="tight")
     pyplot().close(figure)
@@ -185,6 +185,6 @@ def save_plot(figure: Any, path: Path) -> None:
 
 def save(data: bytes, path: Path, form: str) -> None:
     """Write a file aside, give it its name, and print where it is."""
-    with aside(path, ANYBODY) as file:
+    with private_file(path, ANYBODY) as file:
         file.write(data)
     remark(f"{form}: {path.resolve()}")

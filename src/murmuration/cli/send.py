@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 
 from murmuration.campaign.answers import Reading
-from murmuration.campaign.survey import ONE_DEVICE, Campaign, utc_now
+from murmuration.campaign.survey import ONE_DEVICE, SurveyCampaign, utc_now
 from murmuration.cli.fit import MOST_MISFITS, Fit, measure, require_fitting, show
 from murmuration.cli.keys import key_of
 from murmuration.cli.options import (
@@ -34,9 +34,9 @@ from murmuration.device.loading import load
 from murmuration.device.words import CrowdWords
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
-from murmuration.lab.fleet import Begun, Sent, keys_of, made, send_all
+from murmuration.lab.fleet import Sent, SpellStarts, keys_of, made, send_all
 from murmuration.sources.open import PLACE, CollectorSource
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.wire.address import Address
 from murmuration.wire.report import MOST_REPORTS, REASONS
 
@@ -141,8 +141,8 @@ def send(
     if not url:
         raise ParameterError("a campaign from a file needs --to, the collector's address")
     _require_open(campaign)
-    participants = Handed.read(campaign, tokens)
-    played = Played(campaign, period, period_column, device_column)
+    participants = DeviceTokens.read(campaign, tokens)
+    played = RowPlan(campaign, period, period_column, device_column)
     wanted = [*_wanted(campaign, level_column), *played.columns]
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
     fits = measure(campaign, table, level_column, limit)
@@ -150,7 +150,7 @@ def send(
         show(fits, allow_misfits)
     _require_fitting(campaign, fits, allow_misfits, as_json)
     run, origin = key_of(secret), Address.parse(url, plain_http).origin
-    begun = Begun(np.empty(0, dtype=np.int64))
+    begun = SpellStarts(np.empty(0, dtype=np.int64))
     sent, read, skipped, why, none = Sent(), 0, 0, Counter[str](), Counter[str]()
     with progress_bar() as bar:
         task = bar.add_task("sending", total=int(fits[0].counts.sum()))
@@ -204,7 +204,7 @@ def _address(source: str, plain_http: bool) -> str:
     return f"{collector.base}{PLACE}/{collector.name}"
 
 
-def _require_open(campaign: Campaign) -> None:
+def _require_open(campaign: SurveyCampaign) -> None:
     """Refuse what the collector would refuse."""
     terms, now = campaign.terms, utc_now()
     if terms.accepts(now):
@@ -218,7 +218,7 @@ def _require_open(campaign: Campaign) -> None:
 
 
 def _require_fitting(
-    campaign: Campaign, fits: Sequence[Fit], allowed: float, as_json: bool
+    campaign: SurveyCampaign, fits: Sequence[Fit], allowed: float, as_json: bool
 ) -> None:
     try:
         require_fitting(fits, allowed)
@@ -237,7 +237,7 @@ def _fit_data(fits: Sequence[Fit]) -> dict[str, dict[str, int]]:
 # --- tokens for one device each ------------------------------------------------------------------
 
 
-class Handed:
+class DeviceTokens:
     """Participants' tokens, handed to devices in the order in which they come in the file."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
@@ -245,7 +245,9 @@ class Handed:
         self._of: dict[int, str] = {}
 
     @classmethod
-    def read(cls, campaign: Campaign | ModelCampaign, path: Path | None) -> Handed | None:
+    def read(
+        cls, campaign: SurveyCampaign | TrainingCampaign, path: Path | None
+    ) -> DeviceTokens | None:
         """Read a file of tokens, or of links with tokens, where the campaign needs one."""
         if (campaign.terms.upload == ONE_DEVICE) != (path is not None):
             raise ParameterError(
@@ -278,7 +280,7 @@ class Handed:
 # --- the file ------------------------------------------------------------------------------------
 
 
-def _wanted(campaign: Campaign, level_column: str) -> list[str]:
+def _wanted(campaign: SurveyCampaign, level_column: str) -> list[str]:
     """Return the columns that are needed; refuse a level where there is none, and the reverse."""
     if (campaign.levels is None) == bool(level_column):
         raise ParameterError(
@@ -291,7 +293,7 @@ def _wanted(campaign: Campaign, level_column: str) -> list[str]:
 
 
 def _answered(
-    campaign: Campaign,
+    campaign: SurveyCampaign,
     chunk: Columns,
     level_column: str,
     why: Counter[str],
@@ -331,10 +333,10 @@ def _answered(
 
 
 @dataclass(frozen=True)
-class Played:
+class RowPlan:
     """What of a file says in which period a row reports, and which device it is."""
 
-    campaign: Campaign
+    campaign: SurveyCampaign
     period: str = ""
     period_column: str = ""
     device_column: str = ""
@@ -397,7 +399,7 @@ class Played:
 
 
 def _show(
-    campaign: Campaign,
+    campaign: SurveyCampaign,
     sent: Sent,
     skipped: int,
     why: Counter[str],

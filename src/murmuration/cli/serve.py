@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.extras import require
 from murmuration.cli.options import STORE_HELP
 from murmuration.cli.output import console, say
@@ -21,7 +21,7 @@ from murmuration.collector.store import Store, open_store
 from murmuration.definition import load as campaign_file
 from murmuration.definition.load import CampaignFile, ModelFile
 from murmuration.errors import ParameterError
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 
 
 def serve(
@@ -102,10 +102,10 @@ def serve(
 
 def _published(
     store: Store, file: CampaignFile | ModelFile, url: str, new_laws: bool
-) -> Campaign | ModelCampaign:
+) -> SurveyCampaign | TrainingCampaign:
     """Publish a campaign, with the laws that it has if its file asks what it asked before."""
     known = None if new_laws else published_any(store, file)
-    campaign: Campaign | ModelCampaign = file.campaign if known is None else known
+    campaign: SurveyCampaign | TrainingCampaign = file.campaign if known is None else known
     _introduce(campaign, url)
     if known is not None:
         say("  laws as they are published in the store; `--new-laws` chooses them anew")
@@ -114,14 +114,14 @@ def _published(
     return campaign
 
 
-def _introduce(campaign: Campaign | ModelCampaign, url: str) -> None:
+def _introduce(campaign: SurveyCampaign | TrainingCampaign, url: str) -> None:
     loss = campaign.loss()
     say(
         f"[bold]{campaign.name}[/]: {url}/v1/campaigns/{campaign.name}\n"
         f"  one report reveals at most {loss.epsilon:.6g} (exact; promised {campaign.epsilon:g}); "
         f"digest {campaign.digest[:16]}"
     )
-    if isinstance(campaign, ModelCampaign):
+    if isinstance(campaign, TrainingCampaign):
         say(
             f"  trains a {campaign.model} model of {escape(campaign.target.name)} from "
             f"{campaign.terms.people:,} people, one report each, in rounds that close at their "
@@ -129,7 +129,7 @@ def _introduce(campaign: Campaign | ModelCampaign, url: str) -> None:
         )
 
 
-def _compare(store: Store, campaign: Campaign | ModelCampaign) -> None:
+def _compare(store: Store, campaign: SurveyCampaign | TrainingCampaign) -> None:
     """Say what becomes of the reports that answered other questions."""
     others = store.digests(campaign.name) - {campaign.digest}
     keys = [key for key in map(store.key_of, others) if key is not None]

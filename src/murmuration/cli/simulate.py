@@ -26,8 +26,8 @@ from murmuration.cli.output import (
     save_plot,
 )
 from murmuration.cli.tables import open_table
-from murmuration.collector.aside import ANYBODY, aside
 from murmuration.errors import ParameterError
+from murmuration.files import ANYBODY, private_file
 from murmuration.lab import study as studies
 from murmuration.lab.study import Line
 from murmuration.wire.parquet import arrow
@@ -64,7 +64,7 @@ def simulate(
         task = bar.add_task("collecting", total=len(asked.cells))
         ran, known = studies.run(asked, folder, lambda n: bar.advance(task, n), session)
     table = studies.results(asked, folder)
-    with aside(folder / "results.parquet", ANYBODY) as file:
+    with private_file(folder / "results.parquet", ANYBODY) as file:
         arrow().parquet.write_table(table, file, compression="zstd")
     lines = studies.summary(table.to_pylist())
     if as_json:
@@ -73,7 +73,7 @@ def simulate(
         _print(lines, f"{ran:,} collections, {known:,} known from before")
     remark(f"results: {(folder / 'results.parquet').resolve()}")
     if plot is not None:
-        save_plot(draw(lines, asked.level), plot)
+        save_plot(draw(lines, asked.confidence), plot)
 
 
 def _columns(path: Path, names: Sequence[str]) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _print(lines: Sequence[Line], title: str) -> None:
     )
 
 
-def draw(lines: Sequence[Line], level: float) -> Any:
+def draw(lines: Sequence[Line], confidence: float) -> Any:
     """Return a figure: error over what theory expects (left), coverage (right), by epsilon."""
     plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5))
@@ -126,12 +126,12 @@ def draw(lines: Sequence[Line], level: float) -> Any:
         epsilons = [x.epsilon for x in mine]
         left.plot(epsilons, [x.rmse / x.predicted for x in mine], label=", ".join(name), **style)
         right.plot(epsilons, [100 * x.covered for x in mine], **style)
-    for axes, line in ((left, 1.0), (right, 100 * level)):
+    for axes, line in ((left, 1.0), (right, 100 * confidence)):
         axes.set(xscale="log", xlabel="epsilon")
         axes.axhline(line, color="black", lw=1)
         axes.grid(alpha=0.3)
     left.set(ylabel="error / predicted error")
-    right.set(ylabel=f"% of {100 * level:g}% intervals that have the truth")
+    right.set(ylabel=f"% of {100 * confidence:g}% intervals that have the truth")
     if len(names) <= 20:
         figure.legend(loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=8)
     return figure

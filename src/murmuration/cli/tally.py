@@ -11,16 +11,16 @@ from typing import Annotated, Any
 
 import typer
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.extras import require
 from murmuration.cli.options import Json
 from murmuration.cli.output import checked_place, emit_json, errors, progress_bar, say
-from murmuration.collector.aside import ANYBODY, aside
 from murmuration.counting.container import TallyFile
 from murmuration.counting.engines import local, parts
 from murmuration.counting.engines.parts import Part
 from murmuration.counting.sums import Sums
 from murmuration.errors import ParameterError
+from murmuration.files import ANYBODY, private_file
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -86,7 +86,7 @@ def tally(
             done = local.tally(asked, found, place, how)
         sums = done.sums
         about = {"parts": len(found), "parts_read": len(done.read), "parts_gone": len(done.gone)}
-    with aside(output, ANYBODY) as file:
+    with private_file(output, ANYBODY) as file:
         file.write(TallyFile(asked, sums.tallies(asked), sums.to_json()).to_bytes())
     _tell(asked, sums, about, output, time.perf_counter() - start, as_json=as_json)
 
@@ -107,7 +107,7 @@ def _bytes(text: str) -> int:
     return int(match[1]) * UNITS[match[2].upper()]
 
 
-def _on_spark(campaign: Campaign, found: list[Part], master: str, *, dedup: bool) -> Sums:
+def _on_spark(campaign: SurveyCampaign, found: list[Part], master: str, *, dedup: bool) -> Sums:
     from murmuration.counting.engines import spark
     from murmuration.counting.engines.session import session
 
@@ -130,7 +130,7 @@ def _progress() -> Iterator[local.Advance]:
 
 
 def _tell(
-    campaign: Campaign,
+    campaign: SurveyCampaign,
     sums: Sums,
     about: dict[str, int],
     output: Path,

@@ -15,12 +15,12 @@ from rich.table import Table
 
 from murmuration.cli.options import Json, StoreArgument
 from murmuration.cli.output import checked_place, console, emit_json, errors, say
-from murmuration.collector.aside import aside
 from murmuration.collector.participants import PARTICIPANT, new_batch, tokens_of
 from murmuration.collector.sessions import new_code
 from murmuration.collector.store import Token, open_store
 from murmuration.collector.tokens import new_token
 from murmuration.errors import ParameterError
+from murmuration.files import private_file
 
 HOUR = 3600
 Name = Annotated[str, typer.Argument(help="The token's name.")]
@@ -95,7 +95,7 @@ def _participants(
     head = f"{url.rstrip('/')}/c/{quote(batch.campaign)}#token=" if url else ""
     lines = (f"{head}{one}" for one in made)
     if output is not None:
-        with errors.status("making tokens"), aside(output) as file:
+        with errors.status("making tokens"), private_file(output) as file:
             file.writelines(f"{line}\n".encode() for line in lines)
     if as_json:
         more = {} if output is not None else {"tokens": list(lines)}

@@ -19,6 +19,7 @@ from murmuration.cli.extras import require
 from murmuration.cli.fit import MOST_MISFITS, Fit, measure, require_fitting
 from murmuration.cli.fit import show as show_fits
 from murmuration.cli.keys import key_of
+from murmuration.cli.local_collector import HOST, collecting
 from murmuration.cli.model import show as show_model
 from murmuration.cli.options import (
     AllowMisfits,
@@ -31,8 +32,7 @@ from murmuration.cli.options import (
     PlainHttp,
 )
 from murmuration.cli.output import emit_json, errors, progress_bar, remark, say
-from murmuration.cli.own import HOST, collecting
-from murmuration.cli.send import ADVICE, SIMULATION, Handed
+from murmuration.cli.send import ADVICE, SIMULATION, DeviceTokens
 from murmuration.cli.tables import Form, Table, open_table
 from murmuration.collector.participants import new_batch, tokens_of
 from murmuration.collector.publish import served_training
@@ -45,7 +45,7 @@ from murmuration.exact.keyed import Key
 from murmuration.lab.fleet import keys_of
 from murmuration.lab.trainees import Trainees
 from murmuration.sources.open import PLACE, open_source
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round
 from murmuration.wire.address import Address
 from murmuration.wire.report import MOST_REPORTS
@@ -105,7 +105,7 @@ def train(
     """
     file = opened_any(campaign)
     training = file.campaign
-    if not isinstance(training, ModelCampaign):
+    if not isinstance(training, TrainingCampaign):
         raise ParameterError(f"{campaign} trains no model: `murmur send` plays its devices")
     table = open_table(devices, Form.said(delimiter, encoding, header, columns, decimal))
     handed = _handed(training, tokens, own=not collector)
@@ -148,7 +148,7 @@ def train(
 
 @contextmanager
 def _collector(
-    training: ModelCampaign, file: Path, collector: str, store: str, port: int
+    training: TrainingCampaign, file: Path, collector: str, store: str, port: int
 ) -> Iterator[str]:
     """Yield the training's address: at a collector that is there, or one for the run."""
     if collector:
@@ -161,7 +161,7 @@ def _collector(
         yield f"http://{HOST}:{used}{PLACE}/{training.name}"
 
 
-def _require_new(store: str, training: ModelCampaign) -> None:
+def _require_new(store: str, training: TrainingCampaign) -> None:
     """Refuse a store in which this training is over."""
     with closing(open_store(store, readonly=True)) as opened:
         if training.name not in opened.campaigns():
@@ -174,7 +174,7 @@ def _require_new(store: str, training: ModelCampaign) -> None:
             )
 
 
-def _handed(training: ModelCampaign, tokens: Path | None, *, own: bool) -> Handed | None:
+def _handed(training: TrainingCampaign, tokens: Path | None, *, own: bool) -> DeviceTokens | None:
     """Return the tokens of a file; None where there is no need, or they are made for the run."""
     if own and training.terms.upload == ONE_DEVICE:
         if tokens is not None:
@@ -183,13 +183,15 @@ def _handed(training: ModelCampaign, tokens: Path | None, *, own: bool) -> Hande
                 "for the run makes its own: leave --tokens out"
             )
         return None
-    return Handed.read(training, tokens)
+    return DeviceTokens.read(training, tokens)
 
 
-def _minted(store: str, campaign: str, count: int) -> Handed:
+def _minted(store: str, campaign: str, count: int) -> DeviceTokens:
     """Make tokens for devices that are played, at the collector that was started for them."""
     with closing(open_store(store)) as opened:
-        return Handed([*tokens_of(new_batch(opened, campaign, "murmur train", days=1), count)])
+        return DeviceTokens(
+            [*tokens_of(new_batch(opened, campaign, "murmur train", days=1), count)]
+        )
 
 
 class _Shown:
@@ -208,7 +210,7 @@ class _People:
     """The rows that have all values, encoded: each by its own device's words."""
 
     def __init__(
-        self, training: ModelCampaign, table: Table, limit: int | None, key: Key, origin: str
+        self, training: TrainingCampaign, table: Table, limit: int | None, key: Key, origin: str
     ) -> None:
         self.why, self.skipped, read = Counter[str](), 0, 0
         parts: list[tuple[Floats, Floats, Ints]] = []
@@ -233,13 +235,13 @@ class _People:
         self.read = read
         """How many rows there were, those that were left out too."""
 
-    def owned(self, handed: Handed) -> list[str]:
+    def owned(self, handed: DeviceTokens) -> list[str]:
         """Return each device's own token: a line of the file for each row, left out or not."""
         tokens = handed.to(np.arange(self.read))
         return [tokens[row] for row in self.numbers.tolist()]
 
 
-def _too_few(training: ModelCampaign, rows: int, others: bool) -> None:
+def _too_few(training: TrainingCampaign, rows: int, others: bool) -> None:
     """Say that a training cannot end with so few devices; refuse it if nobody else takes part."""
     text = (
         f"{training.name} is planned for {training.terms.people:,} people and these are {rows:,}: "
@@ -262,7 +264,7 @@ def _model(where: str, name: str, plain_http: bool) -> Any:
 
 
 def _report(
-    training: ModelCampaign,
+    training: TrainingCampaign,
     trainees: Trainees,
     people: _People,
     fits: list[Fit],
@@ -305,7 +307,7 @@ def _report(
 
 
 def _words(
-    training: ModelCampaign, trainees: Trainees, people: _People, over: bool, found: Any
+    training: TrainingCampaign, trainees: Trainees, people: _People, over: bool, found: Any
 ) -> list[str]:
     sent = trainees.sent
     texts = [

@@ -16,16 +16,25 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from murmuration.campaign.survey import ONE_DEVICE, Campaign
+from murmuration.campaign.survey import ONE_DEVICE, SurveyCampaign
 from murmuration.collector.participants import counts_once
 from murmuration.collector.publish import Served
-from murmuration.collector.rounds import Taking, take
+from murmuration.collector.rounds import Intake, take
 from murmuration.collector.sink import ToFolder
 from murmuration.collector.store import Store
 from murmuration.collector.store.runs import picked
 from murmuration.exact.arrays import Ints
 from murmuration.wire.ids import ID_BYTES, in_order
-from murmuration.wire.report import CODES, FINE, REASONS, Codes, Incoming, Upload, alike, joined
+from murmuration.wire.report import (
+    CODES,
+    FINE,
+    REASONS,
+    Codes,
+    Incoming,
+    Upload,
+    copy_first_outcome,
+    joined,
+)
 
 DUPLICATE = CODES["duplicate"]
 OUTCOMES = ("stored", *REASONS)
@@ -36,7 +45,7 @@ OUTCOMES = ("stored", *REASONS)
 class Batch:
     """One upload on its way to the store."""
 
-    served: Served | Taking
+    served: Served | Intake
     """The campaign that it is for, or the round of a training."""
     incoming: Incoming
     unreadable: int = 0
@@ -57,13 +66,13 @@ class Batch:
     def weight(self) -> int:
         """Bytes of ids and rows, at most."""
         served = self.served
-        form = served.round if isinstance(served, Taking) else served.campaign
+        form = served.round if isinstance(served, Intake) else served.campaign
         return len(self.incoming) * (ID_BYTES + form.row_bytes)
 
     @property
     def goes_to(self) -> tuple[int, int]:
         """The campaign that it is for, and of a training the round."""
-        return self.served.key, self.served.number if isinstance(self.served, Taking) else 0
+        return self.served.key, self.served.number if isinstance(self.served, Intake) else 0
 
 
 def commit(store: Store, group: Sequence[Batch], reports: ToFolder | None = None) -> None:
@@ -95,7 +104,7 @@ def commit(store: Store, group: Sequence[Batch], reports: ToFolder | None = None
 def _checked(batches: Sequence[Batch]) -> Upload:
     """Put one campaign's uploads together and check them."""
     served, incoming = batches[0].served, [batch.incoming for batch in batches]
-    if isinstance(served, Taking):
+    if isinstance(served, Intake):
         upload = served.marked(joined(served.round, incoming, served.past))
     else:
         upload = joined(served.campaign, incoming, served.older)
@@ -107,12 +116,12 @@ def _checked(batches: Sequence[Batch]) -> Upload:
         sizes = np.array([len(batch) for batch in batches])
         alone = np.array([bool(batch.token) for batch in batches]) & (sizes == 1)
         upload = upload.refusing(np.repeat(~alone, sizes), "token-used")
-    if isinstance(served, Taking) or served.campaign.every is None:
+    if isinstance(served, Intake) or served.campaign.every is None:
         return upload
     return _of_open_periods(served.campaign, batches, upload)
 
 
-def _of_open_periods(campaign: Campaign, batches: Sequence[Batch], upload: Upload) -> Upload:
+def _of_open_periods(campaign: SurveyCampaign, batches: Sequence[Batch], upload: Upload) -> Upload:
     """Refuse reports of periods that were over, or had not begun, when they arrived."""
     everything = range(1 << 32)
     windows = [everything if one.periods is None else one.periods for one in batches]
@@ -134,7 +143,7 @@ def _commit_campaign(
     """
     served = batches[0].served
     owns = _owns(batches, upload) if served.campaign.terms.upload == ONE_DEVICE else []
-    if isinstance(served, Taking):
+    if isinstance(served, Intake):
         problems = take(store, served, upload, owns)
     else:
         problems = _take(store, served, upload, owns, reports)
@@ -174,7 +183,7 @@ def _take(
     again = problems[fine] == FINE
     again[new] = False
     problems[fine[again]] = DUPLICATE
-    problems[fine] = alike(problems[fine], order, first)
+    problems[fine] = copy_first_outcome(problems[fine], order, first)
     return problems
 
 

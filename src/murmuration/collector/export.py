@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector import folder, publish
-from murmuration.collector.aside import aside
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
 from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Reports, Rows
+from murmuration.files import private_file
 from murmuration.mechanisms.base import Mechanism
 from murmuration.results.table import Columns, Table
 from murmuration.wire import parquet
@@ -53,7 +53,7 @@ def write(
     campaign = served.campaign
     schema = parquet.schema(campaign, {DOCUMENT: served.document})
     written = scrubbed = 0
-    with aside(path) as file:
+    with private_file(path) as file:
         with parquet.writer(file, schema) as writer:
             for ids, rows, without in _kept(store, served):
                 if len(ids):
@@ -140,7 +140,7 @@ def _rows_of(store: Store, served: Served, part: str) -> folder.Chunks:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def campaign_of(path: Path) -> Campaign:
+def campaign_of(path: Path) -> SurveyCampaign:
     """Return the campaign whose reports a file holds; its digest and its laws are checked."""
     metadata = _opened(path).schema_arrow.metadata or {}
     if DOCUMENT not in metadata:
@@ -182,7 +182,7 @@ class CellReports(Table):
         return f"CellReports({self.attribute}{at}, {self.mechanism.name}, {len(self.ids):,})"
 
 
-def read(path: Path | str, campaign: Campaign | None = None) -> Iterator[CellReports]:
+def read(path: Path | str, campaign: SurveyCampaign | None = None) -> Iterator[CellReports]:
     """Yield the reports of each cell as columns, batch by batch.
 
     Refuses what no device can have sent.
@@ -194,7 +194,7 @@ def read(path: Path | str, campaign: Campaign | None = None) -> Iterator[CellRep
                 yield _of_cell(campaign, cell, ids[numbers == cell], octets[numbers == cell])
 
 
-def _of_cell(campaign: Campaign, cell: int, ids: Ids, octets: Rows) -> CellReports:
+def _of_cell(campaign: SurveyCampaign, cell: int, ids: Ids, octets: Rows) -> CellReports:
     group = int(campaign.frame.group_of[cell])
     law, place = campaign.frame.cells[cell], cell - campaign.frame.cells_of[group].start
     asked = campaign.strategy.grouped(len(campaign.questions))[group]
@@ -207,7 +207,7 @@ def _of_cell(campaign: Campaign, cell: int, ids: Ids, octets: Rows) -> CellRepor
     )
 
 
-def rows(path: Path | str, campaign: Campaign | None = None) -> Iterator[tuple[Ids, Rows]]:
+def rows(path: Path | str, campaign: SurveyCampaign | None = None) -> Iterator[tuple[Ids, Rows]]:
     """Yield ids and rows of bytes, as they were sent; `campaign.tally` counts them again."""
     path = Path(path)
     campaign = campaign or campaign_of(path)

@@ -30,11 +30,11 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.campaign.survey import Campaign
-from murmuration.collector.aside import OWNER, aside, sync_folder
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Rows
+from murmuration.files import OWNER, private_file, sync_folder
 from murmuration.wire import parquet
 from murmuration.wire.ids import Ids
 
@@ -55,7 +55,7 @@ class Place:
     """Where the reports of one digest are."""
 
     path: Path
-    campaign: Campaign
+    campaign: SurveyCampaign
 
     def parts(self) -> dict[str, Path]:
         """Return all parts by name."""
@@ -63,7 +63,7 @@ class Place:
         return {path.name: path for path in found if PART.fullmatch(path.name)}
 
 
-def place_of(folder: Path, campaign: Campaign) -> Path:
+def place_of(folder: Path, campaign: SurveyCampaign) -> Path:
     """Return the folder of a campaign's digest.
 
     >>> place_of(Path("reports"), campaign)  # doctest: +SKIP
@@ -72,7 +72,7 @@ def place_of(folder: Path, campaign: Campaign) -> Path:
     return folder / campaign.name / f"digest={campaign.digest[:DIGITS]}"
 
 
-def described(folder: Path, campaign: Campaign, document: bytes) -> Place:
+def described(folder: Path, campaign: SurveyCampaign, document: bytes) -> Place:
     """Make the folder of a campaign's digest, with what it means; return it."""
     path = place_of(folder, campaign)
     make(path, folder)
@@ -84,7 +84,7 @@ def described(folder: Path, campaign: Campaign, document: bytes) -> Place:
     for name, data in ((CAMPAIGN, document), (CELLS, text.getvalue().encode())):
         file = path / name
         if not file.is_file() or file.read_bytes() != data:
-            with aside(file, _mode(folder)) as out:
+            with private_file(file, _mode(folder)) as out:
                 out.write(data)
     return Place(path, campaign)
 
@@ -191,11 +191,11 @@ def _some(first: tuple[Ids, Rows], rest: Iterator[tuple[Ids, Rows]], most: int) 
 
 
 def _write_part(
-    path: Path, campaign: Campaign, chunks: Chunks, advance: Callable[[int], None] | None
+    path: Path, campaign: SurveyCampaign, chunks: Chunks, advance: Callable[[int], None] | None
 ) -> int:
     """Write one part; it gets its name when it is whole and on the disk."""
     schema, written = parquet.schema(campaign), 0
-    with aside(path, _mode(path.parent)) as file, parquet.writer(file, schema) as out:
+    with private_file(path, _mode(path.parent)) as file, parquet.writer(file, schema) as out:
         for ids, rows in chunks:
             out.write_batch(parquet.batch(campaign, ids, rows, schema), row_group_size=GROUP_ROWS)
             written += len(ids)

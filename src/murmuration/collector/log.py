@@ -26,10 +26,10 @@ from secrets import token_hex
 
 import numpy as np
 
-from murmuration.collector.aside import OWNER, sync_folder
 from murmuration.collector.store import StoreError, StoreFullError
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Rows
+from murmuration.files import OWNER, sync_folder
 from murmuration.wire.ids import ID_BYTES, Ids
 
 MAGIC = b"MURMLOG1"

@@ -30,7 +30,7 @@ from secrets import token_bytes
 
 import numpy as np
 
-from murmuration.campaign.survey import ByPeriod, Campaign
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign
 from murmuration.collector.publish import Served, served
 from murmuration.collector.sketch import EMPTY, Sketch, Sketching, name_of
 from murmuration.collector.store import Merged, Store
@@ -137,7 +137,7 @@ def merge_tallies(
     return Taken(len(news), len(brought) - len(news), left, is_behind)
 
 
-def require_possible(campaign: Campaign, part: Part) -> None:
+def require_possible(campaign: SurveyCampaign, part: Part) -> None:
     """Refuse what no collector can have counted: entries without reports, a sketch of others."""
     n = sum(_possible_reports(campaign, own) for own in part.tallies.values())
     if n and not part.sketch.below:
@@ -149,7 +149,7 @@ def require_possible(campaign: Campaign, part: Part) -> None:
         raise MismatchError(f"a sketch of {part.sketch.people:,} reports is not that of {n:,}")
 
 
-def _possible_reports(campaign: Campaign, tallies: Tallies) -> int:
+def _possible_reports(campaign: SurveyCampaign, tallies: Tallies) -> int:
     """Return how many reports one period's tallies count; refuse entries without reports."""
     frame = campaign.frame
     n = frame.reports(tallies)

@@ -24,7 +24,7 @@ import msgspec
 from murmuration.results.estimate import Estimate
 from murmuration.statistics.liars import SHARE, checked_share, waited
 from murmuration.training.algorithm.state import Trained
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.run import in_own_units
 
 RIGHT = "share of people whose class is told right"
@@ -34,7 +34,7 @@ EARLY = (
     "whether the model is more than noise"
 )
 NOTHING = "Nothing beyond noise was learnt: this is the constant"
-LEVEL = 0.95
+CONFIDENCE = 0.95
 
 
 class Moved(msgspec.Struct, frozen=True):
@@ -132,7 +132,7 @@ class TrainedModel(msgspec.Struct, frozen=True):
     """None: it was trained by a release that worked out no bound."""
 
 
-def of(campaign: ModelCampaign, trained: Trained, people: int) -> TrainedModel:
+def of(campaign: TrainingCampaign, trained: Trained, people: int) -> TrainedModel:
     """Return what a training has ended with."""
     model = trained.model
     own = in_own_units(campaign, model, trained.noise)
@@ -191,7 +191,7 @@ def _liars(influence: Influence, people: int, share: float) -> ModelLiars:
     return ModelLiars(share, score, each)
 
 
-def _influence(campaign: ModelCampaign, trained: Trained) -> Influence:
+def _influence(campaign: TrainingCampaign, trained: Trained) -> Influence:
     """Return what lies do to the score and to weights; nothing is said of weights that are 0."""
     score, weights = None, tuple[tuple[float, int], ...]()
     if trained.score is not None and trained.question is not None:
@@ -205,16 +205,16 @@ def _influence(campaign: ModelCampaign, trained: Trained) -> Influence:
     return Influence(score, weights, tuple(abs(unit) for unit in own.noise.values()))
 
 
-def _unit(campaign: ModelCampaign) -> float:
+def _unit(campaign: TrainingCampaign) -> float:
     """Return what 1 of what was asked is in the score's unit."""
     if campaign.target.labels:
         return 0.5
     return ((campaign.target.range[1] - campaign.target.range[0]) / 2) ** 2
 
 
-def _score(campaign: ModelCampaign, score: Estimate) -> Score:
+def _score(campaign: TrainingCampaign, score: Estimate) -> Score:
     """Return the score in units that a reader expects."""
-    low, high = score.interval(LEVEL)
+    low, high = score.interval(CONFIDENCE)
     if campaign.target.labels:
         ends, error, unit, note = (score.value, low, high), score.stderr / 2, "share", RIGHT
         value, low, high = ((1 + end) / 2 for end in ends)

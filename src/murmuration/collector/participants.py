@@ -30,12 +30,12 @@ from secrets import token_bytes
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.survey import ONE_DEVICE, Campaign, utc_now
+from murmuration.campaign.survey import ONE_DEVICE, SurveyCampaign, utc_now
 from murmuration.collector.store import Store, Token, rounds
 from murmuration.collector.tokens import DAY
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 
 PARTICIPANT = "participant"
 """The role of a batch."""
@@ -149,7 +149,7 @@ class Uses:
             "INSERT INTO used_tokens (key, period, hash) VALUES (?, ?, ?)",
             sorted((self.key, int(self.periods[place]), self.hashes[place]) for place in places),
         )
-        store.leave_no_trace()  # a log tells which hash was written with which report
+        store.scrub_log()  # a log tells which hash was written with which report
 
 
 def uses(store: Store, key: int, owns: Sequence[bytes], periods: Ints) -> Uses:
@@ -211,12 +211,12 @@ def _known(store: Store, key: int, period: int, hashes: Sequence[bytes]) -> set[
 # --- closing -------------------------------------------------------------------------------------
 
 
-def has_closed(store: Store, campaign: Campaign | ModelCampaign) -> bool:
+def has_closed(store: Store, campaign: SurveyCampaign | TrainingCampaign) -> bool:
     """Whether hashes are kept of a period that is over."""
     return any(_over(store, campaign))
 
 
-def close_periods(store: Store, campaign: Campaign | ModelCampaign) -> int:
+def close_periods(store: Store, campaign: SurveyCampaign | TrainingCampaign) -> int:
     """Delete hashes and secrets of all periods that are over, for good; return of how many."""
     with store.transaction():
         over = list(_over(store, campaign))
@@ -227,20 +227,20 @@ def close_periods(store: Store, campaign: Campaign | ModelCampaign) -> int:
                 sql = "UPDATE period_secrets SET secret = ? WHERE key = ? AND period = ?"
                 store.execute(sql, (CLOSED, *where))
         if over:
-            store.leave_no_trace()
+            store.scrub_log()
     if over:
         store.vacuum("used_tokens", "period_secrets")
     return len(over)
 
 
-def _over(store: Store, campaign: Campaign | ModelCampaign) -> Iterator[tuple[int, int]]:
+def _over(store: Store, campaign: SurveyCampaign | TrainingCampaign) -> Iterator[tuple[int, int]]:
     """Yield key and period of what has a secret and is over, in any version of a campaign."""
     if campaign.terms.upload != ONE_DEVICE:
         return
     keys = [store.key_of(digest) for digest in sorted(store.digests(campaign.name))]
     now = utc_now()
     late = campaign.terms.closes is not None and campaign.terms.closes <= now
-    window = campaign.open_periods(now) if isinstance(campaign, Campaign) else None
+    window = campaign.open_periods(now) if isinstance(campaign, SurveyCampaign) else None
     for key in (key for key in keys if key is not None):
         ended = late or rounds.finished(store, key) is not None  # a training is one period
         sql = "SELECT period, secret FROM period_secrets WHERE key = ? ORDER BY period"

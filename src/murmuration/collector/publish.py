@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from murmuration.campaign.survey import Campaign, Terms
+from murmuration.campaign.survey import SurveyCampaign, Terms
 from murmuration.collector.store import Store
 from murmuration.definition import document as campaign_document
 from murmuration.definition.load import CampaignFile, ModelFile
 from murmuration.errors import ParameterError
 from murmuration.training import campaign as model_document
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 
 
 @dataclass(frozen=True)
 class Served:
     """A campaign that is being collected, and where its reports go."""
 
-    campaign: Campaign
+    campaign: SurveyCampaign
     version: int
     document: bytes
     key: int
@@ -30,7 +30,7 @@ class Served:
 class ServedTraining:
     """A training that is being collected for, and where its rounds are."""
 
-    campaign: ModelCampaign
+    campaign: TrainingCampaign
     version: int
     document: bytes
     key: int
@@ -45,21 +45,21 @@ TRAINS = (
 """What is said where something is asked that only campaigns with questions have."""
 
 
-def opened(document: bytes) -> Campaign | ModelCampaign:
+def opened(document: bytes) -> SurveyCampaign | TrainingCampaign:
     """Return the campaign of a document, of either kind."""
     if model_document.trains(document):
         return model_document.read(document)
     return campaign_document.read(document)
 
 
-def publication(campaign: Campaign | ModelCampaign, version: int = 1) -> bytes:
+def publication(campaign: SurveyCampaign | TrainingCampaign, version: int = 1) -> bytes:
     """Return the document of a campaign, of either kind."""
-    if isinstance(campaign, ModelCampaign):
+    if isinstance(campaign, TrainingCampaign):
         return model_document.publish(campaign, version)
     return campaign_document.publish(campaign, version)
 
 
-def published(store: Store, file: CampaignFile) -> Campaign | None:
+def published(store: Store, file: CampaignFile) -> SurveyCampaign | None:
     """Return the campaign of a file with the laws that were published for the same questions.
 
     Laws that are chosen or solved once more may come out different: on another machine, by a newer
@@ -77,7 +77,9 @@ def published(store: Store, file: CampaignFile) -> Campaign | None:
     return None
 
 
-def published_any(store: Store, file: CampaignFile | ModelFile) -> Campaign | ModelCampaign | None:
+def published_any(
+    store: Store, file: CampaignFile | ModelFile
+) -> SurveyCampaign | TrainingCampaign | None:
     """Return what was published for a file of either kind, if it asks the same."""
     if isinstance(file, CampaignFile):
         return published(store, file)
@@ -89,14 +91,14 @@ def published_any(store: Store, file: CampaignFile | ModelFile) -> Campaign | Mo
     return changed if changed.digest == found.digest else None
 
 
-def _with_terms(campaign: Campaign, terms: Terms) -> Campaign:
+def _with_terms(campaign: SurveyCampaign, terms: Terms) -> SurveyCampaign:
     """Return a published campaign with other terms: what affects a report is the same text."""
     changed = replace(campaign, terms=terms)
     changed.__dict__["text"] = campaign.text
     return changed
 
 
-def _but_for_laws(campaign: Campaign) -> str:
+def _but_for_laws(campaign: SurveyCampaign) -> str:
     """Return all that affects a report but the integers of its laws."""
     collection = json.loads(campaign.text)
     for cell in collection["cells"]:
@@ -104,7 +106,7 @@ def _but_for_laws(campaign: Campaign) -> str:
     return json.dumps(collection)
 
 
-def serve(store: Store, campaign: Campaign, asked: str = "") -> Served:
+def serve(store: Store, campaign: SurveyCampaign, asked: str = "") -> Served:
     """Publish a campaign in a store, as a new version if anything has changed.
 
     `asked` is the digest of what its file asks.
@@ -115,7 +117,7 @@ def serve(store: Store, campaign: Campaign, asked: str = "") -> Served:
         return Served(campaign, version, document, store.open_collection(campaign.digest), older)
 
 
-def serve_training(store: Store, campaign: ModelCampaign, asked: str = "") -> ServedTraining:
+def serve_training(store: Store, campaign: TrainingCampaign, asked: str = "") -> ServedTraining:
     """Publish a training in a store; its first round is published when it is first looked after.
 
     What was asked of whom follows from the cohort: a training keeps the one that it began with.
@@ -132,14 +134,18 @@ def serve_training(store: Store, campaign: ModelCampaign, asked: str = "") -> Se
         return ServedTraining(campaign, version, document, store.open_collection(campaign.digest))
 
 
-def serve_any(store: Store, campaign: Campaign | ModelCampaign, asked: str = "") -> Serving:
+def serve_any(
+    store: Store, campaign: SurveyCampaign | TrainingCampaign, asked: str = ""
+) -> Serving:
     """Publish a campaign of either kind."""
-    if isinstance(campaign, ModelCampaign):
+    if isinstance(campaign, TrainingCampaign):
         return serve_training(store, campaign, asked)
     return serve(store, campaign, asked)
 
 
-def _publish(store: Store, campaign: Campaign | ModelCampaign, asked: str) -> tuple[int, bytes]:
+def _publish(
+    store: Store, campaign: SurveyCampaign | TrainingCampaign, asked: str
+) -> tuple[int, bytes]:
     """Note a campaign as it is served now; return its version and document."""
     latest = store.latest(campaign.name)
     version = 1 if latest is None else latest[0]
@@ -177,7 +183,7 @@ def served_any(store: Store, name: str, version: int | None = None) -> Serving:
         raise ParameterError(f"{name} has no version {version}; this store has {numbers}")
     digest = versions[version]
     key, campaign = store.key_of(digest) or 0, opened(document)
-    if isinstance(campaign, ModelCampaign):
+    if isinstance(campaign, TrainingCampaign):
         return ServedTraining(campaign, version, document, key)
     older = frozenset(store.digests(name) - {digest})
     return Served(campaign, version, document, key, older)

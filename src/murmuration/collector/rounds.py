@@ -25,16 +25,16 @@ from murmuration.collector import model
 from murmuration.collector.participants import uses
 from murmuration.collector.publish import ServedTraining
 from murmuration.collector.store import Store, StoreError, rounds
-from murmuration.collector.store.rounds import ASIDE, CLOSED, OPEN, Kept
+from murmuration.collector.store.rounds import ASIDE, CLOSED, OPEN, StoredRound
 from murmuration.collector.store.runs import picked
 from murmuration.exact.arrays import Ints
 from murmuration.mechanisms.tally import Tally
 from murmuration.training import round as round_document
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round, RoundDocument
 from murmuration.training.run import LiveTraining
 from murmuration.wire.ids import in_order
-from murmuration.wire.report import CODES, FINE, Codes, Upload, alike
+from murmuration.wire.report import CODES, FINE, Codes, Upload, copy_first_outcome
 
 DUPLICATE, STALE, FULL = CODES["duplicate"], CODES["stale-round"], CODES["round-full"]
 OTHER_RELEASE = (
@@ -46,17 +46,17 @@ Tallies = tuple[Tally, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Taking:
+class Intake:
     """A round that reports are for."""
 
     training: ServedTraining
-    kept: Kept
+    kept: StoredRound
     round: Round
     past: frozenset[str]
     """The digests of the training's other rounds."""
 
     @property
-    def campaign(self) -> ModelCampaign:
+    def campaign(self) -> TrainingCampaign:
         """The training's campaign."""
         return self.training.campaign
 
@@ -79,7 +79,7 @@ class Taking:
         return Upload(upload.ids, upload.rows, problems)
 
 
-def taking(store: Store, served: ServedTraining, digest: str = "") -> Taking | None:
+def taking(store: Store, served: ServedTraining, digest: str = "") -> Intake | None:
     """Return the round of a digest, or the last that was published; None before the first."""
     known = rounds.digests(store, served.key)
     number = known.get(digest) or max(known.values(), default=0)
@@ -87,25 +87,25 @@ def taking(store: Store, served: ServedTraining, digest: str = "") -> Taking | N
     if kept is None:
         return None
     past = frozenset(known) - {kept.digest}
-    return Taking(served, kept, round_of(served.campaign, kept), past)
+    return Intake(served, kept, round_of(served.campaign, kept), past)
 
 
-def round_of(campaign: ModelCampaign, kept: Kept) -> Round:
+def round_of(campaign: TrainingCampaign, kept: StoredRound) -> Round:
     """Return a round as it was published."""
     return round_document.read(kept.document, campaign)
 
 
-def counted(store: Store, kept: Kept, found: Round) -> Tallies:
+def counted(store: Store, kept: StoredRound, found: Round) -> Tallies:
     """Return the tallies of a round, one per role."""
     return store.tallies(kept.digest, found.frame.cells).get(0) or found.frame.empty()
 
 
-def size_of(kept: Kept) -> int:
+def size_of(kept: StoredRound) -> int:
     """Return how many reports a round takes."""
     return msgspec.json.decode(kept.document, type=RoundDocument).people
 
 
-def deadline_of(kept: Kept) -> datetime | None:
+def deadline_of(kept: StoredRound) -> datetime | None:
     """Return when a round closes with those who came."""
     return msgspec.json.decode(kept.document, type=RoundDocument).closes
 
@@ -119,7 +119,7 @@ GOES_ON, OVER, IS_FULL, CLOSED_NOW, EARLY = (
 )
 
 
-def where(store: Store, served: ServedTraining) -> tuple[str, Kept | None]:
+def where(store: Store, served: ServedTraining) -> tuple[str, StoredRound | None]:
     """Say whether a round takes reports, or why none does; and return the last that there is."""
     with store.snapshot():
         kept = rounds.latest(store, served.key)
@@ -135,7 +135,7 @@ def where(store: Store, served: ServedTraining) -> tuple[str, Kept | None]:
 # --- reports -------------------------------------------------------------------------------------
 
 
-def take(store: Store, at: Taking, upload: Upload, owns: Sequence[bytes] = ()) -> Codes:
+def take(store: Store, at: Intake, upload: Upload, owns: Sequence[bytes] = ()) -> Codes:
     """Store and count a round's reports, in a transaction; return the problems of all.
 
     One that was counted before is a duplicate, whatever has become of its round: the device that
@@ -157,12 +157,12 @@ def take(store: Store, at: Taking, upload: Upload, owns: Sequence[bytes] = ()) -
         taken = _with_tokens(store, at, owns, new, found, room) if owns else new[:room]
         found[taken] = FINE
         _count(store, at, upload, taken)
-    problems[fine] = alike(found, order, first)
+    problems[fine] = copy_first_outcome(found, order, first)
     return problems
 
 
 def _with_tokens(
-    store: Store, at: Taking, owns: Sequence[bytes], new: Ints, found: Codes, room: int
+    store: Store, at: Intake, owns: Sequence[bytes], new: Ints, found: Codes, room: int
 ) -> Ints:
     """Return the new reports that count, the first of each token, and note the others' problems.
 
@@ -178,7 +178,7 @@ def _with_tokens(
     return new[inside]
 
 
-def _count(store: Store, at: Taking, upload: Upload, taken: Ints) -> None:
+def _count(store: Store, at: Intake, upload: Upload, taken: Ints) -> None:
     """Store some reports and add them to the round's tallies."""
     if not len(taken):
         return
@@ -187,7 +187,7 @@ def _count(store: Store, at: Taking, upload: Upload, taken: Ints) -> None:
     if at.campaign.terms.keep_reports:
         store.add_reports(at.kept.own, ids, rows)
     else:
-        store.leave_no_trace()
+        store.scrub_log()
     store.add_tallies(at.kept.own, {0: at.round.frame.tally_valid(rows)})
     store.note_hour(at.key)
 
@@ -235,7 +235,9 @@ def advance(store: Store, served: ServedTraining, now: float) -> None:
                 _publish(store, served, training, now)
 
 
-def _closes(served: ServedTraining, kept: Kept, tallies: Sequence[Tally], now: float) -> bool:
+def _closes(
+    served: ServedTraining, kept: StoredRound, tallies: Sequence[Tally], now: float
+) -> bool:
     """Whether a round is full, or its time is over and enough people have answered."""
     if _answered(tallies) >= size_of(kept):
         return True
@@ -298,7 +300,7 @@ def replayed(store: Store, served: ServedTraining) -> LiveTraining:
     return LiveTraining(served.campaign, closed_tallies(store, served))
 
 
-def _replayed(store: Store, served: ServedTraining) -> tuple[LiveTraining, Kept | None]:
+def _replayed(store: Store, served: ServedTraining) -> tuple[LiveTraining, StoredRound | None]:
     """Return the training and its open round, which must be the one that was published."""
     training, kept = replayed(store, served), rounds.latest(store, served.key)
     if kept is not None:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from murmuration.campaign.survey import Campaign, Terms, utc_now
+from murmuration.campaign.survey import SurveyCampaign, Terms, utc_now
 from murmuration.collector import folder
 from murmuration.collector.log import EMPTY, ENDING, FOLDER, SEALED, Log, sweep, taken
 from murmuration.collector.publish import Served
@@ -77,7 +77,7 @@ class ToFolder:
         if self._log is None:
             self._log, self._hour = Log.new(self.path / FOLDER, self._name, now), _hour(now)
 
-    def add(self, campaign: Campaign, ids: Ids, rows: Rows) -> None:
+    def add(self, campaign: SurveyCampaign, ids: Ids, rows: Rows) -> None:
         """Inside a transaction: take reports that are counted in it."""
         if len(ids):
             self._open().add(campaign.digest, ids, rows)

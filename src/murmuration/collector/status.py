@@ -8,15 +8,15 @@ from datetime import datetime
 import msgspec
 
 from murmuration.campaign.alarms import warnings_by_period
-from murmuration.campaign.survey import ByPeriod, Campaign, utc_now
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign, utc_now
 from murmuration.collector.model import from_json
 from murmuration.collector.publish import ServedTraining, Serving
 from murmuration.collector.rounds import counted, deadline_of, round_of, size_of
 from murmuration.collector.store import Store, rounds
-from murmuration.collector.store.rounds import Kept
+from murmuration.collector.store.rounds import StoredRound
 from murmuration.collector.tallies import known, pooled
 from murmuration.mechanisms.tally import Tally
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 
 HOUR = "%Y-%m-%dT%H:00Z"
 
@@ -139,14 +139,14 @@ def status(store: Store, served: Serving) -> Status:
     )
 
 
-def least_people(campaign: Campaign, by_period: ByPeriod) -> int:
+def least_people(campaign: SurveyCampaign, by_period: ByPeriod) -> int:
     """Return how many people there are at least: as many as in the largest period."""
     sizes = [campaign.frame.reports(own) for own in by_period.values()]
     least: int = -(-sum(sizes) // campaign.rounds)
     return max([least, *sizes]) if campaign.every else least
 
 
-def _periods(campaign: Campaign, by_period: ByPeriod, now: datetime) -> list[PeriodArrived]:
+def _periods(campaign: SurveyCampaign, by_period: ByPeriod, now: datetime) -> list[PeriodArrived]:
     if campaign.every is None:
         return []
     taken = campaign.open_periods(now) if campaign.terms.accepts(now) else range(0)
@@ -187,7 +187,7 @@ def training_status(store: Store, served: ServedTraining) -> Status:
     )
 
 
-def _round(store: Store, campaign: ModelCampaign, kept: Kept) -> RoundStatus:
+def _round(store: Store, campaign: TrainingCampaign, kept: StoredRound) -> RoundStatus:
     found = round_of(campaign, kept)
     tallies = counted(store, kept, found)
     asks = zip((question.ask for question in found.questions), tallies, strict=True)
@@ -213,7 +213,7 @@ def _aside(found: Sequence[RoundStatus]) -> list[str]:
     ]
 
 
-def _arrived(campaign: Campaign, tallies: Sequence[Tally]) -> list[Arrived]:
+def _arrived(campaign: SurveyCampaign, tallies: Sequence[Tally]) -> list[Arrived]:
     """Count the answers to each attribute, level by level."""
     groups = campaign.frame.by_group(tallies)
     if campaign.strategy.gathers:

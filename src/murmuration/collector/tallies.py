@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.campaign.periods import last_possible
-from murmuration.campaign.survey import ByPeriod, Campaign
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign
 from murmuration.collector.sketch import EMPTY, NOTHING, Sketch, name_of, sketched
 from murmuration.collector.store import Merged, Store
 from murmuration.errors import FormatError, MismatchError, MurmurationError
@@ -59,7 +59,7 @@ class Part:
 class CollectorTallies:
     """The tallies of one campaign, by the collector that counted them."""
 
-    campaign: Campaign
+    campaign: SurveyCampaign
     parts: Mapping[str, Part]
     collector: str = ""
     """Who wrote them down."""
@@ -114,7 +114,7 @@ class CollectorTallies:
         return sizes["0"] if self.campaign.every is None else sizes
 
     @classmethod
-    def from_bytes(cls, data: bytes, campaign: Campaign) -> CollectorTallies:
+    def from_bytes(cls, data: bytes, campaign: SurveyCampaign) -> CollectorTallies:
         """Read tallies of this campaign; anything else is refused with the reason."""
         head, at = _head(data)
         if head.get("digest") != campaign.digest:
@@ -143,7 +143,7 @@ class CollectorTallies:
         return cls(campaign, parts, collector, key)
 
 
-def _sizes(campaign: Campaign, said: Any) -> dict[int, list[int]]:
+def _sizes(campaign: SurveyCampaign, said: Any) -> dict[int, list[int]]:
     """Return the lengths of tallies by period, as a head says them."""
     if campaign.every is None:
         return {0: [int(n) for n in said]}
@@ -178,7 +178,9 @@ def _head(data: bytes) -> tuple[dict[str, Any], int]:
     return head, HEAD.size + length
 
 
-def _tallies(data: bytes, at: int, sizes: list[int], campaign: Campaign) -> tuple[Tallies, int]:
+def _tallies(
+    data: bytes, at: int, sizes: list[int], campaign: SurveyCampaign
+) -> tuple[Tallies, int]:
     if len(sizes) != len(campaign.frame.cells):
         raise FormatError("these tallies do not have one for each cell of the campaign")
     found = []
@@ -202,7 +204,7 @@ def _sketch(data: bytes, at: int, below: int, size: int, checksum: int) -> tuple
     return Sketch(below, np.frombuffer(data[at:end], dtype="<u8").astype(np.uint64)), end
 
 
-def pooled(campaign: Campaign, tallies: ByPeriod) -> Tallies:
+def pooled(campaign: SurveyCampaign, tallies: ByPeriod) -> Tallies:
     """Add up all periods, cell by cell."""
     columns = zip(campaign.frame.empty(), *tallies.values(), strict=True)
     return tuple(Tally.merge(column) for column in columns)
@@ -263,7 +265,7 @@ class Known:
     absorbed: from an earlier release: whose reports are in somebody's tally, and in whose
     """
 
-    campaign: Campaign
+    campaign: SurveyCampaign
     mine: str
     key: str
     own: Part
@@ -313,7 +315,7 @@ class Known:
         ]
 
 
-def known(store: Store, campaign: Campaign) -> Known:
+def known(store: Store, campaign: SurveyCampaign) -> Known:
     """Return what a store knows of a campaign, as of one moment."""
     with store.snapshot():  # a merge in between would count reports twice, or not at all
         own = store.tallies(campaign.digest, campaign.frame.cells)
@@ -327,14 +329,14 @@ def known(store: Store, campaign: Campaign) -> Known:
     return Known(campaign, mine, key, Part(own), counted, held, _absorbed(told, campaign))
 
 
-def _part(merged: Merged, campaign: Campaign, key: str) -> Part:
+def _part(merged: Merged, campaign: SurveyCampaign, key: str) -> Part:
     """Read a stored part; a sketch under another key says nothing."""
     found = CollectorTallies.from_bytes(merged.tallies, campaign)
     (part,) = found.parts.values()
     return part if key and found.key == key else Part(part.tallies)
 
 
-def _absorbed(told: Sequence[Merged], campaign: Campaign) -> dict[str, str]:
+def _absorbed(told: Sequence[Merged], campaign: SurveyCampaign) -> dict[str, str]:
     holders = {}
     for merged in told:
         if merged.n == ABSORBED:
@@ -343,17 +345,17 @@ def _absorbed(told: Sequence[Merged], campaign: Campaign) -> dict[str, str]:
     return holders
 
 
-def total(store: Store, campaign: Campaign) -> Tallies:
+def total(store: Store, campaign: SurveyCampaign) -> Tallies:
     """Return the tallies of everybody, one per cell, over all periods."""
     return known(store, campaign).total()
 
 
-def by_period(store: Store, campaign: Campaign) -> ByPeriod:
+def by_period(store: Store, campaign: SurveyCampaign) -> ByPeriod:
     """Return the tallies of everybody, period by period."""
     return known(store, campaign).by_period()
 
 
-def exported(store: Store, campaign: Campaign) -> CollectorTallies:
+def exported(store: Store, campaign: SurveyCampaign) -> CollectorTallies:
     """Return all tallies for another collector, this one's with a sketch of its ids."""
     with store.snapshot():
         found = known(store, campaign)
@@ -361,7 +363,7 @@ def exported(store: Store, campaign: Campaign) -> CollectorTallies:
     return replace(found, own=own).named()
 
 
-def own_sketch(store: Store, campaign: Campaign) -> Sketch:
+def own_sketch(store: Store, campaign: SurveyCampaign) -> Sketch:
     """Return the sketch of the ids that a store has counted itself: all it has, but those held.
 
     Which ids are held is known as far as their sketch goes.

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError
 from murmuration.mechanisms.tally import Tally
@@ -29,7 +29,7 @@ MOST_HEAD = 1 << 24
 class TallyFile:
     """Tallies of each period (of period 0, if there are none), and what became of the reports."""
 
-    campaign: Campaign
+    campaign: SurveyCampaign
     tallies: Mapping[int, tuple[Tally, ...]]
     reports: Mapping[str, Any]
     """read, counted, duplicates, and refused by reason."""

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.counting.sums import Collection, Sums, vector_of
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Bits, Ints, Rows
@@ -27,7 +27,7 @@ Entry = tuple[NDArray[np.unsignedinteger[Any]], Rows]
 
 
 @dataclass(frozen=True)
-class Kept:
+class CountedReports:
     """The reports of a batch that were counted, for whoever looks at their ids afterwards."""
 
     ids: Ids
@@ -36,10 +36,10 @@ class Kept:
 
 def columns_of(campaign: Collection) -> tuple[Column, ...]:
     """Return the columns beside the id."""
-    return layout(cast(Campaign, campaign))
+    return layout(cast(SurveyCampaign, campaign))
 
 
-def count(campaign: Collection, batch: Any, *, ids: bool) -> tuple[Sums, Kept | None]:
+def count(campaign: Collection, batch: Any, *, ids: bool) -> tuple[Sums, CountedReports | None]:
     """Count a batch; with `ids` also return what was counted, so that duplicates can be found."""
     sums, columns = Sums(read=batch.num_rows), columns_of(campaign)
     fine = np.ones(batch.num_rows, dtype=bool)
@@ -64,15 +64,17 @@ def count(campaign: Collection, batch: Any, *, ids: bool) -> tuple[Sums, Kept | 
         entries = [(numbers[good], octets[good]) for numbers, octets in entries]
         if _count(campaign, sums, entries) is not None:
             raise AssertionError("valid reports are valid")
-    return sums, None if names is None else Kept(names, _rows(campaign, columns, found))
+    return sums, None if names is None else CountedReports(names, _rows(campaign, columns, found))
 
 
-def _counted_rows(campaign: Collection, sums: Sums, names: Ids | None, rows: Rows) -> Kept:
+def _counted_rows(
+    campaign: Collection, sums: Sums, names: Ids | None, rows: Rows
+) -> CountedReports:
     """Count rows that say their period."""
     good = campaign.valid(rows)
     sums.refuse("bad-symbol", int((~good).sum()))
     sums.periods = count_rows(campaign, rows[good]).periods
-    return Kept(rows[:0] if names is None else names[good], rows[good])
+    return CountedReports(rows[:0] if names is None else names[good], rows[good])
 
 
 def count_rows(campaign: Collection, rows: Rows) -> Sums:

@@ -24,7 +24,7 @@ from murmuration.campaign.levels import FREELY, Levels
 from murmuration.campaign.periods import GRACE
 from murmuration.campaign.question import Question
 from murmuration.campaign.spells import Spells
-from murmuration.campaign.survey import WIRE, Campaign, Terms
+from murmuration.campaign.survey import WIRE, SurveyCampaign, Terms
 from murmuration.errors import FormatError, MurmurationError, ParameterError
 from murmuration.mechanisms.base import Mechanism, checked_epsilon
 from murmuration.mechanisms.frame import Frame
@@ -90,7 +90,7 @@ class _Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spell: int | None = None
 
 
-def publish(campaign: Campaign, version: int = 1) -> bytes:
+def publish(campaign: SurveyCampaign, version: int = 1) -> bytes:
     """Return the document of a campaign."""
     terms = {field.name: getattr(campaign.terms, field.name) for field in fields(Terms)}
     document = Document(
@@ -138,7 +138,7 @@ def _comparisons(cell: _Cell) -> int:
     return len(ranges) ** 2 * (len(symbols) + PER_PAIR)
 
 
-def read(data: bytes) -> Campaign:
+def read(data: bytes) -> SurveyCampaign:
     """Return the campaign of a document, or say what is wrong with it."""
     if size := _too_large(data, ()):
         raise FormatError(f"the campaign's document has {size}")
@@ -184,7 +184,7 @@ def decoded(data: bytes) -> Document:
         raise FormatError(f"this is not a published campaign: {problem}") from None
 
 
-def _campaign(document: Document, found: _Collection) -> Campaign:
+def _campaign(document: Document, found: _Collection) -> SurveyCampaign:
     levels = None if found.levels is None else Levels.checked(found.levels)
     if levels is None and found.chosen != FREELY:
         raise FormatError("levels are chosen, and there are none")
@@ -195,7 +195,7 @@ def _campaign(document: Document, found: _Collection) -> Campaign:
     epsilon = checked_epsilon(found.epsilon)
     for part in levels.budgets(epsilon) if levels else ():
         checked_epsilon(part)
-    return Campaign(
+    return SurveyCampaign(
         name=found.campaign,
         terms=terms,
         questions=questions,

@@ -21,7 +21,7 @@ import msgspec
 from murmuration.campaign.answers import CASES
 from murmuration.campaign.periods import EVERY
 from murmuration.campaign.question import KINDS
-from murmuration.campaign.survey import UPLOADS, Campaign, Terms
+from murmuration.campaign.survey import UPLOADS, SurveyCampaign, Terms
 from murmuration.definition.asked import asked
 from murmuration.definition.lines import Lines
 from murmuration.definition.resolve import check, resolve, terms_of
@@ -42,7 +42,7 @@ from murmuration.definition.training import (
     terms_of_model,
 )
 from murmuration.errors import CampaignError, RefusedError
-from murmuration.training.campaign import MODELS, ModelCampaign
+from murmuration.training.campaign import MODELS, TrainingCampaign
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class CampaignFile:
         return asked(self.table)
 
     @cached_property
-    def campaign(self) -> Campaign:
+    def campaign(self) -> SurveyCampaign:
         """The campaign, with laws that are chosen and solved now, and audited."""
         with _pointing(self.text, self.source):
             return resolve(self.table)
@@ -99,18 +99,18 @@ class ModelFile:
         return asked(self.table)
 
     @cached_property
-    def campaign(self) -> ModelCampaign:
+    def campaign(self) -> TrainingCampaign:
         """The training, with laws that are chosen now, and audited."""
         with _pointing(self.text, self.source):
             return resolve_model(self.table)
 
 
-def load(path: Path | str) -> Campaign:
+def load(path: Path | str) -> SurveyCampaign:
     """Read, check and audit a campaign file that asks for figures."""
     return _figures(opened_any(path)).campaign
 
 
-def load_any(path: Path | str) -> Campaign | ModelCampaign:
+def load_any(path: Path | str) -> SurveyCampaign | TrainingCampaign:
     """Read, check and audit a campaign file, be it for figures or for a model."""
     return opened_any(path).campaign
 
@@ -143,7 +143,7 @@ def _figures(found: CampaignFile | ModelFile) -> CampaignFile:
     )
 
 
-def parse(text: str, source: str = "campaign.toml") -> Campaign:
+def parse(text: str, source: str = "campaign.toml") -> SurveyCampaign:
     """Return the campaign that a file's text describes, or point at the lines that are wrong.
 
     The error is about the first line; what is wrong with others is in its `also`.

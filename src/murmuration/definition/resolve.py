@@ -19,7 +19,7 @@ from murmuration.campaign.levels import BY_LOT, FREELY, Levels
 from murmuration.campaign.periods import GRACE, period_of
 from murmuration.campaign.question import Question
 from murmuration.campaign.spells import Spells
-from murmuration.campaign.survey import Campaign, Terms
+from murmuration.campaign.survey import SurveyCampaign, Terms
 from murmuration.definition.schema import (
     SPELLS,
     VALUES,
@@ -53,7 +53,7 @@ AUTO = "auto"
 WAYS = ("sample", *SPLITS)
 
 
-def resolve(table: CampaignTable) -> Campaign:
+def resolve(table: CampaignTable) -> SurveyCampaign:
     """Choose what the file leaves open, build the laws and audit them."""
     questions = tuple(question_of(place, one) for place, one in enumerate(table.attributes))
     campaign = _collected(table, questions, _sharing(table))
@@ -251,7 +251,9 @@ def _shares(
 # --- the laws ----------------------------------------------------------------------------------
 
 
-def _collected(table: CampaignTable, questions: tuple[Question, ...], sharing: Sharing) -> Campaign:
+def _collected(
+    table: CampaignTable, questions: tuple[Question, ...], sharing: Sharing
+) -> SurveyCampaign:
     total, levels = _total(table, sharing), _levels(table)
     if sharing.together:
         shares = [1.0] * len(questions)
@@ -264,7 +266,7 @@ def _collected(table: CampaignTable, questions: tuple[Question, ...], sharing: S
             for place, question in enumerate(questions)
         )
     try:
-        return Campaign(
+        return SurveyCampaign(
             name=table.name,
             terms=terms_of(table),
             questions=questions,
@@ -362,7 +364,7 @@ def _check_kind(table: CampaignTable, place: int, question: Question) -> None:
     if one.mechanism not in ("auto", *fitting):
         known = one.mechanism in list_mechanisms()
         problem = f"{one.mechanism} is not for a {question.kind}" if known else "no such mechanism"
-        again = mechanisms_for(Number if question.k is None else Items, asked_again=True)
+        again = mechanisms_for(Number if question.k is None else Items, memoised=True)
         hint = "; it needs [repeat]" if one.mechanism in again else ""
         meant = "" if known else _meant(one.mechanism, [AUTO, *fitting])
         message = f"{question.name}: {problem}{meant}{hint}; there are auto, {', '.join(fitting)}"
@@ -384,7 +386,7 @@ def _check_repeated(place: int, one: AttributeTable, question: Question) -> None
 
 def _kept_by(question: Question) -> str:
     """Return the mechanism that answers a repeated question."""
-    (name,) = mechanisms_for(Number if question.k is None else Items, asked_again=True)
+    (name,) = mechanisms_for(Number if question.k is None else Items, memoised=True)
     return name
 
 
@@ -504,13 +506,13 @@ def _limit(table: CampaignTable, levels: int) -> float | None:
     return table.repeat.permanent * sum(answers)
 
 
-def _check_limit(table: CampaignTable, campaign: Campaign) -> None:
+def _check_limit(table: CampaignTable, campaign: SurveyCampaign) -> None:
     """Refuse a limit within which no device could send even the cheapest report."""
     if campaign.limit is None:
         return
     groups = [min(law.charge for law in group) for group in campaign.frame.groups]
     cheapest = sorted(groups)[: campaign.strategy.entries(len(groups))]
-    if campaign.speaks_always:  # the first report pays for every "no answer", too
+    if campaign.can_say_none:  # the first report pays for every "no answer", too
         cheapest += [law.charge for law in campaign.frame.cells]
     needed = sum(map(Fraction, filter(math.isfinite, cheapest)))
     if Fraction(campaign.limit) < needed or math.inf in cheapest:
@@ -518,7 +520,7 @@ def _check_limit(table: CampaignTable, campaign: Campaign) -> None:
         raise Mistake(message, *(("lifetime",) if table.lifetime is not None else VALUES))
 
 
-def _admitted(campaign: Campaign) -> Campaign:
+def _admitted(campaign: SurveyCampaign) -> SurveyCampaign:
     """Return the campaign if the audit lets it collect; else point at the law that leaks."""
     accepted = campaign.accept_loss
     if accepted is not None and not any(law.broken for law in campaign.frame.cells):

@@ -39,7 +39,7 @@ from murmuration.training.campaign import (
     MOST_COLUMNS,
     SHORTEST,
     Feature,
-    ModelCampaign,
+    TrainingCampaign,
     check_target,
     laws_for,
 )
@@ -96,12 +96,12 @@ def check_model(table: ModelTable, passed_over: Collection[int] = ()) -> None:
     gathered(steps)
 
 
-def resolve_model(table: ModelTable) -> ModelCampaign:
+def resolve_model(table: ModelTable) -> TrainingCampaign:
     """Build the laws of a training, and audit them."""
     features = tuple(_feature(one, "features", at) for at, one in enumerate(table.features))
     width = sum(feature.width for feature in features)
     try:
-        return ModelCampaign(
+        return TrainingCampaign(
             name=table.name,
             terms=terms_of_model(table),
             model=table.model,

@@ -43,7 +43,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.survey import Campaign, utc_now
+from murmuration.campaign.survey import SurveyCampaign, utc_now
 from murmuration.device.ledger import Entry, Ledger, Memo, SpellBegunError, exact_cost
 from murmuration.device.loading import load_any, open_round
 from murmuration.device.secret import Cost
@@ -68,7 +68,7 @@ from murmuration.exact.arrays import Reports, Rows
 from murmuration.exact.randomness import system_rng
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.frame import Asked
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round
 from murmuration.wire import report
 from murmuration.wire.address import Address
@@ -124,7 +124,7 @@ class Client(Trainee):
     The operator's word is not the person's: a campaign whose laws break their promise needs
     `accept_loss`, its own words, here too; and where the campaign says that answers outside a range
     or a list are refused, the device sends the nearer end, or a label by chance, all the same
-    (unless `may_be_silent`), as silence would tell that the answer is outside.
+    (unless `refuse_outside`), as silence would tell that the answer is outside.
 
     Permanent answers hide the value, for as many rounds as there are; they do not hide *when* it
     changed, unless the campaign has spells (`Campaign.spells`): then a device goes on with the
@@ -151,12 +151,12 @@ class Client(Trainee):
         allow_plain_http: bool = False,
         patience: Patience | None = None,
         accept_loss: str | None = None,
-        may_be_silent: bool = False,
+        refuse_outside: bool = False,
     ) -> None:
         self.source, found = load_any(source, allow_plain_http, digest, witness)
         self._witness, self._plain = witness, allow_plain_http
         self._require_consent(accept_loss)
-        self._may_be_silent = may_be_silent
+        self._refuse_outside = refuse_outside
         self.address = Address.parse(send_to, allow_plain_http) if send_to else found
         if isinstance(ledger, Ledger):
             if secret is not None:
@@ -182,18 +182,18 @@ class Client(Trainee):
         return f"Client({self.source.name!r}, {self.ledger!r})"
 
     @property
-    def campaign(self) -> Campaign:
+    def campaign(self) -> SurveyCampaign:
         """The campaign, if it asks for figures."""
-        if isinstance(self.source, ModelCampaign):
+        if isinstance(self.source, TrainingCampaign):
             raise ParameterError(
                 f"{self.source.name} trains a model: answer it with train, not report"
             )
         return self.source
 
     @property
-    def training(self) -> ModelCampaign:
+    def training(self) -> TrainingCampaign:
         """The campaign, if it trains a model."""
-        if not isinstance(self.source, ModelCampaign):
+        if not isinstance(self.source, TrainingCampaign):
             raise ParameterError(f"{self.source.name} trains no model: answer it with report")
         return self.source
 
@@ -250,7 +250,7 @@ class Client(Trainee):
         Reports of many rounds, side by side, show when the value behind them changed: their bytes
         are not kept once they have arrived.
         """
-        forget = isinstance(self.source, Campaign) and self.source.repeated
+        forget = isinstance(self.source, SurveyCampaign) and self.source.repeated
         return self.ledger.acknowledge(entry.report_id, outcome, forget).outcome
 
     def _receipt(self, entry: Entry) -> Receipt:
@@ -275,7 +275,7 @@ class Client(Trainee):
         try:
             return self._charged(columns, levels, turn)
         except BudgetError as problem:
-            if problem.reason == "rounds" or not self.campaign.speaks_always:
+            if problem.reason == "rounds" or not self.campaign.can_say_none:
                 raise
             return self._charged(self._no_answers(), levels, turn)
         except SpellBegunError:
@@ -322,7 +322,7 @@ class Client(Trainee):
         answers = []
         for asked in self.campaign.asked(columns, words.which(turn), levels):
             law, kept = frame.cells[asked.cell], None
-            if law.asked_again:
+            if law.memoised:
                 kept, fresh = self._remembered(asked, law, words, spell)
                 memos += fresh
             answers.append((asked, answered(asked, law, words, turn, kept, spell)))
@@ -356,7 +356,7 @@ class Client(Trainee):
         So it can be said for good when nothing else can be, at any level: each is one answer, drawn
         once.
         """
-        if not self.campaign.speaks_always:
+        if not self.campaign.can_say_none:
             return []
         frame, none = self.campaign.frame, self._no_answers()
         cells = zip(frame.group_of.tolist(), frame.cells, strict=True)
@@ -373,7 +373,7 @@ class Client(Trainee):
         """Return what a report costs besides its permanent answers."""
         named = [entry[0] for entry in report.entries_of(self.campaign, rows[0])]
         laws = [self.campaign.frame.cells[cell] for cell in named]
-        return self._total([law for law in laws if not law.asked_again])
+        return self._total([law for law in laws if not law.memoised])
 
     def _limit(self) -> Fraction | float | None:
         """Return the most that this campaign may cost: its own limit, or one report's."""
@@ -385,7 +385,7 @@ class Client(Trainee):
     @property
     def most(self) -> Cost:
         """The most that one report can cost: the costliest cells that it may have."""
-        if isinstance(self.source, ModelCampaign):
+        if isinstance(self.source, TrainingCampaign):
             return min(exact_cost(self.source.charge), exact_cost(self.source.epsilon))
         return self._total(self.campaign.costliest())
 
@@ -396,7 +396,7 @@ class Client(Trainee):
         decimals add to that in the last digit is no cost.
         """
         total: Cost = sum((exact_cost(law.charge) for law in laws), start=Fraction(0))
-        if self.campaign.accept_loss or any(law.asked_again for law in laws):
+        if self.campaign.accept_loss or any(law.memoised for law in laws):
             return total
         return min(total, exact_cost(self.campaign.epsilon))
 
@@ -406,7 +406,7 @@ class Client(Trainee):
         given = {name: [value] for name, value in answers.items()}
         names = [question.name for question in self.campaign.questions]
         rng = system_rng() if self.address is None else self._words().spread(names)
-        return self.campaign.encode(given, rng, not self._may_be_silent)
+        return self.campaign.encode(given, rng, not self._refuse_outside)
 
     def _levels(self, level: Level | None) -> list[list[str]] | None:
         """Return the level of each attribute, as `Campaign.privatize` takes them."""
@@ -436,7 +436,7 @@ class Client(Trainee):
 
     def _period(self, turn: str) -> int | None:
         """Return the number of the period that a round is; None where there are none."""
-        if isinstance(self.source, ModelCampaign) or self.source.every is None:
+        if isinstance(self.source, TrainingCampaign) or self.source.every is None:
             return None
         return self.source.period_named(turn)
 
@@ -516,7 +516,7 @@ class Client(Trainee):
         which = f"{entries} of these, drawn independently of the answers" if some else ""
         none = math.isinf(left)
         rest = "there is no lifetime limit" if none else f"{left:g} of the lifetime limit is left"
-        reserved = sum(law.charge for law in campaign.frame.cells if campaign.speaks_always)
+        reserved = sum(law.charge for law in campaign.frame.cells if campaign.can_say_none)
         later = f" (the first {reserved:g} more, for 'no answer' later on)" if reserved else ""
         return [
             f"{campaign.name}: {_shown(campaign.terms.purpose)}",
@@ -539,7 +539,7 @@ def _memo(words: DeviceWords, cell: int, law: Mechanism, values: NDArray[np.gene
 
 
 def _example(
-    campaign: Campaign,
+    campaign: SurveyCampaign,
     columns: list[NDArray[np.generic]],
     levels: list[list[str]] | None,
     period: int | None,

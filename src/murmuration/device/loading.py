@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
 from murmuration.device.sending import Link, reason
 from murmuration.errors import MismatchError, ParameterError, SendError
 from murmuration.training import campaign as training_document
 from murmuration.training import round as round_document
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round
 from murmuration.wire.address import Address
 
@@ -24,10 +24,10 @@ def load(
     allow_plain_http: bool = False,
     digest: str | None = None,
     witness: str | None = None,
-) -> tuple[Campaign, Address | None]:
+) -> tuple[SurveyCampaign, Address | None]:
     """Return a campaign for figures: see `load_any`."""
     campaign, address = load_any(source, allow_plain_http, digest, witness)
-    if isinstance(campaign, ModelCampaign):
+    if isinstance(campaign, TrainingCampaign):
         raise ParameterError(f"{campaign.name} trains a model: it asks for no figures")
     return campaign, address
 
@@ -37,7 +37,7 @@ def load_any(
     allow_plain_http: bool = False,
     digest: str | None = None,
     witness: str | None = None,
-) -> tuple[Campaign | ModelCampaign, Address | None]:
+) -> tuple[SurveyCampaign | TrainingCampaign, Address | None]:
     """Return a campaign from its address, its published document or its file, and its address.
 
     A document's digest is checked and every law in it is audited; a law that leaks is refused. So
@@ -58,7 +58,7 @@ def load_any(
 
 def _loaded(
     source: str | Path, allow_plain_http: bool
-) -> tuple[Campaign | ModelCampaign, Address | None]:
+) -> tuple[SurveyCampaign | TrainingCampaign, Address | None]:
     if isinstance(source, str) and source.startswith(("http://", "https://")):
         address = Address.parse(source, allow_plain_http)
         return _fetched(address), address
@@ -70,13 +70,13 @@ def _loaded(
     return _read(path.read_bytes()), None
 
 
-def _read(data: bytes) -> Campaign | ModelCampaign:
+def _read(data: bytes) -> SurveyCampaign | TrainingCampaign:
     if training_document.trains(data[: campaign_document.MOST_BYTES + 1]):
         return training_document.read(data)
     return campaign_document.read(data)
 
 
-def _fetched(address: Address) -> Campaign | ModelCampaign:
+def _fetched(address: Address) -> SurveyCampaign | TrainingCampaign:
     """Return the campaign that an address publishes, if it is the one that the address names."""
     with Link(address) as link:
         answer = link.get(campaign_document.MOST_BYTES)
@@ -93,7 +93,7 @@ def _fetched(address: Address) -> Campaign | ModelCampaign:
 
 
 def open_round(
-    campaign: ModelCampaign,
+    campaign: TrainingCampaign,
     address: Address,
     witness: str | None = None,
     allow_plain_http: bool = False,
@@ -110,7 +110,7 @@ def open_round(
     return found
 
 
-def _round(campaign: ModelCampaign, address: Address, below: str) -> Round | None:
+def _round(campaign: TrainingCampaign, address: Address, below: str) -> Round | None:
     with Link(address) as link:
         answer = link.get(round_document.MOST_BYTES, below)
     if answer.status == 404 and reason(answer) == NO_ROUND:

@@ -37,7 +37,7 @@ from murmuration.device.words import CrowdWords, DeviceWords
 from murmuration.errors import BudgetError, NoRoundError
 from murmuration.exact.arrays import Floats, Rows
 from murmuration.mechanisms.frame import Asked
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round
 from murmuration.wire import report
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 def answers(found: Round, words: DeviceWords | CrowdWords, x: Floats, y: Floats) -> Rows:
     """Return the reports of one device or many in a round, each by its own words.
 
-    `words` are those of the round's digest; x and y are encoded (`ModelCampaign.encode`).
+    `words` are those of the round's digest; x and y are encoded (`TrainingCampaign.encode`).
     """
     frame, people = found.frame, len(x)
     coins = words.which("").public()
@@ -75,7 +75,7 @@ class Trainee(ABC):
 
     @property
     @abstractmethod
-    def training(self) -> ModelCampaign:
+    def training(self) -> TrainingCampaign:
         """The campaign."""
 
     @property

@@ -148,7 +148,7 @@ def answered(
     key. The noise on them must not follow from the value that there is now.
     """
     written = law.domain.written(law.domain.checked(asked.values))
-    if not law.asked_again:
+    if not law.memoised:
         return asked.answered(law, words.answer(asked.cell, written, turn))
     if kept is None:
         kept = remembered(asked, law, words, spell)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.device.sending import (
     DUPLICATE,
     REFUSED,
@@ -102,12 +102,12 @@ def keys_of(secret: Key, devices: Ints) -> Keys:
 
 
 def made(
-    campaign: Campaign,
+    campaign: SurveyCampaign,
     words: CrowdWords,
     columns: Sequence[NDArray[np.generic]],
     levels: Ints | None = None,
     turn: str = "",
-    begun: Begun | None = None,
+    begun: SpellStarts | None = None,
 ) -> tuple[Ids, Rows]:
     """Return the ids and the rows of all devices' reports: each is what that device alone makes.
 
@@ -125,7 +125,7 @@ def made(
     return words.ids(turn), campaign.dated(campaign.frame.laid_out(parts), period)
 
 
-class Begun:
+class SpellStarts:
     """What spells began with, for devices that are played over several periods.
 
     >>> import numpy as np
@@ -159,7 +159,7 @@ class Begun:
 def made_for_round(found: Round, keys: Keys, origin: str, x: Floats, y: Floats) -> tuple[Ids, Rows]:
     """Return the ids and the rows of devices in a round: each is what that device alone makes.
 
-    x and y are encoded (`ModelCampaign.encode`, with `CrowdWords.spread` of the campaign's digest).
+    x and y are encoded (`TrainingCampaign.encode`, by words of the campaign's digest).
     """
     ids = CrowdWords(keys, origin, found.campaign.digest).ids("")
     return ids, answers(found, CrowdWords(keys, origin, found.digest), x, y)

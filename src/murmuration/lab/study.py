@@ -35,11 +35,11 @@ from numpy.typing import NDArray
 
 from murmuration.analysis.read import figures
 from murmuration.campaign.question import Question
-from murmuration.campaign.survey import Campaign
-from murmuration.collector.aside import ANYBODY, aside
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition.load import CampaignFile, opened
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import seeded_rng
+from murmuration.files import ANYBODY, private_file
 from murmuration.lab.compare import crowd
 from murmuration.mechanisms.registry import list_mechanisms
 from murmuration.results.figure import Figure
@@ -62,7 +62,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     repetitions: int = 20
     people: int = 10_000
     seed: int = 1
-    level: float = 0.95
+    confidence: float = 0.95
 
 
 @dataclass(frozen=True, order=True)
@@ -104,12 +104,12 @@ class Row:
 class Study:
     """What is collected from whom, how often."""
 
-    campaigns: Mapping[tuple[str, float, str], Campaign]
+    campaigns: Mapping[tuple[str, float, str], SurveyCampaign]
     people: Mapping[str, tuple[NDArray[np.generic], ...]]
     """Of each campaign: encoded columns."""
     repetitions: int
     seed: int
-    level: float
+    confidence: float
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -121,7 +121,7 @@ class Study:
         """Return a name for what a cell depends on: a changed study runs it again."""
         campaign = self.campaigns[cell.campaign, cell.epsilon, cell.mechanism]
         whom = self._digests[cell.campaign]
-        parts = [campaign.digest, whom, self.seed, self.level, asdict(cell)]
+        parts = [campaign.digest, whom, self.seed, self.confidence, asdict(cell)]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
     @cached_property
@@ -138,7 +138,7 @@ class Study:
         named = json.dumps([self.seed, *asdict(cell).values()]).encode()
         rng = seeded_rng(int.from_bytes(hashlib.sha256(named).digest()[:8], "little"))
         tallies = campaign.tally(campaign.privatize(columns, rng))
-        found = figures(campaign, tallies, level=self.level, cohort=1)
+        found = figures(campaign, tallies, confidence=self.confidence, cohort=1)
         truths = _truths(campaign.questions, columns)
         return [
             _row(cell, campaign, columns, figure, truths[figure.attribute, figure.item])
@@ -158,8 +158,8 @@ def read(path: Path, reader: Reader) -> Study:
         raise ParameterError(f"{path} is no study: {problem}") from None
     if not (table.campaigns and table.epsilon and table.mechanism) or table.repetitions < 1:
         raise ParameterError(f"{path}: a study has campaigns, epsilon, mechanism and repetitions")
-    if table.people < 2 or not 0 < table.level < 1:
-        raise ParameterError(f"{path}: people are 2 or more, and level is between 0 and 1")
+    if table.people < 2 or not 0 < table.confidence < 1:
+        raise ParameterError(f"{path}: people are 2 or more, and confidence is between 0 and 1")
     campaigns, people = {}, {}
     for entry in table.campaigns:
         file = opened(path.parent / entry.file)
@@ -171,10 +171,10 @@ def read(path: Path, reader: Reader) -> Study:
             campaigns[file.name, float(epsilon), mechanism] = made
         data = path.parent / entry.data if entry.data else None
         people[file.name] = _people(made, data, reader, table.people, table.seed)
-    return Study(campaigns, people, table.repetitions, table.seed, table.level)
+    return Study(campaigns, people, table.repetitions, table.seed, table.confidence)
 
 
-def _with(file: CampaignFile, epsilon: float, mechanism: str) -> Campaign:
+def _with(file: CampaignFile, epsilon: float, mechanism: str) -> SurveyCampaign:
     """Return a file's campaign at another epsilon, by other mechanisms."""
     names = mechanism.split("+")
     known = list_mechanisms()
@@ -194,7 +194,7 @@ def _takes(kind: Any, wanted: str) -> bool:
     return {"Number": "number", "Items": "category"}.get(kind.takes.__name__) == wanted
 
 
-def _check(campaign: Campaign) -> None:
+def _check(campaign: SurveyCampaign) -> None:
     plain = campaign.levels is None and not campaign.repeated
     if not plain or any(question.missing for question in campaign.questions):
         raise ParameterError(
@@ -204,7 +204,7 @@ def _check(campaign: Campaign) -> None:
 
 
 def _people(
-    campaign: Campaign, data: Path | None, reader: Reader, n: int, seed: int
+    campaign: SurveyCampaign, data: Path | None, reader: Reader, n: int, seed: int
 ) -> tuple[NDArray[np.generic], ...]:
     """Return encoded columns: of a file, or of people who are made up."""
     if data is None:
@@ -243,7 +243,7 @@ def _truths(
 
 
 def _predicted(
-    campaign: Campaign, columns: Sequence[NDArray[np.generic]], figure: Figure, truth: float
+    campaign: SurveyCampaign, columns: Sequence[NDArray[np.generic]], figure: Figure, truth: float
 ) -> float:
     """Return the theory's squared error: noise, and that those asked are some of all."""
     if campaign.strategy.gathers or not figure.n:
@@ -261,7 +261,7 @@ def _predicted(
 
 def _row(
     cell: Cell,
-    campaign: Campaign,
+    campaign: SurveyCampaign,
     columns: Sequence[NDArray[np.generic]],
     figure: Figure,
     truth: float,
@@ -303,7 +303,7 @@ def run(
     known = len(study.cells) - len(left)
     advance(known)
     for cell, rows in _spread(study, left, session):
-        with aside(cells / f"{study.key(cell)}.json", ANYBODY) as file:
+        with private_file(cells / f"{study.key(cell)}.json", ANYBODY) as file:
             file.write(json.dumps([asdict(row) for row in rows]).encode())
         advance(1)
     return len(left), known

@@ -21,7 +21,7 @@ from murmuration.errors import SendError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.keyed import Key
 from murmuration.lab.fleet import Sent, keys_of, made_for_round, send_all
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import MOST_BYTES, Round, read
 from murmuration.wire.address import Address
 
@@ -36,7 +36,7 @@ class Trainees:
     `numbers` are the devices' own, from which keys follow; 0, 1, ... if they are left out.
     """
 
-    campaign: ModelCampaign
+    campaign: TrainingCampaign
     url: str
     secret: Key
     x: Floats

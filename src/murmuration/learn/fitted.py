@@ -15,7 +15,7 @@ from murmuration.learn.estimators import (
     LogisticRegression,
 )
 from murmuration.results.estimate import About, Estimate
-from murmuration.training.campaign import Feature, ModelCampaign
+from murmuration.training.campaign import Feature, TrainingCampaign
 
 KINDS: dict[str, type[LinearModel]] = {
     "linear": LinearRegression,
@@ -24,7 +24,7 @@ KINDS: dict[str, type[LinearModel]] = {
 }
 
 
-def fitted(campaign: ModelCampaign, found: TrainedModel) -> Any:
+def fitted(campaign: TrainingCampaign, found: TrainedModel) -> Any:
     """Return the estimator that `fit` would have made of these reports.
 
     Its `coefficients()` are in the attributes' own units. Numbers beyond their range are moved to
@@ -55,7 +55,7 @@ def _column(feature: Feature) -> Column:
     return Number(*question.range, clamp=True, typical=feature.typical)
 
 
-def _score(campaign: ModelCampaign, found: TrainedModel) -> Estimate | None:
+def _score(campaign: TrainingCampaign, found: TrainedModel) -> Estimate | None:
     one = found.score
     if one is None:
         return None

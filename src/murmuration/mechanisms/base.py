@@ -75,7 +75,7 @@ class Mechanism(ABC):
     summary: ClassVar[str]
     keeps_promise: ClassVar[bool] = True
     """False only for a mechanism that is built as published although its loss exceeds epsilon."""
-    asked_again: ClassVar[bool] = False
+    memoised: ClassVar[bool] = False
     """True where it is made for a question that is asked again: no choice for asking once."""
     by_value: ClassVar[bool] = True
     """Where answers are kept: whether each value has one of its own, drawn by words of its own."""

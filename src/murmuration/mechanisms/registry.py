@@ -8,9 +8,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from murmuration import mechanisms
@@ -21,6 +21,9 @@ from murmuration.mechanisms.graded.base import GradedMechanism
 from murmuration.mechanisms.number.base import NumericMechanism
 from murmuration.mechanisms.vector.base import TupleMechanism
 
+KINDS = ("graded", "item", "number", "vector")
+"""The folders of mechanisms: what a mechanism takes."""
+
 
 @cache
 def list_mechanisms() -> MappingProxyType[str, type[Mechanism]]:
@@ -30,12 +33,19 @@ def list_mechanisms() -> MappingProxyType[str, type[Mechanism]]:
     True
     """
     found: dict[str, type[Mechanism]] = {}
-    for module in pkgutil.walk_packages(mechanisms.__path__, f"{mechanisms.__name__}."):
-        imported = importlib.import_module(module.name)
+    for imported in _modules():
         for _, member in inspect.getmembers(imported, inspect.isclass):
             if issubclass(member, Mechanism) and "name" in vars(member):
                 found[member.name] = member
     return MappingProxyType(dict(sorted(found.items())))
+
+
+def _modules() -> Iterator[ModuleType]:
+    """Import each module of a folder of mechanisms."""
+    for kind in KINDS:
+        folder = importlib.import_module(f"{mechanisms.__name__}.{kind}")
+        for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
+            yield importlib.import_module(module.name)
 
 
 def mechanism(
@@ -109,7 +119,7 @@ def _tuples(value: Any) -> Any:
 
 
 def mechanisms_for(
-    takes: type[Domain], *, kept: bool = False, asked_again: bool = False
+    takes: type[Domain], *, kept: bool = False, memoised: bool = False
 ) -> dict[str, type[Mechanism]]:
     """Return the mechanisms that take a kind of domain, by name.
 
@@ -124,9 +134,7 @@ def mechanisms_for(
     return {
         name: kind
         for name, kind in list_mechanisms().items()
-        if kind.takes is takes
-        and kind.asked_again == asked_again
-        and (kind.keeps_promise or not kept)
+        if kind.takes is takes and kind.memoised == memoised and (kind.keeps_promise or not kept)
     }
 
 

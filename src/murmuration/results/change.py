@@ -36,14 +36,14 @@ class Changed:
     """Whether anything has changed over all periods: one test of all figures at once.
 
     p_value: how likely such a difference, or a larger one, is where nothing has changed, at most
-    level: below it something has changed; so often, at most, the test says so where nothing has
+    significance: how often, at most, the test reports a change where nothing has changed
     comparisons: how many differences were looked at
     attribute, item, before, after: the clearest of them
     """
 
     changed: bool
     p_value: float
-    level: float
+    significance: float
     comparisons: int
     attribute: str = ""
     item: str = ""

@@ -77,27 +77,29 @@ class Distribution(Table):
         width = self.edges[1] - self.edges[0]
         return float(self.histogram @ (centres - self.mean) ** 2 + width**2 / 12)
 
-    def quantile_interval(self, share: float, level: float = 0.95) -> tuple[float, float]:
+    def quantile_interval(self, share: float, confidence: float = 0.95) -> tuple[float, float]:
         """Refuse: no interval of a fitted quantile is known that covers as often as it says.
 
         That of the replicates covered 0% of the time on real columns after EMS (60 to 88% after
         EM) where 95% was promised: smoothing moves the quantile, and no replicate shows that.
         """
-        del share, level
+        del share, confidence
         raise ParameterError(
             "a fitted quantile has no honest interval: take the mean, whose interval covers "
             "(`estimate`), or collect ranges as labels (a category), whose shares have intervals"
         )
 
-    def band(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Return, for each bin, the middle `level` of the replicates' shares.
+    def band(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Return, for each bin, the middle `confidence` of the replicates' shares.
 
         It shows how far noise and chance reach. It is no interval for the true shares: the blur
         that smoothing adds is not in it.
         """
         if self.replicates is None:
             raise ParameterError("ask for replicates first: distribution(tally, replicates=200)")
-        low, high = np.quantile(self.replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        low, high = np.quantile(
+            self.replicates, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0
+        )
         return low, high
 
     def columns(self) -> Columns:

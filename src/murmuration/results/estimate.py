@@ -49,11 +49,11 @@ class About(StrEnum):
         return 0.0 if everybody is None else 1 - n / everybody
 
 
-def _reach(shape: Shape | None, level: float) -> tuple[Any, Any]:
+def _reach(shape: Shape | None, confidence: float) -> tuple[Any, Any]:
     """Return how many standard errors an interval reaches to either side."""
     if shape is not None:
-        return shape.reach(level)
-    z = normal_quantile(level)
+        return shape.reach(confidence)
+    z = normal_quantile(confidence)
     return z, z
 
 
@@ -103,12 +103,12 @@ class Estimate(Result):
     shape: Shape | None = field(default=None, repr=False, compare=False)
     """How far the interval reaches, in standard errors; as a normal one does where it is None."""
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the interval that covers the true mean with probability `level`.
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Return the interval that covers the true mean with probability `confidence`.
 
         It need not be symmetric: see `results.score`.
         """
-        below, above = _reach(self.shape, level)
+        below, above = _reach(self.shape, confidence)
         ends = self.value - below * self.stderr, self.value + above * self.stderr
         return float(ends[0]), float(ends[1])
 
@@ -119,9 +119,9 @@ class Estimate(Result):
             self, value=low + (self.value + 1) * half, stderr=self.stderr * half
         )
 
-    def figures(self, level: float = 0.95, attribute: str = "") -> Figures:
+    def figures(self, confidence: float = 0.95, attribute: str = "") -> Figures:
         """Return the mean as the only row."""
-        low, high = self.interval(level)
+        low, high = self.interval(confidence)
         found = (self.value, self.stderr, low, high, self.n, self.epsilon, "", self.note)
         return Figures([Figure(attribute, "mean", *found)])
 
@@ -177,42 +177,42 @@ class FrequencyEstimate(Result):
             raise ParameterError(f"{len(self.value)} items have {len(self.value)} labels")
         return dataclasses.replace(self, labels=tuple(map(str, labels)))
 
-    def figures(self, level: float = 0.95, attribute: str = "") -> Figures:
+    def figures(self, confidence: float = 0.95, attribute: str = "") -> Figures:
         """Return a row for each item."""
-        columns = (self.value, self.stderr, *self.interval(level))
+        columns = (self.value, self.stderr, *self.interval(confidence))
         end = (self.n, self.epsilon, "share", self.note)
         return Figures(_figures(attribute, self._names(), columns, end))
 
-    def drawn(self, level: float, attribute: str = "") -> Figures:
+    def drawn(self, confidence: float, attribute: str = "") -> Figures:
         """Return all of few shares; of many, with simultaneous intervals: the largest are shown."""
         if (k := len(self.value)) <= MOST_BARS:
-            return self.figures(level, attribute)
+            return self.figures(confidence, attribute)
         said = dataclasses.replace(self, note="; ".join(filter(None, [self.note, AT_ONCE])))
-        return said.figures(1 - (1 - level) / k, attribute)
+        return said.figures(1 - (1 - confidence) / k, attribute)
 
     def _names(self) -> tuple[str, ...]:
         return self.labels or tuple(map(str, range(len(self.value))))
 
-    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Return the ends of an interval for each item, each right with probability `level`.
+    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the ends of an interval for each item, each right with probability `confidence`.
 
         After processing it is the raw interval, cut to [0, 1]. A share is in [0, 1], so the cut
         loses no coverage; it is never empty, because one that lies wholly outside becomes the
         nearer end. It speaks of the true share and need not hold the processed value.
         """
         if self.raw is not None:
-            low, high = self.raw.interval(level)
+            low, high = self.raw.interval(confidence)
             return np.clip(low, 0, 1), np.clip(high, 0, 1)
-        below, above = _reach(self.shape, level)
+        below, above = _reach(self.shape, confidence)
         return self.value - below * self.stderr, self.value + above * self.stderr
 
-    def simultaneous(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Return the ends of intervals that are all right at once with probability `level`.
+    def simultaneous(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the ends of intervals that are all right at once with probability `confidence`.
 
-        Bonferroni: each at 1 - (1-level)/k.
+        Bonferroni: each at 1 - (1-confidence)/k.
         """
-        normal_quantile(level)  # refuses what is no level
-        return self.interval(1 - (1 - level) / len(self.value))
+        normal_quantile(confidence)  # refuses what is no level
+        return self.interval(1 - (1 - confidence) / len(self.value))
 
     def __repr__(self) -> str:
         return f"FrequencyEstimate({self})"
@@ -270,17 +270,17 @@ class TupleEstimate(Result):
     def __len__(self) -> int:
         return len(self.parts)
 
-    def figures(self, level: float = 0.95, attribute: str = "") -> Figures:
+    def figures(self, confidence: float = 0.95, attribute: str = "") -> Figures:
         """Return the rows of all attributes, each under its name."""
         del attribute
         named = zip(self._names(), self.parts, strict=True)
-        return Figures(row for name, part in named for row in part.figures(level, name))
+        return Figures(row for name, part in named for row in part.figures(confidence, name))
 
-    def drawn(self, level: float, attribute: str = "") -> Figures:
+    def drawn(self, confidence: float, attribute: str = "") -> Figures:
         """Return what a plot shows of each attribute."""
         del attribute
         named = zip(self._names(), self.parts, strict=True)
-        return Figures(row for name, part in named for row in part.drawn(level, name))
+        return Figures(row for name, part in named for row in part.drawn(confidence, name))
 
     def _names(self) -> tuple[str, ...]:
         return self.names or tuple(map(str, range(len(self.parts))))
@@ -308,9 +308,9 @@ class TupleEstimate(Result):
         named = zip(self._names(), self.parts, strict=True)
         return "\n".join(f"{name}: {part}" for name, part in named)
 
-    def interval(self, level: float = 0.95) -> list[Any]:
+    def interval(self, confidence: float = 0.95) -> list[Any]:
         """Return each attribute's interval (or intervals)."""
-        return [part.interval(level) for part in self.parts]
+        return [part.interval(confidence) for part in self.parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,9 +356,9 @@ class AnsweredEstimate(Result):
         """The standard errors of S and N."""
         return np.asarray(np.sqrt(np.append(self.variances, self.share_variance)))
 
-    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+    def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Return the normal intervals of S and N."""
-        half = normal_quantile(level) * self.stderr
+        half = normal_quantile(confidence) * self.stderr
         return self.value - half, self.value + half
 
     @property
@@ -383,16 +383,16 @@ class AnsweredEstimate(Result):
         square = self.variances - 2 * t * self.covariances + t**2 * self.share_variance
         return np.asarray(np.sqrt(np.maximum(square, 0.0)) / self.share)
 
-    def bounded(self, level: float = 0.95) -> bool:
+    def bounded(self, confidence: float = 0.95) -> bool:
         """Whether the intervals of S/N have ends: N is further than chance from 0."""
-        z = normal_quantile(level)
+        z = normal_quantile(confidence)
         return self.share > 0 and self.share**2 > z**2 * self.share_variance
 
-    def among_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+    def among_interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Return Fieller's intervals of S/N; they are infinite where N cannot be told from 0."""
-        if not self.bounded(level):
+        if not self.bounded(confidence):
             return np.full(len(self.sums), -math.inf), np.full(len(self.sums), math.inf)
-        z2 = normal_quantile(level) ** 2
+        z2 = normal_quantile(confidence) ** 2
         a = self.share**2 - z2 * self.share_variance
         b = self.sums * self.share - z2 * self.covariances
         c = self.sums**2 - z2 * self.variances
@@ -413,13 +413,13 @@ class AnsweredEstimate(Result):
             covariances=half * self.covariances + middle * self.share_variance,
         )
 
-    def figures(self, level: float = 0.95, attribute: str = "") -> Figures:
+    def figures(self, confidence: float = 0.95, attribute: str = "") -> Figures:
         """Return the share that answered, and the mean or the shares among those."""
         mean = len(self.sums) == 1
         names = ["mean"] if mean else [str(item) for item in range(len(self.sums))]
-        columns = (self.among, self.among_stderr, *self.among_interval(level))
+        columns = (self.among, self.among_stderr, *self.among_interval(confidence))
         end = (self.n, self.epsilon, "" if mean else "share", self.note)
-        share = self.answered.figures(level, attribute)[0]
+        share = self.answered.figures(confidence, attribute)[0]
         first = dataclasses.replace(share, item="answered", unit="share")
         return Figures([first, *_figures(attribute, names, columns, end)])
 

@@ -109,28 +109,28 @@ class Result:
 
     __slots__ = ()
 
-    def figures(self, level: float = 0.95, attribute: str = "") -> Figures:
+    def figures(self, confidence: float = 0.95, attribute: str = "") -> Figures:
         """Return all numbers with their intervals, under this attribute's name."""
         raise NotImplementedError
 
-    def to_pandas(self, level: float = 0.95) -> Any:
-        """Return a pandas DataFrame, one row per number, with intervals of this level."""
-        return self.figures(level).to_pandas()
+    def to_pandas(self, confidence: float = 0.95) -> Any:
+        """Return a pandas DataFrame, one row per number, with intervals of this confidence."""
+        return self.figures(confidence).to_pandas()
 
-    def to_arrow(self, level: float = 0.95) -> Any:
+    def to_arrow(self, confidence: float = 0.95) -> Any:
         """Return an Arrow table with the same columns."""
-        return self.figures(level).to_arrow()
+        return self.figures(confidence).to_arrow()
 
-    def plot(self, ax: Any = None, level: float = 0.95) -> Any:
+    def plot(self, ax: Any = None, confidence: float = 0.95) -> Any:
         """Draw it with matplotlib, on this axis or on a new one, which is returned.
 
         Where only the largest of many shares are drawn, the intervals of all are right at once.
         """
-        return self.drawn(level).plot(ax)
+        return self.drawn(confidence).plot(ax)
 
-    def drawn(self, level: float, attribute: str = "") -> Figures:
+    def drawn(self, confidence: float, attribute: str = "") -> Figures:
         """Return the figures that a plot shows."""
-        return self.figures(level, attribute)
+        return self.figures(confidence, attribute)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
         return self.figures().__arrow_c_stream__(requested_schema)

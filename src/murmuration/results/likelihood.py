@@ -45,9 +45,9 @@ class LikelihoodEstimate:
     points: Floats
     counts: Ints
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """Return the means that some mixture of nearly the same likelihood has."""
-        drop = normal_quantile(level) ** 2 / (2 * self.n)
+        drop = normal_quantile(confidence) ** 2 / (2 * self.n)
         shares = _observed(self.counts)
         best = _likelihood(self.shares @ self.law, shares)
 
@@ -56,7 +56,7 @@ class LikelihoodEstimate:
 
         ends = float(self.points.min()), float(self.points.max())
         low, high = (_crossing(excess, self.value, end) for end in ends)
-        raw_low, raw_high = self.raw.interval(level)
+        raw_low, raw_high = self.raw.interval(confidence)
         if raw_low > ends[0] and raw_high < ends[1]:
             return low, high
         return max(min(low, raw_low), ends[0]), min(max(high, raw_high), ends[1])

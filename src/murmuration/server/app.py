@@ -27,7 +27,7 @@ from murmuration.server.fair_use import Share
 from murmuration.server.ingest import Ingest
 from murmuration.server.limits import Limits
 from murmuration.server.page_files import page_files
-from murmuration.server.rounds import Desk
+from murmuration.server.rounds import TrainingRunner
 from murmuration.server.signing import Front, cookie_name
 from murmuration.server.streams import Watcher, books
 from murmuration.server.training_watch import TrainingWatch, training_books
@@ -79,7 +79,7 @@ class Collector:
         self._reader = store.reader()
         self.cookie = cookie_name(store.collector_name())
         self.watchers: dict[str, Watcher] = {}
-        self.desks: dict[str, Desk] = {}
+        self.runners: dict[str, TrainingRunner] = {}
         """Of trainings."""
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="murmur-read")
         self._figures = ThreadPoolExecutor(1, thread_name_prefix="murmur-figures")
@@ -100,7 +100,7 @@ class Collector:
             self.watchers[name] = self._watcher(served)
             running.append(self.watchers[name].run())
             if isinstance(served, ServedTraining):
-                self.desks[name] = desk = Desk(served, self.read, self.ingest.write)
+                self.runners[name] = desk = TrainingRunner(served, self.read, self.ingest.write)
                 await desk.begin()
                 running.append(desk.run())
         tasks = [asyncio.create_task(one) for one in running]

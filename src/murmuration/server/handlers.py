@@ -19,12 +19,12 @@ from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.periods import ALL, LAST
-from murmuration.campaign.survey import ByPeriod, Campaign, utc_now
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign, utc_now
 from murmuration.collector.commit import Batch, refuse
 from murmuration.collector.merge import merge_tallies
 from murmuration.collector.model import from_json, to_json, with_liars
 from murmuration.collector.publish import Served, ServedTraining, Serving
-from murmuration.collector.rounds import CLOSED_NOW, GOES_ON, Taking, where
+from murmuration.collector.rounds import CLOSED_NOW, GOES_ON, Intake, where
 from murmuration.collector.sessions import signed_in, signed_out
 from murmuration.collector.status import status as status_of
 from murmuration.collector.status import training_status
@@ -111,7 +111,7 @@ async def campaigns(call: Call) -> Response:
     now, collector = utc_now(), call.collector
     over = {
         name: await collector.read(rounds.finished, desk.served.key) is not None
-        for name, desk in collector.desks.items()
+        for name, desk in collector.runners.items()
     }
     found = [
         Listed(
@@ -176,8 +176,8 @@ async def upload(call: Call) -> Response:
         batch = Batch(served, incoming, in_time=in_time, periods=periods, token=own)
         reserve(len(batch), answer)
         await collector.ingest.submit(batch, sender)
-    if isinstance(served, Taking):
-        collector.desks[named.name].counted()
+    if isinstance(served, Intake):
+        collector.runners[named.name].counted()
     return receipt(batch.problems, answer)
 
 
@@ -189,12 +189,12 @@ async def _body(call: Call, held: Part) -> bytes:
     return data
 
 
-async def _goal(call: Call, data: bytes, kind: str) -> Served | Taking:
+async def _goal(call: Call, data: bytes, kind: str) -> Served | Intake:
     """Return what a body is for: the campaign, or the round of a training that it names."""
     if isinstance(call.serving, Served):
         return call.serving
     name = call.serving.campaign.name
-    found = await call.collector.desks[name].taking(digest_in(data, kind))
+    found = await call.collector.runners[name].taking(digest_in(data, kind))
     if found is None:  # it has not opened yet
         await call.collector.ingest.write(refuse, name, "outside-window")
         raise Problem("no-round")
@@ -202,11 +202,11 @@ async def _goal(call: Call, data: bytes, kind: str) -> Served | Taking:
 
 
 async def _incoming(
-    call: Call, held: Part, data: bytes, kind: str, served: Served | Taking
+    call: Call, held: Part, data: bytes, kind: str, served: Served | Intake
 ) -> Incoming:
     """Decode a body."""
-    form: report.Framed = served.round if isinstance(served, Taking) else served.campaign
-    older = served.past if isinstance(served, Taking) else served.older
+    form: report.Framed = served.round if isinstance(served, Intake) else served.campaign
+    older = served.past if isinstance(served, Intake) else served.older
     if len(data) >= LARGE:
         return await call.collector.parse(report.decode, form, data, kind, older)
     incoming = report.decode(form, data, kind, older)
@@ -240,7 +240,7 @@ async def earlier_round(call: Call) -> Response:
     return _round(kept)
 
 
-def _round(kept: rounds.Kept) -> Response:
+def _round(kept: rounds.StoredRound) -> Response:
     return Response(kept.document, media_type=report.JSON, headers={"cache-control": "no-store"})
 
 
@@ -428,7 +428,7 @@ async def merge(call: Call) -> Response:
 _T = TypeVar("_T")
 
 
-async def _looked_through(call: Call, look: Callable[[Store, Campaign], _T]) -> _T:
+async def _looked_through(call: Call, look: Callable[[Store, SurveyCampaign], _T]) -> _T:
     """Look at every id of a campaign, in a thread and by a connection of its own: it may take long.
 
     Other readers do not wait for it.
@@ -466,7 +466,7 @@ async def metrics(call: Call) -> Response:
     counts = {name: await collector.read(Store.counts, name) for name in collector.served}
     training = {
         name: await collector.read(training_status, one.served)
-        for name, one in collector.desks.items()
+        for name, one in collector.runners.items()
     }
     return Response(exposition(collector, counts, training), media_type=f"{TEXT}; version=0.0.4")
 
@@ -511,12 +511,12 @@ def _form(request: Request) -> str:
 
 def _level(request: Request) -> float:
     try:
-        level = float(request.query_params.get("level", "0.95"))
+        confidence = float(request.query_params.get("confidence", "0.95"))
     except ValueError:
-        level = -1.0
-    if not 0 < level <= figures.MOST_LEVEL:
-        raise Problem("bad-parameter", f"level is above 0 and up to {figures.MOST_LEVEL}")
-    return level
+        confidence = -1.0
+    if not 0 < confidence <= figures.MOST_CONFIDENCE:
+        raise Problem("bad-parameter", f"confidence is above 0 and up to {figures.MOST_CONFIDENCE}")
+    return confidence
 
 
 def _about(request: Request) -> str:
@@ -560,7 +560,7 @@ def _tallies(data: bytes, served: Served) -> CollectorTallies:
         raise Problem("unreadable-body", "it is damaged, or no tally at all") from None
 
 
-def _query(request: Request, campaign: Campaign) -> Query:
+def _query(request: Request, campaign: SurveyCampaign) -> Query:
     """Return what is asked for; periods by names that can be read."""
     found = request.query_params
     period, since = found.get("period", ""), found.get("since", "")

@@ -10,14 +10,14 @@ Both are JSON on one line. Without `Accept: text/event-stream`, which a browser'
 the answer is one state as JSON, and ends. Numbers are in the attribute's own units, shares between
 0 and 1 (raw ones may lie outside). Two kinds of interval are there, and mean different things:
 
-    low, high        right with probability `level` if one looks once: what `murmur estimate` prints
-    running          a confidence sequence: right at all looks together with probability `level`.
+    low, high        right with probability `confidence` at one look: what `murmur estimate` prints
+    running          a confidence sequence: right at all looks together, with that probability.
                      This is what a chart that goes on changing has to draw
 
 An example, cut short:
 
     {"campaign": "commute", "version": 1, "digest": "9f...", "purpose": "How people ...",
-     "open": true, "at": 1794976702, "level": 0.95, "epsilon": 2.0, "loss": 1.9999,
+     "open": true, "at": 1794976702, "confidence": 0.95, "epsilon": 2.0, "loss": 1.9999,
      "people": 65100, "reports": 65100, "people_expected": 200000, "cohort": 1000,
      "received": 65120, "outcomes": {"stored": 65100, "duplicate": 20}, "balanced": true,
      "merged_collectors": 0, "last_report": "2026-11-18T04:00Z",
@@ -225,7 +225,7 @@ class Live(msgspec.Struct, frozen=True):
     """Whether reports are accepted now."""
     at: int
     """When this was computed: seconds since 1970."""
-    level: float
+    confidence: float
     epsilon: float
     loss: float
     """What one report reveals at most, exactly."""

@@ -151,7 +151,7 @@ def _operation(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     if route.path.endswith("/estimates"):
         parameters += _estimate_parameters()
     if route.path.endswith("/trend"):
-        kept = ("level", "about", "combine", "together")
+        kept = ("confidence", "about", "combine", "together")
         parameters += [one for one in _estimate_parameters() if one["name"] in kept]
     if route.path.endswith("/model"):
         parameters += [one for one in _estimate_parameters() if one["name"] == "liars"]
@@ -169,13 +169,13 @@ def _operation(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _estimate_parameters() -> list[dict[str, Any]]:
-    level = {"type": "number", "exclusiveMinimum": 0, "maximum": figures.MOST_LEVEL}
+    confidence = {"type": "number", "exclusiveMinimum": 0, "maximum": figures.MOST_CONFIDENCE}
     about = {"type": "string", "enum": list(figures.ABOUT)}
     form = {"type": "string", "enum": list(figures.FORMATS)}
     combine = {"type": "string", "enum": list(NAMES)}
     together = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
     schemas = {
-        **{"level": level, "about": about, "combine": combine, "together": together},
+        **{"confidence": confidence, "about": about, "combine": combine, "together": together},
         **{"period": {"type": "string"}, "since": {"type": "string"}},
         "liars": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
         "format": form,

@@ -15,7 +15,7 @@ from typing import Any
 
 from murmuration.collector import rounds
 from murmuration.collector.publish import ServedTraining
-from murmuration.collector.rounds import Taking
+from murmuration.collector.rounds import Intake
 from murmuration.collector.store import Store, StoreError
 from murmuration.collector.store import rounds as stored
 from murmuration.server.access import Clock
@@ -30,21 +30,21 @@ _DIGEST = re.compile(rb'"digest"\s*:\s*"([0-9a-f]{64})"')
 Ask = Callable[..., Awaitable[Any]]
 
 
-class Desk:
+class TrainingRunner:
     """One training in this process."""
 
     def __init__(self, served: ServedTraining, read: Ask, write: Ask) -> None:
         self.served, self._read, self._write = served, read, write
-        self._known: dict[str, Taking] = {}
+        self._known: dict[str, Intake] = {}
         self._news, self._clock = asyncio.Event(), Clock()
         self._failed = ""
 
-    async def taking(self, digest: str = "") -> Taking | None:
+    async def taking(self, digest: str = "") -> Intake | None:
         """Return the round of a digest, or the one that was published last; None before any."""
-        found: Taking | None = await self._read(self._taking, digest)
+        found: Intake | None = await self._read(self._taking, digest)
         return found
 
-    def _taking(self, store: Store, digest: str) -> Taking | None:
+    def _taking(self, store: Store, digest: str) -> Intake | None:
         """Look for it in the reading thread; what was read of a document is kept."""
         numbers = stored.digests(store, self.served.key)
         if digest not in numbers:

@@ -17,7 +17,7 @@ from murmuration.server.live import (
     Trails,
     TrainingState,
 )
-from murmuration.server.watch import LEVEL, Paced
+from murmuration.server.watch import CONFIDENCE, Paced
 
 Learnt = tuple[list[Point], TrainedModel | None]
 """The learning curve, and what training has ended with."""
@@ -53,7 +53,7 @@ class TrainingWatch:
             purpose=self._campaign.terms.purpose,
             open=status.open,
             at=int(time.time()),
-            level=LEVEL,
+            confidence=CONFIDENCE,
             epsilon=self._campaign.epsilon,
             loss=self._loss,
             people=status.people,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from murmuration.analysis import read, select
-from murmuration.analysis.liars import beside, is_plain
+from murmuration.analysis.liars import is_plain, with_liar_bounds
 from murmuration.analysis.periods import LAST, Periods
 from murmuration.analysis.postprocess import project_simplex
 from murmuration.analysis.running import Running, RunningFigures
@@ -45,7 +45,7 @@ from murmuration.server.live import (
 from murmuration.statistics.liars import SHARE
 from murmuration.statistics.score import normal_quantile
 
-LEVEL = 0.95
+CONFIDENCE = 0.95
 GROWTH = 1.02
 """A distribution is fitted again when there are so many times the answers."""
 PACE_SECONDS = 3600.0
@@ -124,7 +124,7 @@ class Watch:
             purpose=campaign.terms.purpose,
             open=status.open,
             at=int(time.time()),
-            level=LEVEL,
+            confidence=CONFIDENCE,
             epsilon=campaign.epsilon,
             loss=self._loss,
             people=people,
@@ -147,7 +147,7 @@ class Watch:
         """Read all periods; return the last one that is shown, None where there are none."""
         if self._campaign.every is None or not counted:
             return None
-        how: dict[str, Any] = {"level": LEVEL, "together": select.LONG}
+        how: dict[str, Any] = {"confidence": CONFIDENCE, "together": select.LONG}
         self._periods = Periods(self._campaign, counted, before=self._periods, **how)
         return self._periods.chosen(LAST)
 
@@ -221,13 +221,13 @@ class Watch:
     ) -> tuple[list[Shown], int]:
         """Return an attribute's figures, of many labels the largest, and how many are left out."""
         question, k = self._campaign.questions[place], len(self._campaign.questions[place].labels)
-        rows = beside(
-            read.in_units(question, part, [], LEVEL, select.LONG),
+        rows = with_liar_bounds(
+            read.in_units(question, part, [], CONFIDENCE, select.LONG),
             *(self._campaign, place, part, own, SHARE * reports),
             plain=is_plain(self._campaign, ""),
         )
-        each = 1 - (1 - LEVEL) / k if k > select.LONG else LEVEL
-        running = self._running.of(place, own, reports, LEVEL, each)
+        each = 1 - (1 - CONFIDENCE) / k if k > select.LONG else CONFIDENCE
+        running = self._running.of(place, own, reports, CONFIDENCE, each)
         tidy = self._processed(question, part)
         truths = self._truths.get(question.name, {})
         kept = _largest(rows) if k > select.LONG else rows
@@ -298,7 +298,7 @@ class Watch:
             return Forecast(people, None, None, planned)
         now = math.sqrt(math.fsum(error**2 for error in errors) / len(errors))
         then = now * math.sqrt(reports / (people * self._each))
-        return Forecast(people, then, normal_quantile(LEVEL) * then, planned)
+        return Forecast(people, then, normal_quantile(CONFIDENCE) * then, planned)
 
     def _worst_error(self, place: int) -> float:
         """Return what the plan allows for: the hardest crowd, at the strictest level."""

@@ -19,7 +19,7 @@ from types import FrameType
 import uvicorn
 import uvloop
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.publish import Served, opened, publication, serve_any
 from murmuration.collector.sink import ToFolder
 from murmuration.collector.store import open_store
@@ -28,7 +28,7 @@ from murmuration.server.app import Collector
 from murmuration.server.limits import Limits
 from murmuration.server.run import Endpoint, configured, discreet, log_to_stderr
 from murmuration.server.watch import Truths
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Server(uvicorn.Server):
 
 
 def run(
-    campaigns: Sequence[Campaign | ModelCampaign],
+    campaigns: Sequence[SurveyCampaign | TrainingCampaign],
     store: str,
     endpoint: Endpoint,
     workers: int = 1,

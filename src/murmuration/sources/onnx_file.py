@@ -19,12 +19,12 @@ import numpy as np
 
 from murmuration.collector.model import TrainedModel
 from murmuration.errors import ParameterError
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 
 OPSET, FILE_FORMAT = 17, 9
 
 
-def written(campaign: ModelCampaign, found: TrainedModel) -> bytes:
+def written(campaign: TrainingCampaign, found: TrainedModel) -> bytes:
     """Return the bytes of an ONNX file."""
     try:
         onnx = import_module("onnx")

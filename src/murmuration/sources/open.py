@@ -35,7 +35,7 @@ from murmuration.collector.tallies import by_period
 from murmuration.counting.container import MAGIC, TallyFile
 from murmuration.errors import CohortError, FormatError, MurmurationError, ParameterError
 from murmuration.statistics.liars import SHARE
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.wire.address import Address, is_loopback
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
@@ -51,7 +51,7 @@ class Source(ABC):
     def estimates(
         self,
         about: str,
-        level: float,
+        confidence: float,
         combine: str = "",
         together: int | None = None,
         period: str = "",
@@ -59,7 +59,7 @@ class Source(ABC):
         liars: float = SHARE,
     ) -> Estimates:
         """Return about whom, and all figures: see `Query`."""
-        return self.asked(Query(about, level, combine, together, period, since, liars))
+        return self.asked(Query(about, confidence, combine, together, period, since, liars))
 
     @abstractmethod
     def asked(self, query: Query) -> Estimates:
@@ -74,7 +74,7 @@ class Source(ABC):
         """Return what has arrived and what became of it."""
 
     @abstractmethod
-    def model(self) -> tuple[ModelCampaign, TrainedModel]:
+    def model(self) -> tuple[TrainingCampaign, TrainedModel]:
         """Return a training, and what it has ended with."""
 
     @abstractmethod
@@ -147,7 +147,7 @@ class StoreSource(Source):
         with self.store.snapshot():
             return status_of(self.store, served_any(self.store, self.name, self.version))
 
-    def model(self) -> tuple[ModelCampaign, TrainedModel]:
+    def model(self) -> tuple[TrainingCampaign, TrainedModel]:
         """Read what training has ended with."""
         with self.store.snapshot():
             found = served_training(self.store, self.name, self.version)
@@ -196,7 +196,7 @@ class TallySource(Source):
         """A file does not know when what arrived."""
         raise ParameterError("a file of tallies has estimates, and no status")
 
-    def model(self) -> tuple[ModelCampaign, TrainedModel]:
+    def model(self) -> tuple[TrainingCampaign, TrainedModel]:
         """A file of tallies is no training's."""
         raise ParameterError(
             f"{self.file.campaign.name} trains no model: `murmur estimate` reads it"
@@ -249,11 +249,11 @@ class CollectorSource(Source):
         """Ask for the status."""
         return self._as(self._get(f"{PLACE}/{quote(self.name, safe='')}/status"), Status)
 
-    def model(self) -> tuple[ModelCampaign, TrainedModel]:
+    def model(self) -> tuple[TrainingCampaign, TrainedModel]:
         """Ask for the model, and for the campaign that says what its columns are."""
         place = f"{PLACE}/{quote(self.name, safe='')}"
         campaign = opened(json.dumps(self._get(place)).encode())
-        if not isinstance(campaign, ModelCampaign):
+        if not isinstance(campaign, TrainingCampaign):
             raise ParameterError(f"{self.name} trains no model: `murmur estimate` reads it")
         return campaign, self._as(self._get(f"{place}/model"), TrainedModel)
 

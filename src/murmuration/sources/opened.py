@@ -17,7 +17,7 @@ from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.figures import Estimates, notes_on
-from murmuration.campaign.survey import ByPeriod, Campaign
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign
 from murmuration.collector.model import TrainedModel, with_liars
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
@@ -38,7 +38,7 @@ class Opened:
     """A place to read results from. It is opened for each question, and closed after it."""
 
     where: str = field(repr=False)
-    campaign: str | Campaign = ""
+    campaign: str | SurveyCampaign = ""
     token: str = field(default="", repr=False)
     plain_http: bool = False
     version: int | None = None
@@ -46,13 +46,13 @@ class Opened:
     def estimates(
         self,
         about: str = "participants",
-        level: float = 0.95,
+        confidence: float = 0.95,
         combine: str = "",
         together: int | None = None,
         period: str = "",
         liars: float = SHARE,
     ) -> Figures:
-        """Return all figures with intervals of this level: in order, and as a table.
+        """Return all figures with intervals of this confidence: in order, and as a table.
 
         Nothing about fewer people than the campaign's cohort: `notes` says what is hidden. Of
         categories with more labels than `together`, intervals are right all at once. Where a
@@ -60,7 +60,7 @@ class Opened:
         Each figure says how far a share of `liars` can have moved it; what no crowd sends is in the
         notes.
         """
-        query = Query(about, level, combine, together, period, liars=liars)
+        query = Query(about, confidence, combine, together, period, liars=liars)
         if (data := _tallies_of(self.where)) is not None:
             return _from_file(data, self.campaign, query)
         with self._source() as source:
@@ -71,7 +71,7 @@ class Opened:
         period: str = "",
         since: str = "",
         about: str = "participants",
-        level: float = 0.95,
+        confidence: float = 0.95,
         combine: str = "",
     ) -> Changes:
         """Return what has changed in a period since another, each figure with its interval.
@@ -79,7 +79,7 @@ class Opened:
         In the last period since the one before, unless told otherwise. Its `changed` is the test
         of whether anything has changed over all periods.
         """
-        query = Query(about, level, combine, None, period, since)
+        query = Query(about, confidence, combine, None, period, since)
         if (data := _tallies_of(self.where)) is not None:
             found = estimates_of(*_counted(data, self.campaign), query)
         else:
@@ -87,9 +87,11 @@ class Opened:
                 found = source.asked(query)
         return Changes(found.changes, found.changed)
 
-    def trend(self, about: str = "participants", level: float = 0.95, combine: str = "") -> Figures:
+    def trend(
+        self, about: str = "participants", confidence: float = 0.95, combine: str = ""
+    ) -> Figures:
         """Return the figures of every period that is shown, figure by figure; `plot` draws it."""
-        query = Query(about, level, combine)
+        query = Query(about, confidence, combine)
         if (data := _tallies_of(self.where)) is not None:
             found = trend_of(*_counted(data, self.campaign), query)
         else:
@@ -128,7 +130,7 @@ class Opened:
 
     @contextmanager
     def _source(self) -> Iterator[Source]:
-        name = self.campaign.name if isinstance(self.campaign, Campaign) else self.campaign
+        name = self.campaign.name if isinstance(self.campaign, SurveyCampaign) else self.campaign
         how: dict[str, Any] = {"plain_http": self.plain_http, "version": self.version}
         with closing(open_source(self.where, name, self.token, **how)) as source:
             yield source
@@ -136,7 +138,7 @@ class Opened:
 
 def opened(
     where: str | Path,
-    campaign: str | Campaign = "",
+    campaign: str | SurveyCampaign = "",
     token: str = "",
     *,
     plain_http: bool = False,
@@ -176,17 +178,17 @@ def _as_table(found: Estimates) -> Figures:
     return Figures(found.estimates, [*found.warnings, *notes_on(found.attributes)])
 
 
-def _from_file(data: bytes, campaign: str | Campaign, query: Query) -> Figures:
+def _from_file(data: bytes, campaign: str | SurveyCampaign, query: Query) -> Figures:
     """Read one mechanism's tally, or those of a whole campaign."""
     if data.startswith(one_tally.MAGIC):
         tally = Tally.from_bytes(data)
-        return tally.mechanism.estimate(tally, query.about).figures(query.level)
+        return tally.mechanism.estimate(tally, query.about).figures(query.confidence)
     return _as_table(estimates_of(*_counted(data, campaign), query))
 
 
-def _counted(data: bytes, campaign: str | Campaign) -> tuple[Served, ByPeriod]:
+def _counted(data: bytes, campaign: str | SurveyCampaign) -> tuple[Served, ByPeriod]:
     """Read the tallies of a whole campaign."""
-    if not isinstance(campaign, Campaign):
+    if not isinstance(campaign, SurveyCampaign):
         raise ParameterError(
             "a collector's tallies do not say what was asked: give the campaign, as in "
             'murmuration.open(file, campaign=murmuration.load("campaign.toml"))'

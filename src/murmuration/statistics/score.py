@@ -37,22 +37,24 @@ LIKELY = 0.95
 """For this level a variance is read."""
 
 
-def normal_quantile(level: float) -> float:
-    """Return z such that a normal deviate is within +-z with probability `level`.
+def normal_quantile(confidence: float) -> float:
+    """Return z such that a normal deviate is within +-z with probability `confidence`.
 
     >>> round(normal_quantile(0.95), 3)
     1.96
     """
-    if not 0 < level < 1:
-        raise ParameterError(f"a confidence level is between 0 and 1, such as 0.95; got {level!r}")
-    return float(ndtri((1 + level) / 2))
+    if not 0 < confidence < 1:
+        raise ParameterError(
+            f"a confidence level is between 0 and 1, such as 0.95; got {confidence!r}"
+        )
+    return float(ndtri((1 + confidence) / 2))
 
 
 class Shape(Protocol):
     """How far an interval reaches below and above, in standard errors."""
 
-    def reach(self, level: float) -> tuple[Any, Any]:
-        """Return how far, for an interval that covers with probability `level`."""
+    def reach(self, confidence: float) -> tuple[Any, Any]:
+        """Return how far, for an interval that covers with probability `confidence`."""
 
 
 # --- shares ------------------------------------------------------------------------------------
@@ -79,11 +81,11 @@ class QuadraticScore:
     rare: float = math.inf
     """In how many of the n reports, at most, chance is expected to make a difference at all."""
 
-    def reach(self, level: float) -> tuple[Any, Any]:
+    def reach(self, confidence: float) -> tuple[Any, Any]:
         """Solve the quadratic equation; beyond the ends V is what it is there."""
-        z = normal_quantile(level)
+        z = normal_quantile(confidence)
         square = z**2 / self.n
-        jump = 0.0 if self.rare < RARE * (1 - level) else (z * self.jump / (2 * self.n)) ** 2
+        jump = 0.0 if self.rare < RARE * (1 - confidence) else (z * self.jump / (2 * self.n)) ** 2
         a, b, c = self.variance
         below = self._below(self.value, (a, b, c), (self.low, self.high), square, jump)
         above = self._below(-self.value, (a, -b, c), (-self.high, -self.low), square, jump)
@@ -127,10 +129,10 @@ class SumScore:
     """What each part adds to the squared standard error; a row each, if there are many items."""
     rest: Any = 0.0
 
-    def reach(self, level: float) -> tuple[Any, Any]:
+    def reach(self, confidence: float) -> tuple[Any, Any]:
         """Return the root mean square of what the parts reach, by what they add."""
-        z = normal_quantile(level)
-        reaches = [(z, z) if part is None else part.reach(level) for part in self.parts]
+        z = normal_quantile(confidence)
+        reaches = [(z, z) if part is None else part.reach(confidence) for part in self.parts]
         below, above = (self._side([reach[side] for reach in reaches], z) for side in (0, 1))
         return below, above
 
@@ -151,9 +153,9 @@ class Tail:
     """Rising distances; nothing is further off than the last."""
     chance: Floats
 
-    def jump(self, n: int, level: float) -> float:
+    def jump(self, n: int, confidence: float) -> float:
         """Return how far off one of n reports is, leaving out what hardly ever happens."""
-        often = n * self.chance > RARE * (1 - level)
+        often = n * self.chance > RARE * (1 - confidence)
         return float(self.far[min(int(often.sum()), len(self.far) - 1)])
 
 
@@ -179,26 +181,26 @@ class Score:
     most: float = math.inf
     """No report is further off than that."""
 
-    def reach(self, level: float) -> tuple[float, float]:
+    def reach(self, confidence: float) -> tuple[float, float]:
         """Find the least and the largest m."""
-        below, above = self.distances(normal_quantile(level), level)
+        below, above = self.distances(normal_quantile(confidence), confidence)
         return below / self.stderr, above / self.stderr
 
-    def distances(self, z: float, level: float) -> tuple[float, float]:
+    def distances(self, z: float, confidence: float) -> tuple[float, float]:
         """Return how far the interval reaches to either side, with z and a level of their own."""
-        points, squares = self._squares(z, level)
+        points, squares = self._squares(z, confidence)
         return self.value - _least(self.value, points, squares), self._above(points, squares)
 
-    def above(self, z: float, level: float) -> float:
+    def above(self, z: float, confidence: float) -> float:
         """Return how far it reaches upwards: where only that is asked, it is half the work."""
-        return self._above(*self._squares(z, level))
+        return self._above(*self._squares(z, confidence))
 
     def _above(self, points: Floats, squares: Floats) -> float:
         return -_least(-self.value, -points[::-1], squares[::-1]) - self.value
 
-    def _squares(self, z: float, level: float) -> tuple[Floats, Floats]:
+    def _squares(self, z: float, confidence: float) -> tuple[Floats, Floats]:
         """Return the points, with the value among them, and how far off each may be, squared."""
-        jump = min(self.tail.jump(self.n, level) + self.apart, self.most)
+        jump = min(self.tail.jump(self.n, confidence) + self.apart, self.most)
         inside = min(max(self.value, float(self.points[0])), float(self.points[-1]))
         at = int(np.searchsorted(self.points, inside))
         here = float(np.interp(inside, self.points, self.variance))

@@ -37,7 +37,7 @@ from murmuration.exact.arrays import Floats, Ints
 
 FEWEST, STEPS = 32, 32
 """The least h is for 2^STEPS times as many people as the largest."""
-USUAL = 5.5
+DEFAULTS = 5.5
 """About log(2/alpha w): h is best where n h^2 variance / 2 is that."""
 LARGEST = 300.0
 """What h may make of a term, as a logarithm: no overflow."""
@@ -138,7 +138,7 @@ class ConfidenceSequence:
         """The h > 0: each for twice as many people as the one before."""
         variance = max(terms.variance for terms in self.groups)
         furthest = max(float(np.abs(terms.values).max()) + 1.0 for terms in self.groups)
-        largest = math.sqrt(2 * USUAL / (FEWEST * max(variance, 1e-12)))
+        largest = math.sqrt(2 * DEFAULTS / (FEWEST * max(variance, 1e-12)))
         return min(largest, LARGEST / furthest) * 2.0 ** (-np.arange(STEPS + 1) / 2)
 
     @cached_property
@@ -154,20 +154,24 @@ class ConfidenceSequence:
         up = [terms.bounds(self._rates) for terms in self.groups]
         return up, [terms.bounds(-self._rates) for terms in self.groups]
 
-    def interval(self, value: Any, counts: Sequence[int], level: float = 0.95) -> tuple[Any, Any]:
+    def interval(
+        self, value: Any, counts: Sequence[int], confidence: float = 0.95
+    ) -> tuple[Any, Any]:
         """Return the ends at this look, from the mean of all terms and how many each group has.
 
         `value` may be an array: one for each of several figures with the same terms.
         """
-        if not 0 < level < 1:
-            raise ParameterError(f"a confidence level is between 0 and 1; got {level!r}")
+        if not 0 < confidence < 1:
+            raise ParameterError(f"a confidence level is between 0 and 1; got {confidence!r}")
         up, down = self._bounds
-        below = self._least(np.asarray(value, dtype=np.float64), up, counts, level)
-        above = -self._least(-np.asarray(value, dtype=np.float64), _mirrored(down), counts, level)
+        below = self._least(np.asarray(value, dtype=np.float64), up, counts, confidence)
+        above = -self._least(
+            -np.asarray(value, dtype=np.float64), _mirrored(down), counts, confidence
+        )
         return below, above
 
     def _least(
-        self, value: Floats, bounds: Sequence[Bounds], counts: Sequence[int], level: float
+        self, value: Floats, bounds: Sequence[Bounds], counts: Sequence[int], confidence: float
     ) -> Floats:
         """Return the least m: from the best single h on, which is outside, by Newton's steps.
 
@@ -176,7 +180,7 @@ class ConfidenceSequence:
         n = sum(counts)
         a = sum(count * one for count, (one, _) in zip(counts, bounds, strict=True))
         b = sum(count * one for count, (_, one) in zip(counts, bounds, strict=True))
-        wanted = math.log(2 / (1 - level))
+        wanted = math.log(2 / (1 - confidence))
         slope = n * self._rates + b
         head = self._weights + n * self._rates * value[..., None] - a
         m = ((head - wanted) / slope).max(axis=-1)

@@ -137,7 +137,7 @@ class Feature:
 
 
 @dataclass(frozen=True)
-class ModelCampaign:
+class TrainingCampaign:
     """What is learnt from whom, and by which laws people answer.
 
     name, terms, epsilon: as in any campaign; `terms.people` also plans the training
@@ -179,7 +179,7 @@ class ModelCampaign:
     def _check_laws(self) -> None:
         """Refuse laws that are not for what a training asks."""
         number, *vectors = self.laws or (None,)
-        fits = number is not None and number.domain.fits(Number()) and not number.asked_again
+        fits = number is not None and number.domain.fits(Number()) and not number.memoised
         shapes = [law.d for law in vectors if isinstance(law, PrivUnit)]
         if not fits or shapes != list(self.dimensions) or len(shapes) != len(vectors):
             raise ParameterError(
@@ -284,7 +284,7 @@ class ModelCampaign:
         """What a device's ledger is charged, once for all rounds."""
         return max(law.charge for law in self.laws)
 
-    def admitted(self) -> ModelCampaign:
+    def admitted(self) -> TrainingCampaign:
         """Return this campaign, or refuse a law that leaks more than epsilon, with the numbers."""
         for law in self.laws:
             loss = admission.require_kept(law)
@@ -382,12 +382,12 @@ def trains(data: bytes) -> bool:
     """Tell whether a document is that of a training, without trusting anything in it."""
     try:
         found = ordinary.decoded(data)
-        return msgspec.json.decode(found.collection, type=_Kind).kind == ModelCampaign.kind
+        return msgspec.json.decode(found.collection, type=_Kind).kind == TrainingCampaign.kind
     except (MurmurationError, msgspec.MsgspecError, RecursionError, UnicodeError):
         return False
 
 
-def publish(campaign: ModelCampaign, version: int = 1) -> bytes:
+def publish(campaign: TrainingCampaign, version: int = 1) -> bytes:
     """Return the document of a training: the same form as any campaign's."""
     terms = {field.name: getattr(campaign.terms, field.name) for field in fields(Terms)}
     document = ordinary.Document(
@@ -404,7 +404,7 @@ def publish(campaign: ModelCampaign, version: int = 1) -> bytes:
     return data
 
 
-def read(data: bytes) -> ModelCampaign:
+def read(data: bytes) -> TrainingCampaign:
     """Return the training of a document, or say what is wrong with it. Nothing is trusted."""
     if len(data) > ordinary.MOST_BYTES:
         raise FormatError(f"the campaign's document has {len(data):,} bytes")
@@ -433,10 +433,10 @@ def read(data: bytes) -> ModelCampaign:
     return campaign
 
 
-def _campaign(document: ordinary.Document, found: _Collection) -> ModelCampaign:
+def _campaign(document: ordinary.Document, found: _Collection) -> TrainingCampaign:
     if len(found.features) > MOST_COLUMNS or len(found.laws) > 4:
         raise FormatError("a training has four laws and 1,023 features at most")
-    return ModelCampaign(
+    return TrainingCampaign(
         name=found.campaign,
         terms=Terms(**{field.name: getattr(document, field.name) for field in fields(Terms)}),
         model=found.model,

@@ -32,7 +32,7 @@ from murmuration.mechanisms.strategy import Sample
 from murmuration.mechanisms.tally import Tally
 from murmuration.training.algorithm import questions as asked
 from murmuration.training.algorithm.questions import Model, Question, VectorQuestion
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 
 FORMAT = 1
 MOST_BYTES, MOST_ROLES, MOST_ROUNDS = 1 << 20, 16, 1 << 20
@@ -87,7 +87,7 @@ class Round:
     `head_bytes`, `periods_of`, `valid`, `tally`.
     """
 
-    campaign: ModelCampaign
+    campaign: TrainingCampaign
     number: int
     questions: tuple[Question, ...]
     ends: tuple[int, ...] | None
@@ -106,7 +106,7 @@ class Round:
     @classmethod
     def of(
         cls,
-        campaign: ModelCampaign,
+        campaign: TrainingCampaign,
         number: int,
         questions: Sequence[Question],
         closes: datetime | None = None,
@@ -258,7 +258,7 @@ def publish(found: Round) -> bytes:
     return msgspec.json.encode(document)
 
 
-def read(data: bytes, campaign: ModelCampaign) -> Round:
+def read(data: bytes, campaign: TrainingCampaign) -> Round:
     """Return the round of a document, or say what is wrong with it. Nothing is trusted."""
     if len(data) > MOST_BYTES:
         raise FormatError(f"a round's document has {MOST_BYTES:,} bytes at most")
@@ -289,7 +289,7 @@ def read(data: bytes, campaign: ModelCampaign) -> Round:
     return found
 
 
-def _round(campaign: ModelCampaign, table: _Table, document: RoundDocument) -> Round:
+def _round(campaign: TrainingCampaign, table: _Table, document: RoundDocument) -> Round:
     if len(table.roles) > MOST_ROLES or len(table.models) > 2 * MOST_ROLES:
         raise FormatError(f"a round has {MOST_ROLES} roles at most")
     models = [_model(campaign, one) for one in table.models]
@@ -299,7 +299,9 @@ def _round(campaign: ModelCampaign, table: _Table, document: RoundDocument) -> R
     return Round(campaign, table.round, questions, table.ends, document.closes, document.people)
 
 
-def _question(campaign: ModelCampaign, role: dict[str, Any], models: Sequence[Model]) -> Question:
+def _question(
+    campaign: TrainingCampaign, role: dict[str, Any], models: Sequence[Model]
+) -> Question:
     """Return the question of a role; its people are not known to a device."""
     given = dict(role)
     ask, law = given.pop("ask"), given.pop("law")
@@ -325,12 +327,12 @@ def _question(campaign: ModelCampaign, role: dict[str, Any], models: Sequence[Mo
     return question
 
 
-def _dimensions(campaign: ModelCampaign, ask: str) -> int:
+def _dimensions(campaign: TrainingCampaign, ask: str) -> int:
     """Return how long the vector of a role is."""
     return {"means": campaign.width, "gradient": campaign.width + 1}.get(ask, 1)
 
 
-def _model(campaign: ModelCampaign, table: dict[str, Any]) -> Model:
+def _model(campaign: TrainingCampaign, table: dict[str, Any]) -> Model:
     if set(table) != {"weights", "level", "centre", "scale"}:
         raise FormatError("a model has weights, level, centre and scale")
     weights, centre = (_vector(table[key], campaign.width) for key in ("weights", "centre"))
@@ -359,7 +361,7 @@ def _finite(number: object) -> float:
 # --- writing and checking ------------------------------------------------------------------------
 
 
-def _check(campaign: ModelCampaign, question: Question) -> None:
+def _check(campaign: TrainingCampaign, question: Question) -> None:
     """Refuse a role that is none, or whose numbers could not be reckoned with."""
     if ROLES.get(getattr(question, "ask", "")) is not type(question):
         raise ParameterError("a role asks what no training asks")

@@ -19,14 +19,14 @@ from murmuration.mechanisms.tally import Tally
 from murmuration.training.algorithm.adaptive import AdaptiveTraining
 from murmuration.training.algorithm.questions import Model
 from murmuration.training.algorithm.state import Stage, Trained
-from murmuration.training.campaign import ModelCampaign
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round
 
 
 class LiveTraining:
     """The collector's state of a training; `closed` are the tallies of the rounds so far."""
 
-    def __init__(self, campaign: ModelCampaign, closed: Iterable[Sequence[Tally]] = ()) -> None:
+    def __init__(self, campaign: TrainingCampaign, closed: Iterable[Sequence[Tally]] = ()) -> None:
         self.campaign = campaign
         self._training = AdaptiveTraining(campaign.setting)
         self._round = self._opened()
@@ -94,7 +94,7 @@ class OwnUnits:
     noise: dict[str, float]
 
 
-def in_own_units(campaign: ModelCampaign, model: Model, noise: float = 0.0) -> OwnUnits:
+def in_own_units(campaign: TrainingCampaign, model: Model, noise: float = 0.0) -> OwnUnits:
     """Return a model in the attributes' own units; `noise` is that of `Trained`."""
     half, middle = 1.0, 0.0
     if campaign.target.kind == "number":

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Rows
 from murmuration.mechanisms.base import Mechanism
@@ -52,7 +52,7 @@ class Column:
         return f"uint{8 * self.integer}" if self.integer else f"fixed_size_binary[{self.width}]"
 
 
-def layout(campaign: Campaign) -> tuple[Column, ...]:
+def layout(campaign: SurveyCampaign) -> tuple[Column, ...]:
     """Return the columns of a campaign's reports, in their order."""
     frame, columns = campaign.frame, []
     start = campaign.row_bytes - frame.row_bytes
@@ -81,7 +81,7 @@ def _integer_bytes(width: int) -> int:
     return 0 if width > MOST_INTEGER else 4 if width == 3 else width
 
 
-def cells(campaign: Campaign) -> list[dict[str, Any]]:
+def cells(campaign: SurveyCampaign) -> list[dict[str, Any]]:
     """Say what each cell's number means: what it asks, at which level, by which law."""
     groups = campaign.strategy.grouped(len(campaign.questions))
     names = campaign.levels.names if campaign.levels else ("",)
@@ -111,7 +111,7 @@ def arrow() -> Any:
     return pyarrow
 
 
-def schema(campaign: Campaign, metadata: Mapping[bytes, bytes] | None = None) -> Any:
+def schema(campaign: SurveyCampaign, metadata: Mapping[bytes, bytes] | None = None) -> Any:
     """Return the pyarrow schema of a campaign's reports; its digest is in the metadata."""
     pa = arrow()
     fields = [pa.field("id", pa.binary(ID_BYTES), nullable=False)]
@@ -132,7 +132,7 @@ def writer(file: Any, made: Any) -> Any:
     return found
 
 
-def batch(campaign: Campaign, ids: Ids, rows: Rows, made: Any = None) -> Any:
+def batch(campaign: SurveyCampaign, ids: Ids, rows: Rows, made: Any = None) -> Any:
     """Return reports as a pyarrow RecordBatch; `made` is their schema, if it is there already."""
     pa = arrow()
     made = schema(campaign) if made is None else made
@@ -153,7 +153,7 @@ def _fixed(pa: Any, kind: Any, octets: NDArray[np.uint8]) -> Any:
     return pa.Array.from_buffers(kind, len(octets), [None, pa.py_buffer(flat)])
 
 
-def rows_of(campaign: Campaign, batch: Any) -> tuple[Ids, Rows]:
+def rows_of(campaign: SurveyCampaign, batch: Any) -> tuple[Ids, Rows]:
     """Return the ids and rows of a RecordBatch (or Table) that has these columns.
 
     Other types that hold the same values will do, as engines write them back: wider integers,
@@ -170,12 +170,14 @@ def rows_of(campaign: Campaign, batch: Any) -> tuple[Ids, Rows]:
     return ids, rows
 
 
-def names(campaign: Campaign) -> Sequence[str]:
+def names(campaign: SurveyCampaign) -> Sequence[str]:
     """Return the names of the columns, the id's first: those that a reader needs."""
     return ("id", *(column.name for column in layout(campaign)))
 
 
-def _octets(pa: Any, campaign: Campaign, batch: Any, name: str, kind: Any) -> NDArray[np.uint8]:
+def _octets(
+    pa: Any, campaign: SurveyCampaign, batch: Any, name: str, kind: Any
+) -> NDArray[np.uint8]:
     """Return a column's values as rows of bytes."""
     if name not in batch.schema.names:
         raise _strange(campaign, f"there is no column {name}")
@@ -195,5 +197,5 @@ def _octets(pa: Any, campaign: Campaign, batch: Any, name: str, kind: Any) -> ND
     return flat.reshape(len(values), size)
 
 
-def _strange(campaign: Campaign, why: str) -> FormatError:
+def _strange(campaign: SurveyCampaign, why: str) -> FormatError:
     return FormatError(f"these are no reports of {campaign.name}: {why}")

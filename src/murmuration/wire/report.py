@@ -68,7 +68,7 @@ PROBLEM_TYPE = "/problems/"
 CODES = {reason: code for code, reason in enumerate(REASONS, 1)}
 
 
-def alike(fates: Codes, order: Ints, first: NDArray[np.bool_]) -> Codes:
+def copy_first_outcome(fates: Codes, order: Ints, first: NDArray[np.bool_]) -> Codes:
     """Say of reports with one id in one upload what became of the first, where it was refused.
 
     Only where it was stored are the others duplicates: whoever hears that will not send it again.

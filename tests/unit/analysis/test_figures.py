@@ -16,7 +16,7 @@ import pytest
 from murmuration.analysis import select
 from murmuration.analysis.figures import Estimates
 from murmuration.analysis.read import reading
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.estimate import indistinct
 from murmuration.cli.estimate_plot import draw
 from murmuration.collector.commit import Batch, commit
@@ -72,7 +72,7 @@ labels = {json.dumps([f"t{i:04d}" for i in range(TOWNS)])}
 
 
 @cache
-def campaign(text: str) -> Campaign:
+def campaign(text: str) -> SurveyCampaign:
     return campaign_file.parse(text)
 
 

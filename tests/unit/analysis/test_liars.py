@@ -16,7 +16,7 @@ from murmuration.analysis.liars import vector_shift
 from murmuration.analysis.periods import Periods
 from murmuration.analysis.read import figures
 from murmuration.campaign.alarms import alarms_of, warnings_by_period, warnings_of
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition.load import parse
 from murmuration.errors import ParameterError
 from murmuration.mechanisms.vector.base import TupleMechanism
@@ -41,7 +41,7 @@ def named(law: Mechanism) -> str:
     return f"{law.name}-{law.epsilon}"
 
 
-def campaign(text: str) -> Campaign:
+def campaign(text: str) -> SurveyCampaign:
     return parse(text)
 
 
@@ -92,7 +92,7 @@ def test_lies_are_at_the_level_that_moves_most_and_at_no_more_than_there_are() -
 # --- beside every figure -------------------------------------------------------------------------
 
 
-def tallies_with_lies(asked: Campaign, honest, lies, seed: int = 3):
+def tallies_with_lies(asked: SurveyCampaign, honest, lies, seed: int = 3):
     """Tallies of honest answers by name, and of rows that somebody made up."""
     rng = seeded_rng(seed)
     rows = asked.privatize(asked.encode(honest, rng), rng)

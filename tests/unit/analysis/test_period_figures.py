@@ -14,7 +14,7 @@ import pytest
 import murmuration
 from murmuration.analysis.estimates import Query, estimates, trend
 from murmuration.analysis.periods import SAFE, WORST, Periods
-from murmuration.campaign.survey import ByPeriod, Campaign
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign
 from murmuration.cli.estimate import people_in
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import Served, serve
@@ -107,13 +107,13 @@ def test_52_weeks_tell_no_more_than_is_declared_and_fresh_noise_would(experiment
 # --- what is said over several periods -----------------------------------------------------------
 
 
-def reports_of(campaign: Campaign, n: int, period: int, seed: int = 0) -> tuple[Ids, Rows]:
+def reports_of(campaign: SurveyCampaign, n: int, period: int, seed: int = 0) -> tuple[Ids, Rows]:
     """Reports of n people about one period, whatever the time is."""
     ids, rows = made(campaign, n, seed)
     return ids, campaign.dated(rows[:, campaign.head_bytes :], period)
 
 
-def tallies_of(campaign: Campaign, sizes: dict[int, int]) -> ByPeriod:
+def tallies_of(campaign: SurveyCampaign, sizes: dict[int, int]) -> ByPeriod:
     found: dict[int, tuple[Tally, ...]] = {}
     for seed, (period, n) in enumerate(sizes.items()):
         found |= campaign.counted(reports_of(campaign, n, period, seed)[1])
@@ -232,7 +232,7 @@ def test_a_look_reads_again_only_what_has_changed(periods: Periods) -> None:
 # --- as it is asked for --------------------------------------------------------------------------
 
 
-def served_of(campaign: Campaign) -> Served:
+def served_of(campaign: SurveyCampaign) -> Served:
     return Served(campaign, 1, b"", 1, frozenset())
 
 

@@ -200,7 +200,7 @@ def test_the_cut_keeps_values_as_they_are() -> None:
     assert base_cut(raw, 0.9).value.tolist() == [0.75, 0.24, 0, 0]
     with pytest.raises(ParameterError, match="noise"):
         base_cut(by_hand([0.75, 0.25], noise=None))
-    with pytest.raises(ParameterError, match="level"):
+    with pytest.raises(ParameterError, match="confidence"):
         base_cut(raw, 1.0)
 
 

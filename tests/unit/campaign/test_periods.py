@@ -15,7 +15,7 @@ import pytest
 
 from murmuration import seeded_rng
 from murmuration.campaign.periods import EVERY, name_of, number_of, open_at, period_of, start_of
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector import export
 from murmuration.collector.commit import OUTCOMES, Batch, commit
 from murmuration.collector.merge import merge, merge_tallies, shared_key
@@ -48,7 +48,7 @@ labels = ["good", "so-so", "bad"]
 """
 
 
-def campaign_of(text: str = TEXT) -> Campaign:
+def campaign_of(text: str = TEXT) -> SurveyCampaign:
     return campaign_file.parse(text)
 
 
@@ -155,7 +155,7 @@ def test_what_cannot_be_is_refused(text: str, said: str) -> None:
 # --- the wire ------------------------------------------------------------------------------------
 
 
-def rows_of(n: int, period: int = WEEK, seed: int = 1, campaign: Campaign = CAMPAIGN) -> Rows:
+def rows_of(n: int, period: int = WEEK, seed: int = 1, campaign: SurveyCampaign = CAMPAIGN) -> Rows:
     answers = {"mood": ["good", "bad"] * (n // 2) + ["good"] * (n % 2)}
     rng = seeded_rng(seed)
     return campaign.privatize(campaign.encode(answers, rng), rng, period=period)

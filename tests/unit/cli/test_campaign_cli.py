@@ -295,7 +295,7 @@ def test_estimate_from_a_store(murmur, tmp_path) -> None:
     fill(tmp_path / "a.db", SPLIT, few)
     assert "fewer than 500" in murmur("estimate", "a.db", code=2)
     fill(tmp_path / "a.db", SPLIT, many)
-    text = murmur("estimate", "a.db", "survey", "--level", "0.9")
+    text = murmur("estimate", "a.db", "survey", "--confidence", "0.9")
     assert "4,499 people" in text
     assert "±" in text
     found = json.loads(murmur("estimate", "a.db", "--json", "--about", "population"))
@@ -385,8 +385,10 @@ def test_a_collector_by_its_address(murmur, tmp_path) -> None:
         known = {"environment": {"MURMUR_TOKEN": token}}
         assert "500" in murmur("estimate", address, code=2, **known)
         send(address, *crowd(CAMPAIGN, 2000, 4))
-        by_address = json.loads(murmur("estimate", address, "--json", "--level", "0.8", **known))
-        by_file = json.loads(murmur("estimate", "survey.db", "--json", "--level", "0.8"))
+        by_address = json.loads(
+            murmur("estimate", address, "--json", "--confidence", "0.8", **known)
+        )
+        by_file = json.loads(murmur("estimate", "survey.db", "--json", "--confidence", "0.8"))
         assert by_address == by_file
         whole = f"{address}/v1/campaigns/survey"
         assert json.loads(murmur("status", whole, "--json", **known))["people"] == 2000

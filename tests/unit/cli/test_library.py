@@ -102,8 +102,8 @@ def test_a_result_is_a_pandas_table_with_labels_as_rows(found: Any) -> None:
     assert frame.loc[0, "value"] == found["age"].value
     assert frame.loc[0, "n"] + frame.loc[1, "n"] == 6000
     low, high = found["phone"].interval(0.8)
-    assert list(found.to_pandas(level=0.8)["low"][1:]) == low.tolist()
-    assert list(found.to_pandas(level=0.8)["high"][1:]) == high.tolist()
+    assert list(found.to_pandas(confidence=0.8)["low"][1:]) == low.tolist()
+    assert list(found.to_pandas(confidence=0.8)["high"][1:]) == high.tolist()
 
 
 def test_a_result_is_an_arrow_stream(found: Any) -> None:
@@ -434,19 +434,19 @@ def test_a_campaign_file_has_no_such_units(tmp_path: Path) -> None:
 # --- results in two lines ------------------------------------------------------------------------
 
 
-def loaded(folder: Path) -> murmuration.Campaign:
+def loaded(folder: Path) -> murmuration.SurveyCampaign:
     file = folder / "campaign.toml"
     file.write_text(SURVEY)
     return murmuration.load(file)
 
 
-def sent(campaign: murmuration.Campaign, n: int) -> tuple[Any, Any]:
+def sent(campaign: murmuration.SurveyCampaign, n: int) -> tuple[Any, Any]:
     answers = {"age": [58.0] * n, "phone": ["ios"] * n}
     rng = seeded_rng(1)
     return new_ids(n), campaign.privatize(campaign.encode(answers, rng), rng)
 
 
-def filled(folder: Path, n: int = 1000) -> tuple[Path, murmuration.Campaign, Any, Any]:
+def filled(folder: Path, n: int = 1000) -> tuple[Path, murmuration.SurveyCampaign, Any, Any]:
     """A store with the reports of n people, closed."""
     campaign, where = loaded(folder), folder / "survey.db"
     ids, rows = sent(campaign, n)
@@ -454,7 +454,7 @@ def filled(folder: Path, n: int = 1000) -> tuple[Path, murmuration.Campaign, Any
     return where, campaign, ids, rows
 
 
-def stored(where: Path, campaign: murmuration.Campaign, ids: Any, rows: Any) -> Store:
+def stored(where: Path, campaign: murmuration.SurveyCampaign, ids: Any, rows: Any) -> Store:
     store = open_store(where)
     upload = Upload(ids, rows, np.zeros(len(ids), dtype=np.uint8))
     commit(store, [Batch(serve(store, campaign), Incoming([], upload))])
@@ -467,7 +467,7 @@ def test_the_estimates_of_a_store_in_two_lines(tmp_path: Path) -> None:
     assert found == figures(campaign, campaign.tally(rows))
     assert isinstance(found, Figures)
     assert list(found.to_pandas()["item"]) == ["mean", "android", "ios", "other"]
-    narrow = murmuration.open(str(where), "survey").estimates("population", level=0.5)
+    narrow = murmuration.open(str(where), "survey").estimates("population", confidence=0.5)
     assert narrow[0].high < found[0].high
     assert murmuration.open(f"sqlite:///{where}").status().people == 1000
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import load as campaign_file
 from murmuration.device.words import CrowdWords, DeviceWords
 from murmuration.exact.keyed import SECRET_BYTES, Key
 from murmuration.lab.fleet import keys_of, made
 from murmuration.wire import report
 from tests.support import collectors, command
+from tests.support.golden import golden_campaign
 from tests.support.vectors import CAMPAIGNS, KEYED
 
 SECRET = Key(bytes(range(32)))
@@ -29,7 +30,9 @@ def row_key(row: int) -> Key:
     return Key(SECRET.name("row", row.to_bytes(8, "big")))
 
 
-def alone(campaign: Campaign, words: DeviceWords, answers: dict, levels: Any, turn: str) -> bytes:
+def alone(
+    campaign: SurveyCampaign, words: DeviceWords, answers: dict, levels: Any, turn: str
+) -> bytes:
     """What one device makes, by the contexts of `device.words` and nothing else."""
     rngs = words.spread([q.name for q in campaign.questions])
     columns = [q.encode([answers[q.name]], rngs[q.name]) for q in campaign.questions]
@@ -38,7 +41,7 @@ def alone(campaign: Campaign, words: DeviceWords, answers: dict, levels: Any, tu
         law = campaign.frame.cells[asked.cell]
         written = law.domain.written(asked.values)[0].tobytes()
         rng = words.answer(asked.cell, written, turn)
-        if law.asked_again:
+        if law.memoised:
             kept = law.remember(asked.values, words.permanent(asked.cell, written))
             parts.append((asked, law.to_rows(law.repeat(kept, rng))))
         else:
@@ -51,7 +54,7 @@ GOLDEN = KEYED / "reports.json"
 
 def golden(name: str) -> list[dict[str, Any]]:
     """What some devices send, from their secret on: for every language."""
-    campaign = campaign_file.load(CAMPAIGNS / f"{name}.toml")
+    campaign = golden_campaign(name)
     people = json.loads((CAMPAIGNS / f"{name}.json").read_text())["people"]
     turn, found = "monday" if campaign.repeated else "", []
     for person in people:
@@ -79,7 +82,7 @@ def test_a_secret_makes_the_reports_that_it_always_made() -> None:
     assert golden("missing") == json.loads(GOLDEN.with_name("missing.json").read_text())
 
 
-def crowd(campaign: Campaign) -> dict[str, list]:
+def crowd(campaign: SurveyCampaign) -> dict[str, list]:
     """Answers of some people, some of them outside the list or the range, some none."""
     draw = np.random.default_rng(3)
     given = {

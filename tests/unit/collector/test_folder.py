@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector import export, folder
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
@@ -57,7 +57,7 @@ def exported(url: str, into: Path, text: str = PETS, day: date = DAY) -> export.
         return export.write_folder(store, campaign_of(text).name, into, day=day)
 
 
-def read(place: Path, campaign: Campaign) -> dict[bytes, bytes]:
+def read(place: Path, campaign: SurveyCampaign) -> dict[bytes, bytes]:
     """All reports of a folder, after a check that each is there once and parts are in order."""
     found: dict[bytes, bytes] = {}
     for path in sorted(place.glob("day=*/*.parquet")):

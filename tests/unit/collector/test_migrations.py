@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from murmuration.analysis import read
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.merge import merge_tallies, take_key
 from murmuration.collector.publish import serve
@@ -63,7 +63,7 @@ def old(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return url
 
 
-def _fill(store: Store, campaign: Campaign) -> None:
+def _fill(store: Store, campaign: SurveyCampaign) -> None:
     document = campaign_document.publish(campaign, 1)
     ids, rows = made(campaign, PEOPLE)
     store.execute("UPDATE collector SET name = ?", (NAME,))
@@ -259,7 +259,9 @@ def test_a_store_that_the_version_before_wrote(tmp_path: Path) -> None:
             assert not store.add_reports(served.key, known, nothing).any()
 
 
-def before(url: str, campaign: Campaign, people: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def before(
+    url: str, campaign: SurveyCampaign, people: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Make a store of schema 2: half of its reports scrubbed."""
     ids, rows = made(campaign, people)
     with monkeypatch.context() as patch:

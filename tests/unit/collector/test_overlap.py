@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.merge import MOST_MERGED, Joined, merge, remove
 from murmuration.collector.sketch import MOST, WHOLE, Sketch, name_of, sketched
 from murmuration.collector.store import open_store
@@ -172,7 +172,7 @@ def test_without_a_shared_key_nothing_is_merged(site) -> None:
 # --- what a merge token can do -------------------------------------------------------------------
 
 
-def forged(campaign: Campaign, name: str, tallies, sketch: Sketch) -> bytes:
+def forged(campaign: SurveyCampaign, name: str, tallies, sketch: Sketch) -> bytes:
     """What somebody may send who knows the key, and lies."""
     parts = {name: Part({0: tuple(tallies)}, sketch)}
     return CollectorTallies(campaign, parts, name, name_of(KEY)).to_bytes()
@@ -277,7 +277,7 @@ def test_no_forged_tally_makes_estimates_fail(tmp_path) -> None:
         assert accepted > 4
 
 
-def _any_tallies(campaign: Campaign, n: int, random: np.random.Generator) -> list[Tally]:
+def _any_tallies(campaign: SurveyCampaign, n: int, random: np.random.Generator) -> list[Tally]:
     """Tallies of n reports with two entries each that a program can write, honest or not."""
     half = n // 2
     shares = [n, n, 0, 0] if random.random() < 0.5 else [half, half, n - half, n - half]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from murmuration import Client
-from murmuration.campaign.survey import Campaign, utc_now
+from murmuration.campaign.survey import SurveyCampaign, utc_now
 from murmuration.collector import participants
 from murmuration.collector.commit import OUTCOMES, Batch, commit
 from murmuration.collector.participants import (
@@ -64,7 +64,7 @@ def store(store_url: str) -> Iterator[Store]:
         yield opened
 
 
-def one_of(campaign: Campaign, seed: int = 1, period: int | None = None) -> bytes:
+def one_of(campaign: SurveyCampaign, seed: int = 1, period: int | None = None) -> bytes:
     """A new report, as JSON."""
     _, rows = collectors.reports(campaign, 1, seed)
     if period is not None:

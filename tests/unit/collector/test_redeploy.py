@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.publish import published, serve, served
 from murmuration.collector.store import open_store
 from murmuration.collector.tallies import total
@@ -57,7 +57,7 @@ class Machine:
         self._patch.setenv("MURMUR_CACHE", str(self.cache))
         forget()
 
-    def solves(self, text: str = SOLVED) -> Campaign:
+    def solves(self, text: str = SOLVED) -> SurveyCampaign:
         self.use()
         return campaign_file.parse(text)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import Merged, Store, open_store
@@ -28,7 +28,7 @@ SURE = 20
 FIXTURE = SUPPORT / "stores" / "schema-2.db.gz"
 
 
-def images(campaign: Campaign, rows: Rows) -> list[list[bytes]]:
+def images(campaign: SurveyCampaign, rows: Rows) -> list[list[bytes]]:
     """For each number of people, the bytes of the tallies that a store would hold."""
     return [
         [tally.counts.astype("<i8").tobytes() for tally in campaign.tally(rows[:n])]
@@ -48,7 +48,7 @@ def found_in(folder: Path, wanted: list[list[bytes]]) -> list[int]:
     ]
 
 
-def send_one_by_one(store: Store, campaign: Campaign, ids: Ids, rows: Rows) -> None:
+def send_one_by_one(store: Store, campaign: SurveyCampaign, ids: Ids, rows: Rows) -> None:
     served = serve(store, campaign)
     for place in range(len(ids)):
         one = slice(place, place + 1)

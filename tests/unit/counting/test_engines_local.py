@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from murmuration import open as opened
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
@@ -41,16 +41,16 @@ LEAST = local.LEAST_MEMORY
 
 
 @pytest.fixture(scope="module")
-def pets() -> Campaign:
+def pets() -> SurveyCampaign:
     return campaign_of(PETS)
 
 
-def some(campaign: Campaign, n: int, seed: int = 1) -> tuple[Ids, Rows]:
+def some(campaign: SurveyCampaign, n: int, seed: int = 1) -> tuple[Ids, Rows]:
     """Reports of n people; ids are those of the seed, too."""
     return new_ids(n, seeded_rng(seed)), made(campaign, n, seed)[1]
 
 
-def counted(campaign: Campaign, place: Path, **how: Any) -> Sums:
+def counted(campaign: SurveyCampaign, place: Path, **how: Any) -> Sums:
     return local.tally(campaign, parts.find([place]), how=How(**how)).sums
 
 
@@ -71,7 +71,9 @@ def test_every_mechanism_counts_as_it_does_itself(case: Case, tmp_path: Path) ->
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
 @pytest.mark.parametrize("dedup", [True, False])
-def test_a_campaign_in_every_form(pets: Campaign, tmp_path: Path, ending: str, dedup: bool) -> None:
+def test_a_campaign_in_every_form(
+    pets: SurveyCampaign, tmp_path: Path, ending: str, dedup: bool
+) -> None:
     ids, rows = some(pets, 3000)
     for part in range(3):
         own = slice(1000 * part, 1000 * part + 1000)
@@ -87,7 +89,7 @@ def test_levels(tmp_path: Path) -> None:
     assert counted(campaign, tmp_path).tallies(campaign)[0] == campaign.tally(rows)
 
 
-def test_other_types_with_the_same_values_will_do(pets: Campaign) -> None:
+def test_other_types_with_the_same_values_will_do(pets: SurveyCampaign) -> None:
     ids, rows = some(pets, 500)
     one = batch(pets, ids, rows)
     wide = pa.table(
@@ -106,7 +108,7 @@ def test_other_types_with_the_same_values_will_do(pets: Campaign) -> None:
 # --- each id once --------------------------------------------------------------------------------
 
 
-def once(campaign: Campaign, ids: Ids, rows: Rows) -> Any:
+def once(campaign: SurveyCampaign, ids: Ids, rows: Rows) -> Any:
     """What must come out, said in the slowest way: of each id the smallest bytes."""
     smallest: dict[bytes, bytes] = {}
     for each, row in zip(ids, rows, strict=True):
@@ -116,7 +118,7 @@ def once(campaign: Campaign, ids: Ids, rows: Rows) -> Any:
     return campaign.tally(kept.reshape(-1, campaign.row_bytes))
 
 
-def test_of_one_id_the_smallest_bytes_count(pets: Campaign, tmp_path: Path) -> None:
+def test_of_one_id_the_smallest_bytes_count(pets: SurveyCampaign, tmp_path: Path) -> None:
     ids, rows = some(pets, 4000)
     again = np.random.default_rng(3).integers(0, 300, 4000)
     ids = ids[again]
@@ -156,7 +158,7 @@ def test_partitions_are_found_again_in_every_share() -> None:
 # --- what cannot be counted ----------------------------------------------------------------------
 
 
-def test_bad_rows_are_counted_by_reason(pets: Campaign, tmp_path: Path) -> None:
+def test_bad_rows_are_counted_by_reason(pets: SurveyCampaign, tmp_path: Path) -> None:
     ids, rows = some(pets, 100)
     bad = rows.copy()
     bad[3, 0] = 200  # no such cell
@@ -167,7 +169,9 @@ def test_bad_rows_are_counted_by_reason(pets: Campaign, tmp_path: Path) -> None:
     assert sums.tallies(pets)[0] == pets.tally(rows[pets.valid(bad)])
 
 
-def test_a_part_of_another_campaign_is_refused_and_said(pets: Campaign, tmp_path: Path) -> None:
+def test_a_part_of_another_campaign_is_refused_and_said(
+    pets: SurveyCampaign, tmp_path: Path
+) -> None:
     ids, rows = some(pets, 100)
     write(pets, ids, rows, tmp_path / "a.parquet")
     other = levels()
@@ -181,7 +185,7 @@ def test_a_part_of_another_campaign_is_refused_and_said(pets: Campaign, tmp_path
     }
 
 
-def test_lines_of_csv_that_are_no_reports(pets: Campaign, tmp_path: Path) -> None:
+def test_lines_of_csv_that_are_no_reports(pets: SurveyCampaign, tmp_path: Path) -> None:
     ids, rows = some(pets, 50)
     path = write(pets, ids, rows, tmp_path / "a.csv")
     lines = path.read_text().splitlines()
@@ -193,7 +197,7 @@ def test_lines_of_csv_that_are_no_reports(pets: Campaign, tmp_path: Path) -> Non
     assert refused == {"bad-id": 1, "malformed": 1, "bad-entries": 1}
 
 
-def hostile(pets: Campaign) -> dict[str, tuple[Any, str]]:
+def hostile(pets: SurveyCampaign) -> dict[str, tuple[Any, str]]:
     """Tables that are none of ours, and what is said of them."""
     ids, rows = some(pets, 10)
     good = pa.table(batch(pets, ids, rows).to_pydict())
@@ -217,7 +221,7 @@ def hostile(pets: Campaign) -> dict[str, tuple[Any, str]]:
 
 @pytest.mark.parametrize("kind", ["nulls", "floats", "texts", "short", "missing", "lists", "twice"])
 def test_files_of_strangers_are_told_in_plain_words(
-    pets: Campaign, tmp_path: Path, kind: str
+    pets: SurveyCampaign, tmp_path: Path, kind: str
 ) -> None:
     table, said = hostile(pets)[kind]
     pq.write_table(table, tmp_path / "a.parquet")
@@ -229,13 +233,15 @@ def test_files_of_strangers_are_told_in_plain_words(
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + bytes(1000) + b"PAR1", b"\xff" * 4096])
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
-def test_what_is_no_such_file(pets: Campaign, tmp_path: Path, data: bytes, ending: str) -> None:
+def test_what_is_no_such_file(
+    pets: SurveyCampaign, tmp_path: Path, data: bytes, ending: str
+) -> None:
     (tmp_path / f"a.{ending}").write_bytes(data)
     with pytest.raises(FormatError, match=rf"a\.{ending}"):
         counted(pets, tmp_path)
 
 
-def test_a_column_that_would_fill_memory_is_not_read(pets: Campaign, tmp_path: Path) -> None:
+def test_a_column_that_would_fill_memory_is_not_read(pets: SurveyCampaign, tmp_path: Path) -> None:
     ids, rows = some(pets, 10)
     table = pa.Table.from_batches([batch(pets, ids, rows)])
     long = pa.array([bytes(1 << 20)] * 10, pa.binary())
@@ -249,7 +255,7 @@ def test_a_column_that_would_fill_memory_is_not_read(pets: Campaign, tmp_path: P
 # --- running again -------------------------------------------------------------------------------
 
 
-def test_a_grown_folder_is_not_read_again(pets: Campaign, tmp_path: Path) -> None:
+def test_a_grown_folder_is_not_read_again(pets: SurveyCampaign, tmp_path: Path) -> None:
     ids, rows = some(pets, 3000)
     ids[2000:2100] = ids[:100]  # the new part repeats ids of the first
     state, reports = tmp_path / "state", tmp_path / "reports"
@@ -265,7 +271,7 @@ def test_a_grown_folder_is_not_read_again(pets: Campaign, tmp_path: Path) -> Non
     assert local.tally(pets, parts.find([reports]), state).read == ()
 
 
-def test_parts_that_changed_or_went_are_noticed(pets: Campaign, tmp_path: Path) -> None:
+def test_parts_that_changed_or_went_are_noticed(pets: SurveyCampaign, tmp_path: Path) -> None:
     ids, rows = some(pets, 3000)
     state, reports = tmp_path / "state", tmp_path / "reports"
     for part in range(3):
@@ -281,7 +287,9 @@ def test_parts_that_changed_or_went_are_noticed(pets: Campaign, tmp_path: Path) 
     assert len(left) == 2  # of what went nothing stays
 
 
-def test_a_part_with_the_same_size_and_time_but_other_ends(pets: Campaign, tmp_path: Path) -> None:
+def test_a_part_with_the_same_size_and_time_but_other_ends(
+    pets: SurveyCampaign, tmp_path: Path
+) -> None:
     ids, rows = some(pets, 200)
     state, path = tmp_path / "state", tmp_path / "a.csv"
     write(pets, ids, rows, path)
@@ -293,7 +301,7 @@ def test_a_part_with_the_same_size_and_time_but_other_ends(pets: Campaign, tmp_p
     assert local.tally(pets, parts.find([path]), state).read == ("a.csv",)
 
 
-def test_a_state_deletes_only_its_own(pets: Campaign, tmp_path: Path) -> None:
+def test_a_state_deletes_only_its_own(pets: SurveyCampaign, tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     (state / "thesis.txt").write_text("mine")
@@ -314,7 +322,9 @@ def test_a_state_deletes_only_its_own(pets: Campaign, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["npz", "spill", "npy"])
-def test_a_state_that_is_damaged_is_an_error(pets: Campaign, tmp_path: Path, ending: str) -> None:
+def test_a_state_that_is_damaged_is_an_error(
+    pets: SurveyCampaign, tmp_path: Path, ending: str
+) -> None:
     write(pets, *some(pets, 100), tmp_path / "a.parquet")
     found = parts.find([tmp_path / "a.parquet"])
     local.tally(pets, found, tmp_path / "state")
@@ -327,7 +337,7 @@ def test_a_state_that_is_damaged_is_an_error(pets: Campaign, tmp_path: Path, end
 # --- the command ---------------------------------------------------------------------------------
 
 
-def test_tally_then_estimate(pets: Campaign, tmp_path: Path) -> None:
+def test_tally_then_estimate(pets: SurveyCampaign, tmp_path: Path) -> None:
     ids, rows = some(pets, 4000)
     reports = folder(pets, [(ids[:2500], rows[:2500]), (ids[2000:], rows[2000:])], tmp_path / "r")
     out = tmp_path / "tally.bin"
@@ -346,7 +356,7 @@ def test_tally_then_estimate(pets: Campaign, tmp_path: Path) -> None:
     assert "no status" in murmur("status", out, code=2).problem
 
 
-def test_what_a_store_exports_counts_to_its_tallies(pets: Campaign, tmp_path: Path) -> None:
+def test_what_a_store_exports_counts_to_its_tallies(pets: SurveyCampaign, tmp_path: Path) -> None:
     store = open_store(tmp_path / "pets.db")
     served = serve(store, pets)
     for seed in (1, 2):
@@ -370,7 +380,7 @@ def total_of(path: Path) -> Any:
     return TallyFile.from_bytes(path.read_bytes()).tallies[0]
 
 
-def test_a_file_of_tallies_that_is_damaged_is_refused(pets: Campaign, tmp_path: Path) -> None:
+def test_a_file_of_tallies_that_is_damaged_is_refused(pets: SurveyCampaign, tmp_path: Path) -> None:
     _, rows = some(pets, 1000)
     data = TallyFile(pets, {0: pets.tally(rows)}, {}).to_bytes()
     assert TallyFile.from_bytes(data).tallies[0] == pets.tally(rows)
@@ -383,7 +393,7 @@ def test_a_file_of_tallies_that_is_damaged_is_refused(pets: Campaign, tmp_path: 
             TallyFile.from_bytes(short)
 
 
-def test_mistakes_are_told(pets: Campaign, tmp_path: Path) -> None:
+def test_mistakes_are_told(pets: SurveyCampaign, tmp_path: Path) -> None:
     out = tmp_path / "t.bin"
     assert "no file or folder" in murmur("tally", tmp_path / "x", "-o", out, code=2).problem
     reports = tmp_path / "r"

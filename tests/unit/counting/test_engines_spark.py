@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from murmuration import mechanism, seeded_rng
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.counting.engines import local, parts, spark
 from murmuration.counting.engines.session import session
 from murmuration.counting.sums import Sums
@@ -43,11 +43,11 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def pets() -> Campaign:
+def pets() -> SurveyCampaign:
     return campaign_of(PETS)
 
 
-def some(campaign: Campaign, n: int, seed: int = 1) -> tuple[Ids, Rows]:
+def some(campaign: SurveyCampaign, n: int, seed: int = 1) -> tuple[Ids, Rows]:
     return new_ids(n, seeded_rng(seed)), made(campaign, n, seed)[1]
 
 
@@ -76,7 +76,7 @@ def test_every_mechanism(cluster: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dedup", [True, False])
 def test_levels_and_several_entries(
-    cluster: Any, pets: Campaign, tmp_path: Path, dedup: bool
+    cluster: Any, pets: SurveyCampaign, tmp_path: Path, dedup: bool
 ) -> None:
     chosen = levels()
     for campaign, (ids, rows) in ((pets, some(pets, 3000)), (chosen, of_levels(chosen, 3000))):
@@ -103,7 +103,7 @@ def test_a_gradient_sum_of_a_round(cluster: Any, tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_told_in_one_line(
-    cluster: Any, pets: Campaign, tmp_path: Path
+    cluster: Any, pets: SurveyCampaign, tmp_path: Path
 ) -> None:
     write(pets, *some(pets, 100), tmp_path / "a.arrow")
     (tmp_path / "b.arrow").write_bytes(b"\xff" * 4096)
@@ -136,7 +136,7 @@ def children(of: int, named: bytes) -> list[int]:
 
 
 def test_an_executor_that_is_killed_changes_nothing(
-    cluster: Any, pets: Campaign, tmp_path: Path
+    cluster: Any, pets: SurveyCampaign, tmp_path: Path
 ) -> None:
     ids, rows = some(pets, 20_000)
     for part in range(40):
@@ -201,7 +201,7 @@ def test_spark_leaves_no_folder_where_it_is_installed(cluster: Any) -> None:
     assert not Path(pyspark.__file__).with_name("work").exists()
 
 
-def test_what_spark_says_is_one_line(pets: Campaign, tmp_path: Path) -> None:
+def test_what_spark_says_is_one_line(pets: SurveyCampaign, tmp_path: Path) -> None:
     reports = folder(pets, [some(pets, 10)], tmp_path / "r")
     told = process(
         "tally", reports, "-o", tmp_path / "x.bin", "--engine", "spark", "--master", "nowhere://x"
@@ -218,7 +218,7 @@ def test_a_second_session_is_refused(cluster: Any) -> None:
         pass
 
 
-def test_the_command_and_ctrl_c(pets: Campaign, tmp_path: Path) -> None:
+def test_the_command_and_ctrl_c(pets: SurveyCampaign, tmp_path: Path) -> None:
     ids, rows = some(pets, 2000)
     reports = folder(pets, [(ids, rows)], tmp_path / "r")
     murmur("tally", reports, "-o", tmp_path / "here.bin", "--no-state")

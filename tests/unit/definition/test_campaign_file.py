@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from murmuration.analysis import read
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import document as campaign_document
 from murmuration.definition.lines import Lines
 from murmuration.definition.load import load, parse
@@ -477,7 +477,7 @@ GOOD = {
 PEOPLE = 20_000
 
 
-def answers_of(campaign: Campaign, people: int) -> dict[str, object]:
+def answers_of(campaign: SurveyCampaign, people: int) -> dict[str, object]:
     rng = np.random.default_rng(5)
     found: dict[str, object] = {}
     for question in campaign.questions:

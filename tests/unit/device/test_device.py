@@ -212,7 +212,7 @@ def test_the_clamp_rule_is_applied_and_the_refuse_rule_refuses(
     outside = {"age": 30, "height": 900}
     assert Client(leveled.url, tmp_path / "loud.db", level="low").report(outside).delivered
     before = leveled.received
-    client = Client(leveled.url, tmp_path / "other.db", level="low", may_be_silent=True)
+    client = Client(leveled.url, tmp_path / "other.db", level="low", refuse_outside=True)
     for bad in ({"age": 30, "height": 900}, {"age": 30}, {"age": 30, "height": None}):
         with pytest.raises(InputError):
             client.report(bad)

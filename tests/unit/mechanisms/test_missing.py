@@ -17,7 +17,7 @@ from murmuration import Mechanism, mechanism, seeded_rng, system_rng
 from murmuration.analysis import answered, combine, read
 from murmuration.campaign.question import Question
 from murmuration.campaign.review import review
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import document as campaign_document
 from murmuration.definition.load import parse
 from murmuration.errors import (
@@ -329,7 +329,7 @@ def test_one_law_for_tuples_is_refused_in_a_document_too() -> None:
     plain = (HEAD + AGE + PHONE).replace("missing = true\n", "")
     campaign = parse(plain.replace("cohort", 'strategy = "harmony"\ncohort'))
     with pytest.raises(ParameterError, match="sample or split"):
-        Campaign(
+        SurveyCampaign(
             campaign.name,
             campaign.terms,
             (NUMBER, campaign.questions[1]),
@@ -341,7 +341,7 @@ def test_one_law_for_tuples_is_refused_in_a_document_too() -> None:
 def test_a_law_that_knows_no_answer_is_not_for_such_a_question() -> None:
     plain = parse((HEAD + AGE).replace("missing = true\n", ""))
     with pytest.raises(ParameterError, match="not for the answers"):
-        Campaign("x", plain.terms, (NUMBER,), plain.frame, 2.0)
+        SurveyCampaign("x", plain.terms, (NUMBER,), plain.frame, 2.0)
 
 
 # --- figures -------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import murmuration.device.client as device_client
 import murmuration.device.words as device_words
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli import app
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
@@ -27,7 +27,7 @@ from murmuration.device import Client, Ledger
 from murmuration.device.words import CrowdWords
 from murmuration.errors import BudgetError, CampaignError, FormatError, ParameterError, SendError
 from murmuration.exact.keyed import Key
-from murmuration.lab.fleet import Begun, keys_of, made
+from murmuration.lab.fleet import SpellStarts, keys_of, made
 from murmuration.mechanisms.number.memoised_bit import MemoisedBit
 from murmuration.planning.longitudinal import InSpells
 from tests.unit.mechanisms.test_longitudinal import bit_said, in_spells, sequences
@@ -71,7 +71,7 @@ labels = ["good", "so-so", "bad"]
 MOODS = ["good", "so-so", "bad"]
 
 
-def campaign_of(text: str) -> Campaign:
+def campaign_of(text: str) -> SurveyCampaign:
     return campaign_file.read(text).campaign
 
 
@@ -278,7 +278,7 @@ def test_a_ledger_from_before_there_were_spells_is_opened(person: Person) -> Non
 # --- what the crowd sends is the law --------------------------------------------------------------
 
 
-def crowd(campaign: Campaign, people: int, columns: list[list[np.ndarray]]) -> np.ndarray:
+def crowd(campaign: SurveyCampaign, people: int, columns: list[list[np.ndarray]]) -> np.ndarray:
     """The symbols that devices send on the only attribute, a column for each week."""
     keys = keys_of(Key(bytes(32)), np.arange(people))
     words = CrowdWords(keys, "https://c.example:443", campaign.digest)
@@ -529,7 +529,7 @@ def test_devices_that_are_played_go_on_with_what_a_spell_began_with() -> None:
     order = rng.permutation(people)
     values = [[rng.uniform(-1, 1, people), rng.integers(0, 3, people)] for _ in range(2)]
 
-    def rows_of(second: list[np.ndarray], begun: Begun) -> np.ndarray:
+    def rows_of(second: list[np.ndarray], begun: SpellStarts) -> np.ndarray:
         for week, who, columns in ((0, np.arange(people), values[0]), (1, order, second)):
             words = CrowdWords(
                 keys_of(Key(bytes(32)), who), "https://c.example:443", campaign.digest
@@ -539,12 +539,12 @@ def test_devices_that_are_played_go_on_with_what_a_spell_began_with() -> None:
             _, rows = made(campaign, words, [column[who] for column in columns], None, turn, begun)
         return rows
 
-    stays = rows_of(values[0], Begun(order))
-    assert (rows_of(values[1], Begun(order)) == stays).all()
+    stays = rows_of(values[0], SpellStarts(order))
+    assert (rows_of(values[1], SpellStarts(order)) == stays).all()
     assert (rows_of(values[1], Forgets(order)) != stays).any()
 
 
-class Forgets(Begun):
+class Forgets(SpellStarts):
     """Planted: a device that goes over to its present value."""
 
     def first(self, place, devices, drawn):

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from murmuration.analysis.estimates import estimates
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
 from murmuration.collector.store import open_store
@@ -190,7 +190,7 @@ def test_open_streams_do_not_hold_up_the_end(tmp_path: Path) -> None:
 # --- the state -----------------------------------------------------------------------------------
 
 
-def rows_of(campaign: Campaign, people: int) -> Rows:
+def rows_of(campaign: SurveyCampaign, people: int) -> Rows:
     """Return reports; where there are levels, each is chosen by half of the people."""
     if campaign.levels is None:
         return made(campaign, people)[1]

@@ -22,7 +22,7 @@ from murmuration.statistics.score import (
     tail_of,
 )
 
-LEVEL = 0.95
+CONFIDENCE = 0.95
 POPULATION = {
     "ends": np.where(np.arange(2000) % 20 == 0, -1.0, 1.0),
     "one end": np.ones(2000),
@@ -50,7 +50,7 @@ def covered(law, crowd, n, about, runs, seed=1):
     hits, widths = np.zeros(len(truth)), np.zeros(len(truth))
     for run in range(runs):
         tally = Tally(law, law.count(reports[run * n : (run + 1) * n]), n)
-        low, high = (np.atleast_1d(end) for end in law.estimate(tally, about).interval(LEVEL))
+        low, high = (np.atleast_1d(end) for end in law.estimate(tally, about).interval(CONFIDENCE))
         hits += (low <= truth) & (truth <= high)
         widths += (high - low) / runs
     ideal = 2 * 1.96 * np.sqrt((variance + (about == "population") * spread) / n)
@@ -58,7 +58,7 @@ def covered(law, crowd, n, about, runs, seed=1):
 
 
 def slack(runs):
-    return 4 * math.sqrt(LEVEL * (1 - LEVEL) / runs)
+    return 4 * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / runs)
 
 
 # --- large epsilon ------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def test_means_cover_where_nearly_all_reports_agree(name, epsilon, n) -> None:
     for crowd in ("ends", "near one end", "one end"):
         for about in ("participants", "population"):
             hits, _ = covered(law, POPULATION[crowd], n, about, runs)
-            assert hits.min() > LEVEL - slack(runs), (crowd, about)
+            assert hits.min() > CONFIDENCE - slack(runs), (crowd, about)
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_twenty_people_stand_for_a_population(name) -> None:
         crowds = [np.where(np.arange(2000) % 20 == 0, 1, 0), np.arange(2000) % 4]
     for crowd in crowds:
         hits, _ = covered(law, crowd, 20, "population", runs)
-        assert hits.min() > LEVEL - slack(runs)
+        assert hits.min() > CONFIDENCE - slack(runs)
 
 
 # --- few people ---------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_items_cover_and_are_as_narrow_as_they_can_be(n, about) -> None:
             hits, width = covered(mechanism(name, epsilon=epsilon, k=8), crowd, n, about, runs)
             shares.append(hits.mean())
             widths.append(width)
-            assert hits.min() > LEVEL - 1.3 * slack(runs)  # of 8 items, one is further off
+            assert hits.min() > CONFIDENCE - 1.3 * slack(runs)  # of 8 items, one is further off
     assert 0.94 < np.mean(shares) < 0.975
     assert np.median(widths) < (1.1 if n > 20 else 1.2)
 
@@ -130,7 +130,7 @@ def test_means_cover_and_are_about_as_narrow_as_they_can_be(n, about) -> None:
             hits, width = covered(mechanism(name, epsilon=epsilon), crowd, n, about, runs)
             shares.append(hits.mean())
             widths.append(width)
-            assert hits.min() > LEVEL - slack(runs)
+            assert hits.min() > CONFIDENCE - slack(runs)
     assert 0.94 < np.mean(shares) < (0.975 if n > 20 else 0.985)
     assert np.median(widths) < (1.1 if n > 20 else 1.2)
 
@@ -154,10 +154,10 @@ def test_few_tuples_are_covered_too(name) -> None:
     hits, rng = np.zeros(d), seeded_rng(6)
     for _ in range(runs):
         found = law.estimate(law.tally(law.privatize(values, rng)))
-        ends = np.array([found[place].interval(LEVEL) for place in range(d)])
+        ends = np.array([found[place].interval(CONFIDENCE) for place in range(d)])
         truth = values.mean(axis=0)
         hits += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
-    assert hits.min() / runs > LEVEL - slack(runs)
+    assert hits.min() / runs > CONFIDENCE - slack(runs)
 
 
 # --- what they are ------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_the_ends_solve_the_equation() -> None:
     a, b, c, n, jump = 0.3, 0.8, -0.4, 50, 1.7
     values = np.linspace(-0.4, 1.4, 37)
     shape = QuadraticScore(values, np.ones(37), n, (a, b, c), 0.0, 1.0, jump)
-    below, above = shape.reach(LEVEL)
+    below, above = shape.reach(CONFIDENCE)
     for ends in (values - below, values + above):
         at = np.clip(ends, 0, 1)
         squares = 1.96**2 * ((a + b * at + c * at**2) / n + (jump / (2 * n)) ** 2)
@@ -177,7 +177,7 @@ def test_the_ends_solve_the_equation() -> None:
     tail = Tail(np.array([jump]), np.zeros(1))
     for place, value in enumerate(values.tolist()):
         same = Score(value, 1.0, n, points, a + b * points + c * points**2, tail)
-        assert_allclose(same.reach(LEVEL), (below[place], above[place]), rtol=1e-3)
+        assert_allclose(same.reach(CONFIDENCE), (below[place], above[place]), rtol=1e-3)
 
 
 def test_everything_that_is_near_enough_is_inside() -> None:
@@ -186,7 +186,7 @@ def test_everything_that_is_near_enough_is_inside() -> None:
     variance, n, grid = 1.2 - points**2, 30, np.linspace(-3, 3, 20_001)
     tail = Tail(np.zeros(1), np.zeros(1))
     for value in (-2.0, -1.0, -0.3, 0.0, 0.99, 1.0, 1.4):
-        below, above = Score(value, 1.0, n, points, variance, tail).reach(LEVEL)
+        below, above = Score(value, 1.0, n, points, variance, tail).reach(CONFIDENCE)
         at = np.interp(np.clip(grid, -1, 1), points, variance)
         near = grid[(grid - value) ** 2 <= 1.96**2 * at / n]
         assert_allclose([value - below, value + above], [near.min(), near.max()], atol=1e-3)
@@ -243,6 +243,6 @@ def test_a_sum_of_one_part_is_that_part() -> None:
     duchi = mechanism("duchi", epsilon=4.0)
     found = duchi.estimate(duchi.tally(np.ones(60, dtype=np.uint8)))
     alone = SumScore((found.shape,), np.array([found.stderr**2]))
-    assert_allclose(alone.reach(LEVEL), found.shape.reach(LEVEL))
+    assert_allclose(alone.reach(CONFIDENCE), found.shape.reach(CONFIDENCE))
     normal = Estimate(0.0, 1.0, 10, 1.0, About.PARTICIPANTS, shape=SumScore((None,), np.ones(1)))
-    assert_allclose(normal.interval(LEVEL), [-1.96, 1.96], rtol=1e-4)
+    assert_allclose(normal.interval(CONFIDENCE), [-1.96, 1.96], rtol=1e-4)

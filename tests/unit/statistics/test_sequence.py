@@ -14,7 +14,7 @@ from murmuration.analysis.running import (
     Running,
     RunningFigures,
 )
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition.load import parse
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
@@ -130,12 +130,12 @@ labels = ["cat", "dog", "none at all"]
 """
 
 
-def campaign(head: str = "", each: str = "") -> Campaign:
+def campaign(head: str = "", each: str = "") -> SurveyCampaign:
     text = f'name = "c"\npurpose = "p"\nepsilon = 4\npeople = 3000\n{head}\n'
     return parse(text + ATTRIBUTES.format(age=each, pet=each))
 
 
-def running(asked: Campaign, tallies: Sequence[Tally], place: int) -> dict[str, Running]:
+def running(asked: SurveyCampaign, tallies: Sequence[Tally], place: int) -> dict[str, Running]:
     own, reports = asked.frame.by_group(tallies)[place], asked.frame.reports(tallies)
     return RunningFigures(asked).of(place, own, reports, 0.95, 0.95)
 

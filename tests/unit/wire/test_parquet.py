@@ -21,7 +21,7 @@ CAMPAIGNS = {"one": one("one"), "sample": PETS, "split": SPLIT, "wide": WIDE, "m
 ASKED = pytest.mark.parametrize("text", CAMPAIGNS.values(), ids=CAMPAIGNS)
 
 
-def some(text: str, n: int = 200) -> tuple[parquet.Campaign, Ids, Rows]:
+def some(text: str, n: int = 200) -> tuple[parquet.SurveyCampaign, Ids, Rows]:
     campaign = campaign_of(text)
     return (campaign, *made(campaign, n, 3))
 

@@ -134,7 +134,7 @@ export class AttributeCard {
     const show = (value: number) => fixed(value, many);
     const once = pair(mean);
     const always = mean.running && ([mean.running.low, mean.running.high] as const);
-    const level = percent(this.#live.level, 0);
+    const level = percent(this.#live.confidence, 0);
     const [a, b] = once ?? [mean.value, mean.value];
     const label = say("chartMean", {
       name,

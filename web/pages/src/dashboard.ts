@@ -279,7 +279,7 @@ class Shown {
 }
 
 function legend(live: Live): HTMLElement {
-  const level = percent(live.level, 0);
+  const level = percent(live.confidence, 0);
   const lines = [
     say("intervalsOnce", { level }),
     say("intervalsAll", { level }),
@@ -313,7 +313,7 @@ function tiles(live: Live, news: number): HTMLElement[] {
 /** Whether anything has changed over all periods. */
 function changed({ changed: found }: Live): HTMLElement[] {
   if (!found) return [];
-  const { changed: is, p_value: p, level, comparisons, attribute, item, before, after } = found;
+  const { changed: is, p_value: p, significance: level, comparisons, attribute, item, before, after } = found;
   const values = { p: p < 1e-12 ? "< 1e-12" : rough(p, 2), level, count: comparisons };
   const where = say("changedWhere", { attribute, item, before, after });
   const more = is ? [hint(where)] : [];

@@ -161,7 +161,7 @@ export interface Live {
   readonly purpose: string;
   readonly open: boolean;
   readonly at: number;
-  readonly level: number;
+  readonly confidence: number;
   readonly epsilon: number;
   readonly loss: number;
   readonly people: number;
@@ -187,7 +187,7 @@ export interface Live {
   readonly changed: {
     readonly changed: boolean;
     readonly p_value: number;
-    readonly level: number;
+    readonly significance: number;
     readonly comparisons: number;
     readonly attribute: string;
     readonly item: string;

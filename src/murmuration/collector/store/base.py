@@ -129,7 +129,7 @@ class Store(ABC):
         """Take away what the database keeps of earlier states; return whether that is done."""
         return True
 
-    def leave_no_trace(self) -> None:
+    def scrub_log(self) -> None:
         """Take away what the database keeps of earlier states, after this transaction."""
         self._scrubbed = True
 

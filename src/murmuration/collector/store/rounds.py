@@ -16,7 +16,7 @@ _COLUMNS = "round, own, digest, document, opened, state"
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredRound:
     """A round as the store has it."""
 
     number: int
@@ -30,20 +30,20 @@ class Kept:
     state: str
 
 
-def rounds(store: Store, key: int) -> list[Kept]:
+def rounds(store: Store, key: int) -> list[StoredRound]:
     """Return all rounds of a training, in order."""
     sql = f"SELECT {_COLUMNS} FROM rounds WHERE key = ? ORDER BY round"  # noqa: S608
     return [_kept(*row) for row in store.execute(sql, (key,))]
 
 
-def latest(store: Store, key: int) -> Kept | None:
+def latest(store: Store, key: int) -> StoredRound | None:
     """Return the round that was published last."""
     sql = f"SELECT {_COLUMNS} FROM rounds WHERE key = ? ORDER BY round DESC LIMIT 1"  # noqa: S608
     found = store.execute(sql, (key,))
     return _kept(*found[0]) if found else None
 
 
-def numbered(store: Store, key: int, number: int) -> Kept | None:
+def numbered(store: Store, key: int, number: int) -> StoredRound | None:
     """Return the round of that number."""
     sql = f"SELECT {_COLUMNS} FROM rounds WHERE key = ? AND round = ?"  # noqa: S608
     found = store.execute(sql, (key, number))
@@ -87,5 +87,7 @@ def finished(store: Store, key: int) -> bytes | None:
     return bytes(found[0][0]) if found else None
 
 
-def _kept(number: int, own: int, digest: str, document: bytes, opened: int, state: str) -> Kept:
-    return Kept(int(number), int(own), str(digest), bytes(document), int(opened), str(state))
+def _kept(
+    number: int, own: int, digest: str, document: bytes, opened: int, state: str
+) -> StoredRound:
+    return StoredRound(int(number), int(own), str(digest), bytes(document), int(opened), str(state))

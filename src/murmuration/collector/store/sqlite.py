@@ -23,7 +23,6 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from murmuration.collector.aside import sync_folder
 from murmuration.collector.store.base import (
     ONLY_READ,
     Store,
@@ -31,6 +30,7 @@ from murmuration.collector.store.base import (
     StoreFullError,
 )
 from murmuration.errors import FormatError
+from murmuration.files import sync_folder
 
 APPLICATION = 0x6D75726D
 """What SQLite writes into the head of a store: "murm"."""

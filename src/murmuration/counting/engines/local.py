@@ -21,7 +21,7 @@ from murmuration.counting.engines import spill
 from murmuration.counting.engines.parts import Part, Unit, counted, units
 from murmuration.counting.engines.spill import Spill, Spilled
 from murmuration.counting.engines.state import State
-from murmuration.counting.kernel import Kept
+from murmuration.counting.kernel import CountedReports
 from murmuration.counting.sums import Collection, Sums, total
 from murmuration.errors import FormatError, ParameterError
 
@@ -148,7 +148,7 @@ def _unit(
     """Count one unit; where ids count once, write them down."""
     sums = Sums()
 
-    def steps() -> Iterator[Kept | None]:
+    def steps() -> Iterator[CountedReports | None]:
         for found, kept in counted(unit, campaign, ids=how.dedup):
             if stop.is_set():  # another thread failed, or somebody pressed Ctrl-C
                 raise KeyboardInterrupt

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from murmuration.campaign.survey import Campaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.counting import kernel
 from murmuration.counting.engines import texts
 from murmuration.counting.kernel import columns_of
@@ -95,7 +95,7 @@ def find(places: Sequence[Path]) -> list[Part]:
     return found
 
 
-def campaign_of(places: Sequence[Path], given: Path | None = None) -> Campaign:
+def campaign_of(places: Sequence[Path], given: Path | None = None) -> SurveyCampaign:
     """Return the campaign that was given (as .toml, or published), or the one of the folder."""
     if given is not None:
         if given.suffix.lower() == ".toml":
@@ -123,7 +123,7 @@ def _documents(place: Path) -> list[Path]:
     return []
 
 
-def _inside(place: Path) -> list[Campaign]:
+def _inside(place: Path) -> list[SurveyCampaign]:
     """Return the campaign in the metadata of a file that was exported alone."""
     if not place.is_file() or place.suffix.lower() not in PARQUET:
         return []
@@ -133,7 +133,7 @@ def _inside(place: Path) -> list[Campaign]:
     return [] if text is None else [campaign_document.read(text)]
 
 
-def _published(path: Path) -> Campaign:
+def _published(path: Path) -> SurveyCampaign:
     try:
         return campaign_document.read(path.read_bytes())
     except (OSError, MurmurationError) as problem:
@@ -174,7 +174,7 @@ def units(part: Part) -> list[Unit]:
 
 def counted(
     unit: Unit, campaign: Collection, *, ids: bool
-) -> Iterator[tuple[Sums, kernel.Kept | None]]:
+) -> Iterator[tuple[Sums, kernel.CountedReports | None]]:
     """Count a unit, batch by batch; with `ids` also yield what was counted."""
     with _readable(unit.part.path):
         for batch, sums in batches(unit, campaign, ids=ids):

@@ -21,7 +21,7 @@ from murmuration.counting.engines import spill
 from murmuration.counting.engines.parts import Part, Unit, counted, units
 from murmuration.counting.engines.session import tidy_errors
 from murmuration.counting.engines.spill import BITS, PARTITIONS, Salt
-from murmuration.counting.kernel import Kept, columns_of, count, count_rows
+from murmuration.counting.kernel import CountedReports, columns_of, count, count_rows
 from murmuration.counting.sums import Collection, Sums, total
 from murmuration.errors import FormatError, MurmurationError, ParameterError
 from murmuration.exact.randomness import seeded_rng, system_rng
@@ -97,21 +97,21 @@ def _guarded(blocks: Iterator[Block]) -> Iterator[Block]:
 
 def _counted(
     campaign: Collection, work: Iterable[Unit], ids: bool
-) -> Iterator[tuple[Sums, Kept | None]]:
+) -> Iterator[tuple[Sums, CountedReports | None]]:
     for unit in work:
         yield from counted(unit, campaign, ids=ids)
 
 
-def _summed(pairs: Iterable[tuple[Sums, Kept | None]]) -> Iterator[Block]:
+def _summed(pairs: Iterable[tuple[Sums, CountedReports | None]]) -> Iterator[Block]:
     yield SUMS, total(sums for sums, _ in pairs)
 
 
 def _blocks(
-    campaign: Collection, pairs: Iterable[tuple[Sums, Kept | None]], salt: Salt, keys: int
+    campaign: Collection, pairs: Iterable[tuple[Sums, CountedReports | None]], salt: Salt, keys: int
 ) -> Iterator[Block]:
     """Yield the ids and rows of each partition; last what was refused."""
     sums, held = Sums(), 0
-    waiting: list[Kept] = []
+    waiting: list[CountedReports] = []
     most = max(1, min(spill.BLOCK_ROWS, spill.BLOCK_BYTES // (16 + campaign.row_bytes)))
     for found, kept in pairs:
         sums.add(Sums(found.read, 0, found.refused))  # rows are counted where they meet
@@ -126,7 +126,7 @@ def _blocks(
     yield SUMS, sums
 
 
-def _cut(waiting: list[Kept], salt: Salt, keys: int) -> Iterator[Block]:
+def _cut(waiting: list[CountedReports], salt: Salt, keys: int) -> Iterator[Block]:
     """Yield reports by partition."""
     high, low = spill.halves(np.concatenate([kept.ids for kept in waiting]))
     rows = np.concatenate([kept.rows for kept in waiting])

@@ -22,7 +22,7 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.counting.kernel import Kept, count_rows
+from murmuration.counting.kernel import CountedReports, count_rows
 from murmuration.counting.sums import Collection, Sums
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Bits, Ints, Rows
@@ -112,7 +112,7 @@ class Spill:
     def __init__(self, path: Path, row_bytes: int, salt: Salt) -> None:
         self.path, self.row_bytes, self.salt = path, row_bytes, salt
         self._file = path.open("xb", buffering=0)
-        self._waiting: list[Kept] = []
+        self._waiting: list[CountedReports] = []
         self._rows, self._at = 0, 0
         self._index: list[Ints] = []
         self._most = max(1, min(BLOCK_ROWS, BLOCK_BYTES // (ID_BYTES + row_bytes)))
@@ -127,7 +127,7 @@ class Spill:
         if kind is not None:
             self.path.unlink(missing_ok=True)
 
-    def add(self, kept: Kept) -> None:
+    def add(self, kept: CountedReports) -> None:
         """Add reports; a block is written when it is full."""
         self._waiting.append(kept)
         self._rows += len(kept.ids)

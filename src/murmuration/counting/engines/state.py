@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.collector.aside import aside
 from murmuration.counting.engines.parts import Part
 from murmuration.counting.engines.spill import Salt, Spilled, new_salt
 from murmuration.counting.sums import Collection, Sums
 from murmuration.errors import FormatError, ParameterError
+from murmuration.files import private_file
 
 FORMAT = 1
 NAME = "state.json"
@@ -101,7 +101,7 @@ class State:
             "salt": list(self.salt),
             "parts": [asdict(self.parts[name]) for name in sorted(self.parts)],
         }
-        with aside(self.folder / NAME) as file:
+        with private_file(self.folder / NAME) as file:
             file.write(json.dumps(head).encode())
 
     def tidy(self) -> None:

@@ -123,7 +123,7 @@ class FrequencyMechanism(Mechanism):
 
         None where the question is asked again: reports of one person share a permanent answer.
         """
-        if self.asked_again:
+        if self.memoised:
             return None
         p, q = float(self.p), float(self.q)
         law = np.array([[1 - q, q], [1 - p, p]])
@@ -233,7 +233,7 @@ class FrequencyMechanism(Mechanism):
 
         Nothing where a question is asked again: one person's reports share a permanent answer.
         """
-        if self.asked_again:
+        if self.memoised:
             return
         ends = np.sort([float(self.p), float(self.q)])
         yield Limits("support of item", self.support(tally), tally.n, *ends)
@@ -310,12 +310,12 @@ class Labels:
         return found
 
     def read(
-        self, estimate: FrequencyEstimate, level: float = 0.95
+        self, estimate: FrequencyEstimate, confidence: float = 0.95
     ) -> dict[str, tuple[float, ...]]:
         """Return label -> (share, low, high)."""
         if not isinstance(estimate, FrequencyEstimate) or len(estimate.value) != len(self.names):
             raise MismatchError(f"these labels are for shares of {len(self.names)} items")
-        low, high = estimate.interval(level)
+        low, high = estimate.interval(confidence)
         columns = (estimate.value.tolist(), low.tolist(), high.tolist())
         return dict(zip(self.names, zip(*columns, strict=True), strict=True))
 

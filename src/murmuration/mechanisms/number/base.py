@@ -365,7 +365,7 @@ class NumericMechanism(SymbolReports):
 
         Nothing where a question is asked again: one person's reports share a permanent answer.
         """
-        if self.asked_again:
+        if self.memoised:
             return
         law = self.design.table.probabilities
         yield Limits("symbol", tally.counts, tally.n, law.min(axis=0), law.max(axis=0))

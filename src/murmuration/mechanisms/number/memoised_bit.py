@@ -60,7 +60,7 @@ class MemoisedBit(NumericMechanism):
         "Ding, Kulkarni, Yekhanin 2017 (1BitMean, memoisation); Erlingsson et al. 2014"
     )
     summary: ClassVar[str] = "a kept noisy bit of a number, with fresh noise: asked again and again"
-    asked_again: ClassVar[bool] = True
+    memoised: ClassVar[bool] = True
     by_value: ClassVar[bool] = False
 
     permanent: float = None  # type: ignore[assignment]  # a number once it is made

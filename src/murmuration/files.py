@@ -14,7 +14,7 @@ OWNER, ANYBODY = 0o600, 0o666
 
 
 @contextmanager
-def aside(path: Path, mode: int = OWNER) -> Iterator[IO[bytes]]:
+def private_file(path: Path, mode: int = OWNER) -> Iterator[IO[bytes]]:
     """Open a new file beside `path`; when it is whole, it takes the name.
 
     Only its owner reads it, unless another `mode` is given. What had the name is replaced, and a

@@ -59,21 +59,21 @@ def url(server: Collector) -> str:
 
 def test_a_device_reports_once_about_a_period(url: str, tmp_path: Path) -> None:
     client = Client(url, tmp_path / "ledger.db", secret=SECRET)
-    first = client.report({"mood": "good"}, round=WEEKS[0])
-    assert (first.outcome, first.round, first.new) == ("stored", WEEKS[0], True)
-    again = client.report({"mood": "bad"}, round=WEEKS[0])
+    first = client.report({"mood": "good"}, period=WEEKS[0])
+    assert (first.outcome, first.period, first.new) == ("stored", WEEKS[0], True)
+    again = client.report({"mood": "bad"}, period=WEEKS[0])
     assert (again.report_id, again.new) == (first.report_id, False)
-    second = client.report({"mood": "good"}, round=WEEKS[1])
+    second = client.report({"mood": "good"}, period=WEEKS[1])
     assert second.outcome == "stored"
     assert second.report_id != first.report_id
     assert client.ledger.spent() == 4.0  # the permanent answer, once
     body = json.loads(
-        client.preview({"mood": "good"}, round=WEEKS[2]).rpartition(": {")[2].join("{ ")
+        client.preview({"mood": "good"}, period=WEEKS[2]).rpartition(": {")[2].join("{ ")
     )
     assert body["period"] == LAST - 2
-    client.report({"mood": "good"}, round=WEEKS[2])
+    client.report({"mood": "good"}, period=WEEKS[2])
     with pytest.raises(BudgetError, match="3 times at most"):
-        client.report({"mood": "good"}, round=WEEKS[3])
+        client.report({"mood": "good"}, period=WEEKS[3])
     assert [entry.round for entry in client.ledger.entries()] == WEEKS[:3]
 
 
@@ -82,14 +82,14 @@ def test_the_same_key_makes_the_same_reports(url: str, tmp_path: Path) -> None:
     secret = bytes(reversed(SECRET))
     for place, expected in (("a", "stored"), ("b", "duplicate")):
         client = Client(url, tmp_path / f"{place}.db", secret=secret)
-        assert client.report({"mood": "bad"}, round=WEEKS[0]).outcome == expected
+        assert client.report({"mood": "bad"}, period=WEEKS[0]).outcome == expected
 
 
 def test_a_period_that_is_not_open_is_refused_before_anything_is_charged(url, tmp_path) -> None:
     client = Client(url, tmp_path / "ledger.db")
     for moment in ("2001-W01", "2400-01-01"):
         with pytest.raises(ParameterError, match="it is over, or has not begun"):
-            client.report({"mood": "good"}, round=moment)
+            client.report({"mood": "good"}, period=moment)
     assert client.ledger.entries() == []
 
 

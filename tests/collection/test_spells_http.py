@@ -64,13 +64,13 @@ def test_a_device_over_two_spells(url: str, tmp_path: Path) -> None:
         client.ledger.raise_limit(name, 1000.0)
     costs = []
     for week, mood in zip(WEEKS, ("good", "bad", "bad", "good"), strict=True):
-        receipt = client.report({"mood": mood, "hours": 5}, round=week)
+        receipt = client.report({"mood": mood, "hours": 5}, period=week)
         assert receipt.outcome == "stored"
         costs.append(receipt.epsilon)
     assert costs == [16.0, 0.0, 16.0, 0.0]
     after = name_of("week", FIRST + 4)
     with pytest.raises(ParameterError, match="takes no reports"):
-        client.report({"mood": "good", "hours": 5}, round=after)
+        client.report({"mood": "good", "hours": 5}, period=after)
 
 
 def test_figures_are_about_what_spells_began_with(server: Collector, url: str, tmp_path) -> None:

@@ -140,7 +140,7 @@ class Life:
         known = client.ledger.find(origin, digest, turn)
         before = len(host.bodies)
         try:
-            client.report({"answer": answer}, round=turn)
+            client.report({"answer": answer}, period=turn)
             self.happened["delivered"] += 1
         except BudgetError as refused:
             self.happened[f"refused: {refused.reason}"] += 1

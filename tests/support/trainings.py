@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
+from murmuration.definition import training_text as training
 from murmuration.definition.load import read_any
-from murmuration.training import campaign as training
 from murmuration.training import round as rounds
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round

@@ -14,13 +14,13 @@ import pytest
 
 from murmuration import mechanism
 from murmuration.definition import document as ordinary
+from murmuration.definition import training_text as training
 from murmuration.definition.load import load, load_any, read_any
 from murmuration.errors import CampaignError, FormatError, MismatchError, MurmurationError
 from murmuration.exact.exponential import within
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.registry import to_document
 from murmuration.mechanisms.vector.privunit import PrivUnit
-from murmuration.training import campaign as training
 from murmuration.training import round as rounds
 from murmuration.training.algorithm import questions as asked
 from murmuration.training.algorithm.questions import Model

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from murmuration.definition import training_text as training
 from murmuration.device.training import answers
 from murmuration.device.words import DeviceWords
 from murmuration.exact.keyed import Key
 from murmuration.exact.randomness import seeded_rng
-from murmuration.training import campaign as training
 from murmuration.training import round as rounds
 from murmuration.wire import report
 from tests.support.trainings import FILES, each_round, people, trained

@@ -87,7 +87,7 @@ def reading(
     Of a category with more labels than `together`, all intervals at once are right with probability
     `confidence` (Bonferroni: each at 1 - (1-confidence)/k); without it, each by itself.
     """
-    each = 1 if one_each else campaign.rounds
+    each = 1 if one_each else campaign.max_reports
     least = (campaign.terms.cohort if cohort is None else cohort) * each
     lies = checked_share(liars) * campaign.frame.reports(tallies)
     plain = is_plain(campaign, combine)
@@ -123,7 +123,7 @@ def parts(
     one_each: bool = False,
 ) -> list[Part | None]:
     """ANALYST. Return each attribute's estimate in its mechanism's domain; None for nobody."""
-    each = 1 if one_each else campaign.rounds
+    each = 1 if one_each else campaign.max_reports
     return [part for part, _ in _parts(campaign, tallies, about, combine, each)]
 
 
@@ -181,8 +181,8 @@ def _part(
     return _widened(part, own, each)
 
 
-def _widened(part: Part, own: Sequence[Tally], rounds: int) -> Part:
-    """Allow for reports of one person that share a permanent answer: up to `rounds` of them.
+def _widened(part: Part, own: Sequence[Tally], max_reports: int) -> Part:
+    """Allow for reports of one person that share a permanent answer: up to `max_reports` of them.
 
     With T_i <= R reports of person i, sum T_i^2 <= R n, so that
 
@@ -191,12 +191,12 @@ def _widened(part: Part, own: Sequence[Tally], rounds: int) -> Part:
     and about the population, where a person's own answer is a draw too, R times everything.
     """
     laws = [tally.mechanism for tally in own]
-    if rounds == 1:
+    if max_reports == 1:
         lasting = [law.charge for law in laws if law.memoised]
         return replace(part, epsilon=max(lasting)) if lasting else part
     share = max(law.kept_share() for law in laws)
-    factor = rounds if part.about is About.POPULATION else 1 + (rounds - 1) * share
-    note = f"up to {rounds} reports per person: error and epsilon allow for all of them"
+    factor = max_reports if part.about is About.POPULATION else 1 + (max_reports - 1) * share
+    note = f"up to {max_reports} reports per person: error and epsilon allow for all of them"
     said: dict[str, Any] = {
         "epsilon": max(law.charge for law in laws),
         "note": "; ".join(filter(None, [part.note, note])),

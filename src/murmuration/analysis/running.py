@@ -100,7 +100,7 @@ class Watched:
         """Whom it is about; or why there is nothing."""
         if self.campaign.strategy.gathers:
             return TOGETHER
-        if self.campaign.repeated or self.campaign.rounds > 1:
+        if self.campaign.repeated or self.campaign.max_reports > 1:
             return AGAIN
         if not self.groups:
             return OTHERWISE
@@ -110,7 +110,7 @@ class Watched:
     def groups(self) -> tuple[tuple[Terms, ...], ...]:
         """For each number that is averaged, the terms of each level; () where there are none."""
         campaign = self.campaign
-        if campaign.strategy.gathers or campaign.rounds > 1:
+        if campaign.strategy.gathers or campaign.max_reports > 1:
             return ()
         found = [_terms(law) for law in campaign.laws_of(self.place)]
         if not all(found):

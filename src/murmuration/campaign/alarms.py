@@ -37,7 +37,7 @@ def warnings_of(campaign: SurveyCampaign, tallies: Sequence[Tally], least: int) 
 def warnings_by_period(campaign: SurveyCampaign, counted: ByPeriod) -> list[str]:
     """ANALYST. Say it of all periods, in one look; without periods, of everything."""
     if campaign.every is None:
-        least = campaign.terms.cohort * campaign.rounds
+        least = campaign.terms.cohort * campaign.max_reports
         return [one for own in counted.values() for one in warnings_of(campaign, own, least)]
     evidence = [
         (", ".join(filter(None, [campaign.name_of(period), name])), one)

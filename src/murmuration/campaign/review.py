@@ -40,7 +40,7 @@ class Law:
     long_run: float | None
     """What any number of reports about one value tell; None if it is asked once."""
     all_stay: float | None
-    """What the reports of all rounds tell about a value that stays; None if it is asked once."""
+    """What all reports of one device tell about a value that stays; None if it is asked once."""
     all_change: float | None
     """What they tell between histories of values: of spells at most, else at least that."""
     ranges: tuple[str, ...]
@@ -132,8 +132,8 @@ def _laws(campaign: SurveyCampaign, place: int, share: float) -> tuple[tuple[Law
                 loss=loss.epsilon,
                 charge=found.charge,
                 long_run=None if long_run is None else long_run.epsilon,
-                all_stay=None if over_time is None else over_time.stays(campaign.rounds),
-                all_change=None if over_time is None else over_time.changes(campaign.rounds),
+                all_stay=None if over_time is None else over_time.stays(campaign.max_reports),
+                all_change=None if over_time is None else over_time.changes(campaign.max_reports),
                 ranges=_ranges(found, question),
                 pairs=None if graded is None else _matrix(graded.pairwise.tolist()),
                 pair_budgets=None if graded is None else graded.budgets,
@@ -145,7 +145,7 @@ def _laws(campaign: SurveyCampaign, place: int, share: float) -> tuple[tuple[Law
 
 
 def _over_time(campaign: SurveyCampaign, found: Mechanism) -> OverTime | None:
-    """Return what is said over all rounds; None where it is asked once."""
+    """Return what all reports of one device tell; None where it is asked once."""
     if not found.memoised:
         return None
     return Permanent(found) if campaign.spells is None else InSpells(found, campaign.spells.length)

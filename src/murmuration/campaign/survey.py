@@ -117,7 +117,7 @@ class SurveyCampaign:
     levels: the levels that people choose from, if any
     limit: the most that this campaign may ever cost one device; None: one report
     accept_loss: the sentence by which the operator accepts a broken promise
-    rounds: the most reports that one device sends: more than one only of permanent answers
+    max_reports: the most reports that one device sends: more than one only of permanent answers
     every: "day", "week" or "month": a report is about one, and a device sends one for each
     spells: the periods in which one permanent answer is said each, if values may change unseen
     """
@@ -130,7 +130,7 @@ class SurveyCampaign:
     levels: Levels | None = None
     limit: float | None = None
     accept_loss: str | None = None
-    rounds: int = 1
+    max_reports: int = 1
     every: str | None = None
     spells: Spells | None = None
 
@@ -144,26 +144,27 @@ class SurveyCampaign:
             raise ParameterError(
                 f"the limit, what a device may spend in all, is above 0; got {self.limit!r}"
             )
-        if self.terms.upload == ONE_DEVICE and self.rounds > 1 and self.every is None:
+        if self.terms.upload == ONE_DEVICE and self.max_reports > 1 and self.every is None:
             raise ParameterError(
                 "of a token for one device, one report per period counts: a question that is asked "
                 "again says its periods ([repeat] every)"
             )
-        if self.rounds < 1 or (self.rounds > 1 and not self.repeated):
+        if self.max_reports < 1 or (self.max_reports > 1 and not self.repeated):
             raise ParameterError("only a repeated question is asked more than once")
         if self.every is not None and (self.every not in EVERY or not self.repeated):
             raise ParameterError(
                 f"every is {', '.join(EVERY[:-1])} or {EVERY[-1]}, and of a repeated question"
             )
-        if self.spells is not None and (self.every is None or self.spells.periods != self.rounds):
+        spells = self.spells
+        if spells and (self.every is None or spells.periods != self.max_reports):
             raise ParameterError(
                 "spells are of periods, one report for each: say every, and rounds"
             )
         if self.spells is not None and self.levels is not None:
             raise ParameterError("spells take no levels: at each level a spell would begin anew")
-        if self.rounds > 1 and self.levels is not None and self.levels.by_lot:
+        if self.max_reports > 1 and self.levels is not None and self.levels.by_lot:
             raise ParameterError(
-                "levels by lot stay with a device, and would tell its reports of many rounds from "
+                "levels by lot stay with a device, and would tell its reports of many periods from "
                 "others': ask once, or let people choose"
             )
         if self.strategy.gathers and self.levels is not None:
@@ -219,7 +220,7 @@ class SurveyCampaign:
             "chosen": self.levels.chosen if self.levels else FREELY,
             "limit": self.limit,
             "accept_loss": self.accept_loss,
-            "rounds": self.rounds,
+            "rounds": self.max_reports,
             "every": self.every,
             "first": self.spells and self.spells.first,
             "spell": self.spells and self.spells.length,
@@ -258,7 +259,7 @@ class SurveyCampaign:
 
     @property
     def can_say_none(self) -> bool:
-        """Whether "no answer" can take the place of any answer, round after round.
+        """Whether "no answer" can take the place of any answer, period after period.
 
         With spells nobody runs out by the values that they have: no answer is kept in reserve.
         """
@@ -482,7 +483,7 @@ class SurveyCampaign:
 
     def people(self, tallies: Sequence[Tally]) -> int:
         """Return how many people sent them; where a person sends several, at least how many."""
-        return -(-self.frame.reports(tallies) // self.rounds)
+        return -(-self.frame.reports(tallies) // self.max_reports)
 
 
 def encoded(

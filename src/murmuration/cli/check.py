@@ -31,9 +31,9 @@ from murmuration.cli.output import console, emit_json, errors, remark, say
 from murmuration.cli.tables import Form, open_table
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
+from murmuration.definition import training_text as training_document
 from murmuration.device.ledger import LIMITS
 from murmuration.errors import CampaignError, ParameterError, PromiseError
-from murmuration.training import campaign as training_document
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.wire.ids import ID_BYTES
 
@@ -148,7 +148,7 @@ def as_data(reviewed: Review) -> dict[str, Any]:
         "levels": list(campaign.levels.names) if campaign.levels is not None else None,
         "repeated": campaign.repeated,
         "every": campaign.every,
-        "rounds": campaign.rounds,
+        "rounds": campaign.max_reports,
         "grace": terms.grace if campaign.every else None,
         "spells": campaign.spells and asdict(campaign.spells) | {"number": campaign.spells.number},
         "report_bytes": campaign.row_bytes,
@@ -331,8 +331,8 @@ def _details(reviewed: Review) -> list[str]:
 
 
 def _over_time(campaign: SurveyCampaign, asked: Asked, law: Law) -> list[str]:
-    """Say what all rounds together tell, of a value that stays and of one that changes."""
-    one, all_of_them = f"one report {law.loss:.7g}", f"all {campaign.rounds:,}"
+    """Say what all reports tell together, of a value that stays and of one that changes."""
+    one, all_of_them = f"one report {law.loss:.7g}", f"all {campaign.max_reports:,}"
     if (spells := campaign.spells) is not None:
         length = f"{spells.length} {campaign.every}{'s' * (spells.length > 1)}"
         return [

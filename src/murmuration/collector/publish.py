@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from murmuration.campaign.survey import SurveyCampaign, Terms
 from murmuration.collector.store import Store
 from murmuration.definition import document as campaign_document
+from murmuration.definition import training_text as model_document
 from murmuration.definition.load import CampaignFile, ModelFile
 from murmuration.errors import ParameterError
-from murmuration.training import campaign as model_document
 from murmuration.training.campaign import TrainingCampaign
 
 

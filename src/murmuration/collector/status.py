@@ -142,7 +142,7 @@ def status(store: Store, served: Serving) -> Status:
 def least_people(campaign: SurveyCampaign, by_period: ByPeriod) -> int:
     """Return how many people there are at least: as many as in the largest period."""
     sizes = [campaign.frame.reports(own) for own in by_period.values()]
-    least: int = -(-sum(sizes) // campaign.rounds)
+    least: int = -(-sum(sizes) // campaign.max_reports)
     return max([least, *sizes]) if campaign.every else least
 
 
@@ -219,7 +219,7 @@ def _arrived(campaign: SurveyCampaign, tallies: Sequence[Tally]) -> list[Arrived
     if campaign.strategy.gathers:
         groups = groups * len(campaign.questions)
     names = campaign.levels.names if campaign.levels else ()
-    needed = campaign.terms.cohort * (1 if campaign.every else campaign.rounds)
+    needed = campaign.terms.cohort * (1 if campaign.every else campaign.max_reports)
     return [
         Arrived(
             *(question.name, sum(tally.n for tally in own), needed),

@@ -204,7 +204,7 @@ def _campaign(document: Document, found: _Collection) -> SurveyCampaign:
         levels=levels,
         limit=found.limit,
         accept_loss=found.accept_loss,
-        rounds=found.rounds,
+        max_reports=found.rounds,
         every=found.every,
         spells=_spells(found),
     ).admitted()

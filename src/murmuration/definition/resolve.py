@@ -275,7 +275,7 @@ def _collected(
             levels=levels,
             limit=_limit(table, 1 if levels is None else len(levels)),
             accept_loss=table.accept_loss,
-            rounds=1 if table.repeat is None else table.repeat.rounds,
+            max_reports=1 if table.repeat is None else table.repeat.rounds,
             every=None if table.repeat is None else table.repeat.every,
             spells=_spells(table.repeat),
         )

@@ -83,7 +83,8 @@ class Receipt:
     """What became of a report."""
 
     campaign: str
-    round: str
+    period: str
+    """Its name, or what `report` was told; empty in a campaign that is answered once."""
     report_id: str
     epsilon: float
     """What it was charged; 0 where a permanent answer was paid for before."""
@@ -103,10 +104,10 @@ class Client(Trainee):
 
     `source` is the campaign's address, its published document, or its campaign.toml; from a file,
     `send_to` is the address. A campaign that is asked once is answered once, whatever is called
-    later. A repeated one (`Campaign.repeated`) is answered once per round, and no more often than
+    later. A repeated one (`Campaign.repeated`) is answered once per period, and no more often than
     the campaign says, by the permanent answer for the value with fresh noise on it. Where the
-    campaign has periods (`Campaign.every`), the round is the period: that of the device's clock,
-    or the one that `round` names ("2026-W47", or any date in it).
+    campaign has periods (`Campaign.every`), it is that of the device's clock, or the one that
+    `period` names ("2026-W47", or any date in it).
 
     What is spent has limits, on each report (`per_report`), each collector (`per_collector`) and
     over all (`lifetime`): 4, 8 and 16 in a new ledger (`device.ledger.LIMITS`), unless told
@@ -126,7 +127,7 @@ class Client(Trainee):
     or a list are refused, the device sends the nearer end, or a label by chance, all the same
     (unless `refuse_outside`), as silence would tell that the answer is outside.
 
-    Permanent answers hide the value, for as many rounds as there are; they do not hide *when* it
+    Permanent answers hide the value, for as many periods as there are; they do not hide *when* it
     changed, unless the campaign has spells (`Campaign.spells`): then a device goes on with the
     answer that a spell began with, whatever its value does until the next one. Without spells the
     limit counts values. A device that must not spend more says "no answer" where all questions
@@ -203,7 +204,7 @@ class Client(Trainee):
         self,
         answers: Mapping[str, Any],
         level: Level | None = None,
-        round: str = "",  # noqa: A002
+        period: str = "",
     ) -> Receipt:
         """Answer the campaign's questions; say what became of the report.
 
@@ -213,7 +214,7 @@ class Client(Trainee):
         this again; both send the same bytes.
         """
         columns = self._encoded(answers)
-        levels, turn = self._levels(level), self._round(round)
+        levels, turn = self._levels(level), self._occasion(period)
         known = self.ledger.find(self._require_address().origin, self.campaign.digest, turn)
         if known is None:
             self._require_open(turn)
@@ -247,7 +248,7 @@ class Client(Trainee):
     def _acknowledged(self, entry: Entry, outcome: str) -> str | None:
         """Note the collector's answer; the first one counts.
 
-        Reports of many rounds, side by side, show when the value behind them changed: their bytes
+        Reports of many periods, side by side, show when the value behind them changed: their bytes
         are not kept once they have arrived.
         """
         forget = isinstance(self.source, SurveyCampaign) and self.source.repeated
@@ -303,7 +304,7 @@ class Client(Trainee):
             report_id,
             turn,
             memos,
-            self.campaign.rounds,
+            self.campaign.max_reports,
         )
 
     def _words(self) -> DeviceWords:
@@ -420,7 +421,7 @@ class Client(Trainee):
             raise InputError(f"levels are one for each of {', '.join(names)}. Nothing was sent.")
         return [[chosen[name] for name in names]]
 
-    def _round(self, turn: str) -> str:
+    def _occasion(self, turn: str) -> str:
         """Return the occasion: today, unless told otherwise; none where one is asked once.
 
         Where there are periods it is the period's name: one for all ways to say which.
@@ -431,11 +432,11 @@ class Client(Trainee):
         if self.campaign.repeated:
             return turn or utc_now().date().isoformat()
         if turn:
-            raise ParameterError(f"{self.campaign.name} is asked once: it has no rounds")
+            raise ParameterError(f"{self.campaign.name} is asked once: it has no periods")
         return ""
 
     def _period(self, turn: str) -> int | None:
-        """Return the number of the period that a round is; None where there are none."""
+        """Return the number of the period of a report; None where there are none."""
         if isinstance(self.source, TrainingCampaign) or self.source.every is None:
             return None
         return self.source.period_named(turn)
@@ -484,7 +485,7 @@ class Client(Trainee):
         self,
         answers: Mapping[str, Any],
         level: Level | None = None,
-        round: str = "",  # noqa: A002
+        period: str = "",
     ) -> str:
         """Say in words what would be sent, or what was; nothing is sent, charged or kept.
 
@@ -494,7 +495,7 @@ class Client(Trainee):
         report that is sent is another draw.
         """
         columns = self._encoded(answers)
-        levels, turn = self._levels(level), self._round(round)
+        levels, turn = self._levels(level), self._occasion(period)
         origin = "" if self.address is None else self.address.origin
         made = self.ledger.find(origin, self.campaign.digest, turn)
         if made is None:

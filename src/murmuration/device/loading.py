@@ -7,9 +7,9 @@ from pathlib import Path
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
+from murmuration.definition import training_text as training_document
 from murmuration.device.sending import Link, reason
 from murmuration.errors import MismatchError, ParameterError, SendError
-from murmuration.training import campaign as training_document
 from murmuration.training import round as round_document
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round

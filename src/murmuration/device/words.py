@@ -1,10 +1,10 @@
 """Which words a device draws with: they follow from its secret, and from what they are for.
 
-    id          origin, digest, round                  the report's name: the same when sent again
-    which       origin, digest, round                  which attributes are asked: no answer in it
-    answer      origin, digest, cell, answer, round    the noise on an answer
-    coin        origin, digest, cell, round            what must not look at the answer: a hash
-    permanent   origin, digest, cell, answer           an answer that is kept for all rounds
+    id          origin, digest, period                 the report's name: the same when sent again
+    which       origin, digest, period                 which attributes are asked: no answer in it
+    answer      origin, digest, cell, answer, period   the noise on an answer
+    coin        origin, digest, cell, period           what must not look at the answer: a hash
+    permanent   origin, digest, cell, answer           an answer that is kept for all periods
     spell       origin, digest, cell, answer, spell    one that is kept for a spell
     paid        origin, digest, cell, answer           what the ledger calls it: no word is drawn
     kept        origin, digest, cell, spell            what it calls that of a spell
@@ -47,7 +47,7 @@ class DeviceWords:
     digest: str
 
     def report_id(self, turn: str) -> bytes:
-        """Return the id of the report of a round."""
+        """Return the id of the report of a period."""
         return self.key.name(self.origin, self.digest, "id", turn)[:ID_BYTES]
 
     def which(self, turn: str) -> KeyedRng:
@@ -60,7 +60,7 @@ class DeviceWords:
         return self._rng("answer", str(cell), _octets(written), turn, coins=coins)
 
     def permanent(self, cell: int, written: bytes | Rows, spell: int | None = None) -> KeyedRng:
-        """Return the generator of an answer that is kept for all rounds, or for a spell of them."""
+        """Return the generator of an answer that is kept for all periods, or for one spell."""
         if spell is not None:
             return self._rng("spell", str(cell), _octets(written), str(spell))
         coins = self._rng("permanent coin", str(cell))
@@ -107,7 +107,7 @@ class CrowdWords:
         return replace(self, keys=self.keys.only(who))
 
     def ids(self, turn: str) -> Ids:
-        """Return the ids of the reports of a round."""
+        """Return the ids of the reports of a period."""
         return self.keys.name(self.origin, self.digest, "id", turn)[:, :ID_BYTES]
 
     def which(self, turn: str) -> CrowdRng:
@@ -120,7 +120,7 @@ class CrowdWords:
         return self._rng("answer", str(cell), written, turn, coins=coins)
 
     def permanent(self, cell: int, written: Rows, spell: int | None = None) -> CrowdRng:
-        """Return the generator of answers that are kept for all rounds, or for a spell of them."""
+        """Return the generator of answers that are kept for all periods, or for one spell."""
         if spell is not None:
             return self._rng("spell", str(cell), written, str(spell))
         coins = self._rng("permanent coin", str(cell))

@@ -85,7 +85,7 @@ class Watch:
     def __init__(self, served: Served, truths: Truths | None = None) -> None:
         campaign = served.campaign
         self._served, self._campaign, self._truths = served, campaign, truths or {}
-        self._each = 1 if campaign.every else campaign.rounds
+        self._each = 1 if campaign.every else campaign.max_reports
         """How many reports of one person there may be in what is shown."""
         self._periods: Periods | None = None
         self._running = RunningFigures(campaign)

@@ -663,7 +663,7 @@ def test_a_level_where_there_is_none_and_a_round_where_there_is_none(
     with pytest.raises(InputError, match="no levels"):
         client.report(ANSWERS, level="high")
     with pytest.raises(ParameterError, match="asked once"):
-        client.report(ANSWERS, round="2")
+        client.report(ANSWERS, period="2")
     assert client.ledger.entries() == []
 
 
@@ -672,17 +672,17 @@ def test_a_permanent_answer_is_charged_once_for_thirty_rounds(
 ) -> None:
     before = daily.received
     client = Client(daily.url, ledger, lifetime=10.0)
-    costs = [client.report({"mood": "good"}, round=f"day {n}").epsilon for n in range(30)]
+    costs = [client.report({"mood": "good"}, period=f"day {n}").epsilon for n in range(30)]
     assert costs == [2.0] + [0.0] * 29
-    assert client.report({"mood": "bad"}, round="day 30").epsilon == 2.0
-    assert client.report({"mood": "good"}, round="day 31").epsilon == 0.0
+    assert client.report({"mood": "bad"}, period="day 30").epsilon == 2.0
+    assert client.report({"mood": "good"}, period="day 31").epsilon == 0.0
     with pytest.raises(BudgetError) as refused:  # the campaign's limit is 4: two values
-        client.report({"mood": "neither"}, round="day 32")
+        client.report({"mood": "neither"}, period="day 32")
     assert refused.value.reason == "campaign"
     assert daily.received == before + 32
     assert client.ledger.spent() == 4.0
-    same = client.report({"mood": "neither"}, round="day 3")
-    assert same.round == "day 3"  # made on that day: nothing new
+    same = client.report({"mood": "neither"}, period="day 3")
+    assert same.period == "day 3"  # made on that day: nothing new
     assert daily.received == before + 32
 
 
@@ -698,7 +698,7 @@ def test_the_reports_of_thirty_rounds_are_noise_on_one_answer(tmp_path: Path) ->
     with answering(answer) as seen:
         client = Client(published(tmp_path, text), tmp_path / "l.db", send_to=seen.url)
         for n in range(40):
-            client.report({"mood": "good"}, round=str(n))
+            client.report({"mood": "good"}, period=str(n))
     (law,) = client.campaign.frame.cells
     kept = law.remember([0], client._words().permanent(0, law.domain.written(np.array([0]))))
     assert np.bincount(told).argmax() == kept[0]
@@ -712,9 +712,9 @@ def test_a_device_answers_no_more_often_than_the_campaign_says(
     with answering(lambda number, body: (200, {}, STORED)) as seen:
         client = Client(document, ledger, send_to=seen.url)
         for turn in "abcab":
-            assert client.report({"mood": "good"}, round=turn).delivered
+            assert client.report({"mood": "good"}, period=turn).delivered
         with pytest.raises(BudgetError, match="3 times") as refused:
-            client.report({"mood": "good"}, round="d")
+            client.report({"mood": "good"}, period="d")
     assert refused.value.reason == "rounds"
     assert len(seen.bodies) == 3
 
@@ -722,8 +722,8 @@ def test_a_device_answers_no_more_often_than_the_campaign_says(
 def test_today_is_the_round_unless_told_otherwise(daily: Collection, ledger: Path) -> None:
     client = Client(daily.url, ledger)
     first = client.report({"mood": "good"})
-    assert len(first.round) == len("2026-11-15")
-    again = client.report({"mood": "good"}, round=first.round)
+    assert len(first.period) == len("2026-11-15")
+    again = client.report({"mood": "good"}, period=first.period)
     assert (first.epsilon, again) == (2.0, dataclasses.replace(first, epsilon=0.0, new=False))
     assert len(client.ledger.entries()) == 1
 
@@ -779,11 +779,11 @@ def test_no_value_and_no_token_in_errors_logs_or_files(tmp_path: Path, caplog) -
         given = {"send_to": seen.url, "token": TOKEN, "patience": Clock().patience(attempts=1)}
         moods = Client(document, tmp_path / "l.db", **given)
         for turn in range(8):
-            tried(lambda turn=turn: moods.report({"mood": CANARY}, round=str(turn)))
-        tried(lambda: moods.report({"mood": "good"}, round="9"))
-        tried(lambda: moods.report({"mood": [CANARY]}, round="10"))
-        tried(lambda: moods.report({"mood": CANARY + "x"}, round="11"))
-        tried(lambda: moods.report({"mood": CANARY}, level=CANARY, round="12"))
+            tried(lambda turn=turn: moods.report({"mood": CANARY}, period=str(turn)))
+        tried(lambda: moods.report({"mood": "good"}, period="9"))
+        tried(lambda: moods.report({"mood": [CANARY]}, period="10"))
+        tried(lambda: moods.report({"mood": CANARY + "x"}, period="11"))
+        tried(lambda: moods.report({"mood": CANARY}, level=CANARY, period="12"))
         tall = Client(other, tmp_path / "l.db", **given)
         for height in (NUMBER, str(NUMBER), f"{NUMBER} cm", [NUMBER], {NUMBER: NUMBER}, math.nan):
             tried(lambda height=height: tall.report({"age": NUMBER, "height": height}))
@@ -971,7 +971,7 @@ def test_ledger_shows_what_was_spent_and_sent(
     phones: Collection, daily: Collection, ledger: Path
 ) -> None:
     Client(phones.url, ledger, lifetime=5.0).report(ANSWERS)
-    Client(daily.url, ledger).report({"mood": "good"}, round="monday")
+    Client(daily.url, ledger).report({"mood": "good"}, period="monday")
     shown = murmur("ledger", str(ledger)).stdout
     for part in ("phones", "Which phones to test on.", "monday", "stored", "2 of 5 is left"):
         assert part in shown

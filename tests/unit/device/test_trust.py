@@ -482,7 +482,7 @@ def test_a_stolen_ledger_tells_no_value(tmp_path: Path) -> None:
         with collector(published(DAILY)) as host:
             client = Client(at(host, "daily"), ledger, secret=secret)
             for day, mood in enumerate(["good", "good", "bad", "good"]):
-                client.report({"mood": mood}, round=str(day))
+                client.report({"mood": mood}, period=str(day))
         with sqlite3.connect(ledger) as db:
             names = {bytes(row[0]) for row in db.execute("SELECT name FROM paid")}
             rows = db.execute("SELECT cost, report FROM entry").fetchall()
@@ -502,7 +502,7 @@ def test_an_unfit_answer_has_one_label_for_good(tmp_path: Path) -> None:
     with collector(published(DAILY)) as host:
         client = Client(at(host, "daily"), tmp_path / "l.db")
         for day in range(10):
-            assert client.report({"mood": f"no such {day}"}, round=str(day)).delivered
+            assert client.report({"mood": f"no such {day}"}, period=str(day)).delivered
         assert client.ledger.spent() == 2.0
         assert len(host.bodies) == 10
 
@@ -518,7 +518,7 @@ def test_out_of_budget_is_no_answer(tmp_path: Path) -> None:
         client = Client(at(host, "daily"), tmp_path / "l.db")
         assert client.campaign.limit == 6.0
         costs = [
-            client.report({"mood": mood}, round=str(day)).epsilon
+            client.report({"mood": mood}, period=str(day)).epsilon
             for day, mood in enumerate(["good", "good", "bad", "neither", "neither", "good", None])
         ]
         assert costs == [4.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0]
@@ -526,7 +526,7 @@ def test_out_of_budget_is_no_answer(tmp_path: Path) -> None:
         none = np.array([3])
         kept = law.remember(none, client._words().permanent(0, law.domain.written(none)))
         for day in range(7, 40):
-            client.report({"mood": "neither"}, round=str(day))
+            client.report({"mood": "neither"}, period=str(day))
         told = [json.loads(body)["entries"][0][1] for body in host.bodies[7:]]
         assert len(host.bodies) == 40  # never silent
         assert np.bincount(told, minlength=4).argmax() == kept[0]  # noise on one answer, not fresh
@@ -539,10 +539,10 @@ def test_no_answer_is_paid_for_at_every_level(tmp_path: Path) -> None:
         client = Client(at(host, "daily"), tmp_path / "l.db", lifetime=100.0, per_collector=100.0)
         words = client.preview({"mood": "good"}, level="low")
         assert "the first 4 more, for 'no answer' later on" in words
-        assert client.report({"mood": "good"}, level="low", round="1").epsilon == 6.0
+        assert client.report({"mood": "good"}, level="low", period="1").epsilon == 6.0
         for day, mood in enumerate(["bad", "neither", "good", "bad", "neither"]):
             level = "high" if day % 2 else "low"
-            assert client.report({"mood": mood}, level=level, round=str(2 + day)).delivered
+            assert client.report({"mood": mood}, level=level, period=str(2 + day)).delivered
         assert client.ledger.spent() <= client.campaign.limit
 
 
@@ -550,16 +550,16 @@ def test_out_of_the_lifetime_is_no_answer(tmp_path: Path) -> None:
     """Spent elsewhere, the budget says nothing here: a new value is "no answer", never silence."""
     with collector(published(SPEAKING)) as host, collector(published(PHONES)) as other:
         client = Client(at(host, "daily"), tmp_path / "l.db", lifetime=5.0)
-        assert client.report({"mood": "good"}, round="1").epsilon == 4.0
+        assert client.report({"mood": "good"}, period="1").epsilon == 4.0
         assert Client(at(other), tmp_path / "l.db").report(ANSWERS).delivered
-        assert client.report({"mood": "bad"}, round="2").delivered
-        assert client.report({"mood": None}, round="3").delivered
+        assert client.report({"mood": "bad"}, period="2").delivered
+        assert client.report({"mood": None}, period="3").delivered
         assert client.ledger.spent() == 5.0
         late = Client(at(host, "daily"), tmp_path / "m.db", lifetime=3.0)
-        assert late.report({"mood": "good"}, round="1").epsilon == 2.0  # for "no answer" alone
+        assert late.report({"mood": "good"}, period="1").epsilon == 2.0  # for "no answer" alone
         poor = Client(at(host, "daily"), tmp_path / "n.db", lifetime=1.0)
         with pytest.raises(BudgetError):  # silent from the start, whatever the values are
-            poor.report({"mood": "good"}, round="1")
+            poor.report({"mood": "good"}, period="1")
 
 
 @pytest.mark.parametrize("nothing", [None, math.nan, "", "n/a", 10**309])
@@ -648,10 +648,10 @@ def test_permanent_answers_of_version_1_stay(tmp_path: Path) -> None:
     with collector(published(DAILY)) as host:
         client = Client(at(host, "daily"), ledger)
         for day in range(30):
-            receipt = client.report({"mood": "good"}, round=str(day))
+            receipt = client.report({"mood": "good"}, period=str(day))
             assert receipt.epsilon == 0.0  # it was paid for
             told.append(json.loads(host.bodies[-1])["entries"][0][1])
-        assert client.report({"mood": "bad"}, round="31").epsilon == 2.0
+        assert client.report({"mood": "bad"}, period="31").epsilon == 2.0
     assert np.bincount(told).argmax() == kept
     assert client.ledger.spent() == 4.0
 

@@ -136,7 +136,7 @@ def test_a_document_with_other_periods_is_refused(change: tuple[str, str], said:
         with pytest.raises(FormatError, match=said):
             campaign_document.read(data)
     else:
-        assert campaign_document.read(data).rounds == 1
+        assert campaign_document.read(data).max_reports == 1
 
 
 @pytest.mark.parametrize(

@@ -605,7 +605,7 @@ def test_repeated_intervals_allow_for_permanent_answers() -> None:
     items = np.arange(people) % k
     for _ in range(60):
         answers = law.remember(items, rng)
-        rows = np.concatenate([_entry(law, answers, rng) for _ in range(campaign.rounds)])
+        rows = np.concatenate([_entry(law, answers, rng) for _ in range(campaign.max_reports)])
         part = read.parts(campaign, campaign.tally(rows))[0]
         low, high = part.interval(0.95)
         missed += int((low > 1 / k).sum() + (high < 1 / k).sum())

@@ -111,7 +111,7 @@ class Person:
         client = self.client()
         with pytest.raises(SendError):
             client.report(answers)
-        known = client.ledger.find("http://127.0.0.1:9", client.campaign.digest, client._round(""))
+        known = client.ledger.find("http://127.0.0.1:9", client.campaign.digest, client._occasion(""))
         assert known is not None
         assert known.report is not None
         return known.report

@@ -29,10 +29,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import load
 from murmuration import system_rng
 from murmuration.campaign.survey import SurveyCampaign
+from murmuration.collector.access.tokens import new_token
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
-from murmuration.collector.tokens import new_token
 from murmuration.definition import load as campaign_file
 from murmuration.exact.arrays import Rows
 from murmuration.wire import report

@@ -25,8 +25,8 @@ import run_collector
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector import commit as committing
 from murmuration.collector.commit import Batch, commit
+from murmuration.collector.files.sink import ToFolder
 from murmuration.collector.publish import Served, serve
-from murmuration.collector.sink import ToFolder
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store.runs import Runs
 from murmuration.definition import load as campaign_file

@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import load
 import run_collector
+from murmuration.collector.access.tokens import new_token
 from murmuration.collector.store import open_store
-from murmuration.collector.tokens import new_token
 from murmuration.definition import load as campaign_file
 from murmuration.wire import report
 

@@ -21,9 +21,9 @@ sys.path.insert(1, str(Path(__file__).parents[1]))
 from tests.support import haproxy, postgres
 
 import load
+from murmuration.collector.access.tokens import new_token
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
-from murmuration.collector.tokens import new_token
 from murmuration.definition import load as campaign_file
 from run_collector import CAMPAIGN, KINDS, free_port, made, running
 

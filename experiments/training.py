@@ -27,10 +27,10 @@ import numpy as np
 from scipy import stats
 
 from murmuration.cli.local_collector import HOST, collecting
-from murmuration.collector import model
 from murmuration.collector.publish import served_training
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store import rounds as stored
+from murmuration.collector.training import model
 from murmuration.definition.load import read_any
 from murmuration.exact.arrays import Floats
 from murmuration.exact.keyed import Key

@@ -22,8 +22,8 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from murmuration import seeded_rng
 from murmuration.campaign.question import Question
 from murmuration.campaign.survey import utc_now
-from murmuration.collector.participants import new_batch, tokens_of
-from murmuration.collector.sessions import new_code
+from murmuration.collector.access.participants import new_batch, tokens_of
+from murmuration.collector.access.sessions import new_code
 from murmuration.collector.store import open_store
 from murmuration.definition import load
 from murmuration.wire import report

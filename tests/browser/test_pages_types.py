@@ -7,7 +7,7 @@ import re
 import msgspec
 import pytest
 
-from murmuration.collector import model
+from murmuration.collector.training import model
 from murmuration.server import live
 from murmuration.server.planner import PlannedAttribute, Planning
 from tests.support.places import ROOT

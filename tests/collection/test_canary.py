@@ -19,8 +19,8 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from murmuration.collector.sketch import name_of, sketched
-from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies, Part
+from murmuration.collector.merging.sketch import name_of, sketched
+from murmuration.collector.merging.tallies import HEAD, MAGIC, CollectorTallies, Part
 from murmuration.mechanisms.tally import Tally
 from murmuration.server.problems import PROBLEMS
 from murmuration.wire import report

@@ -17,8 +17,8 @@ import pytest
 
 from murmuration.analysis.read import figures as figures_of
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.collector.sketch import Sketch, name_of
-from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies, Part
+from murmuration.collector.merging.sketch import Sketch, name_of
+from murmuration.collector.merging.tallies import HEAD, MAGIC, CollectorTallies, Part
 from murmuration.wire import report
 from tests.support.accounts import campaign_of
 from tests.support.collectors import (

@@ -14,11 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import OUTCOMES, Batch, commit
-from murmuration.collector.merge import merge_tallies, take_key
+from murmuration.collector.merging.merge import merge_tallies, take_key
+from murmuration.collector.merging.sketch import name_of, sketched
+from murmuration.collector.merging.tallies import CollectorTallies, Part, exported, total
 from murmuration.collector.publish import serve
-from murmuration.collector.sketch import name_of, sketched
 from murmuration.collector.store import StoreError, open_store
-from murmuration.collector.tallies import CollectorTallies, Part, exported, total
 from murmuration.errors import MismatchError
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire import report

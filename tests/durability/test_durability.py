@@ -23,8 +23,8 @@ import psycopg
 import pytest
 
 from murmuration.analysis import read
+from murmuration.collector.merging.tallies import CollectorTallies
 from murmuration.collector.store import StoreFullError, open_store, postgres
-from murmuration.collector.tallies import CollectorTallies
 from murmuration.wire import report
 from tests.support.accounts import COMMUTE, as_rows, audited_at, commute, made, outcomes_of
 from tests.support.collectors import SECONDS, Answer, Collector, encoded, running

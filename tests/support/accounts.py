@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.collector import folder, log
 from murmuration.collector.commit import OUTCOMES
+from murmuration.collector.files import folder, log
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store.sqlite import SqliteStore
-from murmuration.collector.tallies import pooled
+from murmuration.counting.periods import pooled
 from murmuration.definition import load as campaign_file
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng

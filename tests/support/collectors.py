@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.collector.merge import take_key
+from murmuration.collector.access.sessions import new_code
+from murmuration.collector.access.tokens import new_token
+from murmuration.collector.merging.merge import take_key
 from murmuration.collector.publish import opened, publication
-from murmuration.collector.sessions import new_code
 from murmuration.collector.store import StoreError, StoreFullError, open_store
-from murmuration.collector.tokens import new_token
 from murmuration.definition.load import read_any
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Rows

@@ -40,7 +40,7 @@ RUNS = "murmuration.collector.store.runs"
 SMALL = {f"{RUNS}.BLOCK": 16, f"{RUNS}.TIERS": (32, 256, 2048), f"{RUNS}.MERGED": 4}
 """Runs are merged often."""
 OFTEN = {
-    "murmuration.collector.sink.MOST_BYTES": 30_000,
+    "murmuration.collector.files.sink.MOST_BYTES": 30_000,
     "murmuration.server.app.SEAL_SECONDS": 0.02,
 }
 """Logs are sealed often."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.collector.rounds import OVER
+from murmuration.collector.training.rounds import OVER
 from murmuration.definition.load import read_any
 from murmuration.exact.arrays import Floats, Rows
 from murmuration.exact.randomness import seeded_rng

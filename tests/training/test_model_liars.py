@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from murmuration.collector import model
+from murmuration.collector.training import model
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import seeded_rng
 from murmuration.training.algorithm.descent import Leg, parts_kept

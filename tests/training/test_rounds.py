@@ -14,14 +14,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from murmuration.collector import model, rounds
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import ServedTraining, serve_training
-from murmuration.collector.rounds import advance, closed_tallies, is_due, taking
-from murmuration.collector.rounds import counted as counted_in
 from murmuration.collector.status import training_status
 from murmuration.collector.store import Store, StoreError, open_store
 from murmuration.collector.store import rounds as stored
+from murmuration.collector.training import model, rounds
+from murmuration.collector.training.rounds import advance, closed_tallies, is_due, taking
+from murmuration.collector.training.rounds import counted as counted_in
 from murmuration.exact.randomness import seeded_rng
 from murmuration.training.round import Round
 from murmuration.training.run import LiveTraining

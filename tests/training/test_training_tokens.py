@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from murmuration.collector.commit import OUTCOMES, Batch, commit
-from murmuration.collector.participants import (
+from murmuration.collector.access.participants import (
     OWN_BYTES,
     close_periods,
     has_closed,
@@ -20,10 +19,11 @@ from murmuration.collector.participants import (
     parsed,
     tokens_of,
 )
+from murmuration.collector.commit import OUTCOMES, Batch, commit
 from murmuration.collector.publish import ServedTraining, serve_training
-from murmuration.collector.rounds import Intake, advance, taking
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store import rounds as stored
+from murmuration.collector.training.rounds import Intake, advance, taking
 from murmuration.wire import report
 from tests.support import command
 from tests.support.between import HOST

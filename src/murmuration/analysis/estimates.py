@@ -11,10 +11,8 @@ from murmuration.analysis.figures import Attribute, Estimates, Trend
 from murmuration.analysis.periods import ALL, LAST, Periods
 from murmuration.analysis.select import LONG, TOP
 from murmuration.campaign.question import ANSWERED
-from murmuration.campaign.survey import ByPeriod
-from murmuration.collector.publish import Served
-from murmuration.collector.status import least_people
-from murmuration.collector.tallies import pooled
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.counting.periods import least_people, pooled
 from murmuration.errors import CohortError, ParameterError
 from murmuration.results.figure import Figure
 from murmuration.statistics.liars import SHARE
@@ -57,31 +55,44 @@ class Query:
 
 
 def estimates(
-    served: Served, tallies: ByPeriod, query: Query | None = None, cohort: int | None = None
+    campaign: SurveyCampaign,
+    tallies: ByPeriod,
+    query: Query | None = None,
+    *,
+    version: int = 0,
+    cohort: int | None = None,
 ) -> Estimates:
-    """Return what is known about the crowd, and about whom; nothing below the cohort."""
+    """Return what is known about the crowd, and about whom; nothing below the cohort.
+
+    `version` is the one that was published and whose tallies these are; 0 where nobody knows.
+    """
     query = query or Query()
-    if served.campaign.every is not None:
-        return _of_periods(served, tallies, query, cohort)
+    if campaign.every is not None:
+        return _of_periods(campaign, tallies, query, version, cohort)
     if query.period or query.since:
         raise ParameterError(
-            f"{served.campaign.name} has no periods: [repeat] every, in its file, says them"
+            f"{campaign.name} has no periods: set `every` under `[repeat]` in its file"
         )
-    campaign, everything = served.campaign, pooled(served.campaign, tallies)
+    everything = pooled(campaign, tallies)
     how = (query.about, query.confidence, cohort, query.combine, query.together, query.liars)
     found = read.reading(campaign, everything, *how)
-    _require_figures(served, found, cohort)
+    _require_figures(campaign, found, version, cohort)
     people, reports = campaign.people(everything), campaign.frame.reports(everything)
-    return _estimates(served, people, query, found, reports=reports)
+    return _estimates(campaign, version, people, query, found, reports=reports)
 
 
 def trend(
-    served: Served, tallies: ByPeriod, query: Query | None = None, cohort: int | None = None
+    campaign: SurveyCampaign,
+    tallies: ByPeriod,
+    query: Query | None = None,
+    *,
+    version: int = 0,
+    cohort: int | None = None,
 ) -> Trend:
     """Return every figure of every period that is shown, and whether anything has changed."""
-    query, campaign = query or Query(), served.campaign
-    found = _periods(served, tallies, query, cohort)
-    head = (campaign.name, served.version, campaign.digest, campaign.every or "")
+    query = query or Query()
+    found = _periods(campaign, tallies, query, cohort)
+    head = (campaign.name, version, campaign.digest, campaign.every or "")
     how = (query.confidence, query.about)
     return Trend(*head, *how, found.listed(), _largest(found.trend()), found.changed())
 
@@ -97,54 +108,61 @@ def _largest(figures: Sequence[Figure]) -> list[Figure]:
     return [one for one in figures if (one.attribute, one.item) in kept]
 
 
-def _periods(served: Served, tallies: ByPeriod, query: Query, cohort: int | None) -> Periods:
+def _periods(
+    campaign: SurveyCampaign, tallies: ByPeriod, query: Query, cohort: int | None
+) -> Periods:
     how = (query.about, query.confidence, query.combine, query.together)
-    return Periods(served.campaign, tallies, *how, cohort=cohort, liars=query.liars)
+    return Periods(campaign, tallies, *how, cohort=cohort, liars=query.liars)
 
 
-def _of_periods(served: Served, tallies: ByPeriod, query: Query, cohort: int | None) -> Estimates:
+def _of_periods(
+    campaign: SurveyCampaign, tallies: ByPeriod, query: Query, version: int, cohort: int | None
+) -> Estimates:
     """Return the figures of a period, or of all of them, and what has changed."""
-    campaign, found = served.campaign, _periods(served, tallies, query, cohort)
+    found = _periods(campaign, tallies, query, cohort)
     more: dict[str, Any] = {"periods": found.listed(), "changed": found.changed()}
     if query.period == ALL:
         if query.since:
             raise ParameterError("a change is one between two periods: name one of them")
         whole = found.pooled()
-        _require_figures(served, whole, cohort)
-        reports = sum(found.people.values())
-        people = least_people(campaign, tallies)
+        _require_figures(campaign, whole, version, cohort)
+        people, reports = least_people(campaign, tallies), sum(found.people.values())
         more |= {"reports": reports, "period": ALL}
-        return _estimates(served, people, query, whole, **more)
+        return _estimates(campaign, version, people, query, whole, **more)
     period = found.chosen(query.period or LAST)
     since = found.chosen(query.since) if query.since else None
-    if since is not None:
-        _require_figures(served, found.reading(since), cohort, f" in {campaign.name_of(since)}")
-    own = found.reading(period)
-    _require_figures(served, own, cohort, f" in {campaign.name_of(period)}")
+    for shown in (period,) if since is None else (since, period):
+        when = f" in {campaign.name_of(shown)}"
+        _require_figures(campaign, found.reading(shown), version, cohort, when)
     people = found.people[period]
     more |= {"reports": people, "period": campaign.name_of(period)}
     more["changes"] = found.changes(period, since)
-    return _estimates(served, people, query, own, **more)
+    return _estimates(campaign, version, people, query, found.reading(period), **more)
 
 
 def _estimates(
-    served: Served, people: int, query: Query, found: read.Reading, **more: Any
+    campaign: SurveyCampaign,
+    version: int,
+    people: int,
+    query: Query,
+    found: read.Reading,
+    **more: Any,
 ) -> Estimates:
-    head = (served.campaign.name, served.version, served.campaign.digest, people)
+    head = (campaign.name, version, campaign.digest, people)
     more |= {"liars": query.liars, "warnings": found.warnings}
     return Estimates(*head, query.confidence, query.about, found.figures, found.attributes, **more)
 
 
 def _require_figures(
-    served: Served, found: read.Reading, cohort: int | None, when: str = ""
+    campaign: SurveyCampaign, found: read.Reading, version: int, cohort: int | None, when: str = ""
 ) -> None:
     """Refuse to answer where nothing can be shown, and say how many answers there are."""
     if found.figures:
         return
-    since = " since the questions or their laws were changed" if served.older else ""
-    least = served.campaign.terms.cohort if cohort is None else cohort
+    which = f" version {version} of {campaign.name}" if version else ""
+    least = campaign.terms.cohort if cohort is None else cohort
     raise CohortError(
-        f"too few people have answered{when}{since}: nothing is shown about fewer than {least:,}. "
+        f"too few people have answered{which}{when}: nothing is shown about fewer than {least:,}. "
         f"{_so_far(found.attributes)}"
     )
 

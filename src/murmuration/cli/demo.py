@@ -162,8 +162,8 @@ def _truths(values: Values) -> Truths:
 @contextmanager
 def _collector(folder: Path, port: int, truths: Truths) -> Iterator[Running]:
     """Write the campaign file, start a collector on a new store, and end it."""
-    from murmuration.collector.sessions import new_code
-    from murmuration.collector.tokens import new_token
+    from murmuration.collector.access.sessions import new_code
+    from murmuration.collector.access.tokens import new_token
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "campaign.toml").write_text(CAMPAIGN)

@@ -11,8 +11,8 @@ import typer
 
 from murmuration.cli.options import CampaignOption, Force, Json, StoreArgument
 from murmuration.cli.output import emit_json, progress_bar, say
-from murmuration.collector import export as reports_file
 from murmuration.collector import publish
+from murmuration.collector.files import export as reports_file
 from murmuration.collector.store import open_store
 from murmuration.errors import ParameterError
 from murmuration.wire import parquet

@@ -12,9 +12,9 @@ import typer
 
 from murmuration.cli.options import Json
 from murmuration.cli.output import emit_json, progress_bar, say
-from murmuration.collector import key_file
-from murmuration.collector.merge import Joined, remove, shared_key, take_key
-from murmuration.collector.merge import merge as merge_one
+from murmuration.collector.merging import key_file
+from murmuration.collector.merging.merge import Joined, remove, shared_key, take_key
+from murmuration.collector.merging.merge import merge as merge_one
 from murmuration.collector.store import Store, open_store
 from murmuration.errors import MismatchError, ParameterError
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, TokenOption
 from murmuration.cli.output import checked_place, console, emit_json, save, say
-from murmuration.collector.model import Moved, TrainedModel, with_liars
+from murmuration.collector.training.model import Moved, TrainedModel, with_liars
 from murmuration.errors import ParameterError
 from murmuration.sources import onnx_file
 from murmuration.sources.open import open_source

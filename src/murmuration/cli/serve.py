@@ -14,9 +14,9 @@ from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.extras import require
 from murmuration.cli.options import STORE_HELP
 from murmuration.cli.output import console, say
+from murmuration.collector.files.sink import check as check_folder
 from murmuration.collector.publish import published_any
 from murmuration.collector.publish import serve_any as publish
-from murmuration.collector.sink import check as check_folder
 from murmuration.collector.store import Store, open_store
 from murmuration.definition import load as campaign_file
 from murmuration.definition.load import CampaignFile, ModelFile
@@ -143,8 +143,8 @@ def _compare(store: Store, campaign: SurveyCampaign | TrainingCampaign) -> None:
 
 def _hand_out(store: Store, where: str) -> None:
     """Print an admin's token, once, when the store has no token yet; never into a log."""
-    from murmuration.collector.sessions import NAME
-    from murmuration.collector.tokens import ADMIN, new_token
+    from murmuration.collector.access.sessions import NAME
+    from murmuration.collector.access.tokens import ADMIN, new_token
 
     if any(token.name != NAME for token in store.tokens()):
         return
@@ -158,7 +158,7 @@ def _hand_out(store: Store, where: str) -> None:
 
 def _link(store: Store, where: str, url: str) -> None:
     """Print a link that signs a browser in, once; never into a log."""
-    from murmuration.collector.sessions import new_code
+    from murmuration.collector.access.sessions import new_code
 
     name = "STORE" if where.startswith("postgres") else where
     again = f"murmur token link {name}"

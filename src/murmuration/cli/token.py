@@ -15,10 +15,10 @@ from rich.table import Table
 
 from murmuration.cli.options import Json, StoreArgument
 from murmuration.cli.output import checked_place, console, emit_json, errors, say
-from murmuration.collector.participants import PARTICIPANT, new_batch, tokens_of
-from murmuration.collector.sessions import new_code
+from murmuration.collector.access.participants import PARTICIPANT, new_batch, tokens_of
+from murmuration.collector.access.sessions import new_code
+from murmuration.collector.access.tokens import new_token
 from murmuration.collector.store import Token, open_store
-from murmuration.collector.tokens import new_token
 from murmuration.errors import ParameterError
 from murmuration.files import private_file
 

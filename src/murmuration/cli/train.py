@@ -34,7 +34,7 @@ from murmuration.cli.options import (
 from murmuration.cli.output import emit_json, errors, progress_bar, remark, say
 from murmuration.cli.send import ADVICE, SIMULATION, DeviceTokens
 from murmuration.cli.tables import Form, Table, open_table
-from murmuration.collector.participants import new_batch, tokens_of
+from murmuration.collector.access.participants import new_batch, tokens_of
 from murmuration.collector.publish import served_training
 from murmuration.collector.store import open_store, rounds
 from murmuration.definition.load import opened_any

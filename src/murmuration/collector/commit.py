@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from murmuration.campaign.survey import ONE_DEVICE, SurveyCampaign
-from murmuration.collector.participants import counts_once
+from murmuration.collector.access.participants import counts_once
+from murmuration.collector.files.sink import ToFolder
 from murmuration.collector.publish import Served
-from murmuration.collector.rounds import Intake, take
-from murmuration.collector.sink import ToFolder
 from murmuration.collector.store import Store
 from murmuration.collector.store.runs import picked
+from murmuration.collector.training.rounds import Intake, take
 from murmuration.exact.arrays import Ints
 from murmuration.wire.ids import ID_BYTES, in_order
 from murmuration.wire.report import (

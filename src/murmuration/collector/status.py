@@ -9,12 +9,13 @@ import msgspec
 
 from murmuration.campaign.alarms import warnings_by_period
 from murmuration.campaign.survey import ByPeriod, SurveyCampaign, utc_now
-from murmuration.collector.model import from_json
+from murmuration.collector.merging.tallies import known
 from murmuration.collector.publish import ServedTraining, Serving
-from murmuration.collector.rounds import counted, deadline_of, round_of, size_of
 from murmuration.collector.store import Store, rounds
 from murmuration.collector.store.rounds import StoredRound
-from murmuration.collector.tallies import known, pooled
+from murmuration.collector.training.model import from_json
+from murmuration.collector.training.rounds import counted, deadline_of, round_of, size_of
+from murmuration.counting.periods import least_people, pooled
 from murmuration.mechanisms.tally import Tally
 from murmuration.training.campaign import TrainingCampaign
 
@@ -137,13 +138,6 @@ def status(store: Store, served: Serving) -> Status:
         reports=campaign.frame.reports(tallies),
         periods=_periods(campaign, by_period, now),
     )
-
-
-def least_people(campaign: SurveyCampaign, by_period: ByPeriod) -> int:
-    """Return how many people there are at least: as many as in the largest period."""
-    sizes = [campaign.frame.reports(own) for own in by_period.values()]
-    least: int = -(-sum(sizes) // campaign.max_reports)
-    return max([least, *sizes]) if campaign.every else least
 
 
 def _periods(campaign: SurveyCampaign, by_period: ByPeriod, now: datetime) -> list[PeriodArrived]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from murmuration.collector.rounds import OVER
+from murmuration.collector.training.rounds import OVER
 from murmuration.device.loading import NO_ROUND
 from murmuration.device.sending import Link, Patience, reason
 from murmuration.errors import SendError

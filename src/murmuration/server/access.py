@@ -8,8 +8,8 @@
     admin     reads raw state
     merge     brings the tallies of the collectors that its token names
 
-A higher role may do what a lower one may (`collector.tokens`); merging is a role apart. Readers,
-analysts and admins may come by a browser that is signed in (`signing`); nobody else may.
+A higher role may do what a lower one may (`collector.access.tokens`); merging is a role apart.
+Readers, analysts and admins may come by a browser that is signed in (`signing`); nobody else may.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from murmuration.campaign.survey import ONE_DEVICE
-from murmuration.collector.participants import (
+from murmuration.collector.access.participants import (
     BATCH_BYTES,
     OWN_BYTES,
     is_genuine,
     parsed,
     row_of,
 )
+from murmuration.collector.access.sessions import SESSION_PREFIX
+from murmuration.collector.access.tokens import ADMIN, ANALYST, DEVICE, MERGE, PREFIX, RANKS, hashed
 from murmuration.collector.publish import Serving
-from murmuration.collector.sessions import SESSION_PREFIX
 from murmuration.collector.store import Token
-from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE, MERGE, PREFIX, RANKS, hashed
 from murmuration.server.problems import Problem
 
 PUBLIC, READER = "public", "reader"

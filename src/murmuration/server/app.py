@@ -14,9 +14,9 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 from starlette.applications import Starlette
 
-from murmuration.collector.participants import close_periods, has_closed
+from murmuration.collector.access.participants import close_periods, has_closed
+from murmuration.collector.files.sink import ToFolder
 from murmuration.collector.publish import Served, ServedTraining, Serving
-from murmuration.collector.sink import ToFolder
 from murmuration.collector.store import Store, StoreError, Token
 from murmuration.errors import MurmurationError
 from murmuration.server.access import Gate

@@ -20,17 +20,17 @@ from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.periods import ALL, LAST
 from murmuration.campaign.survey import ByPeriod, SurveyCampaign, utc_now
+from murmuration.collector.access.sessions import signed_in, signed_out
+from murmuration.collector.access.tokens import ANALYST, hashed
 from murmuration.collector.commit import Batch, refuse
-from murmuration.collector.merge import merge_tallies
-from murmuration.collector.model import from_json, to_json, with_liars
+from murmuration.collector.merging.merge import merge_tallies
+from murmuration.collector.merging.tallies import CollectorTallies, by_period, exported, own_sketch
 from murmuration.collector.publish import Served, ServedTraining, Serving
-from murmuration.collector.rounds import CLOSED_NOW, GOES_ON, Intake, where
-from murmuration.collector.sessions import signed_in, signed_out
 from murmuration.collector.status import status as status_of
 from murmuration.collector.status import training_status
 from murmuration.collector.store import Store, Token, rounds
-from murmuration.collector.tallies import CollectorTallies, by_period, exported, own_sketch
-from murmuration.collector.tokens import ANALYST, hashed
+from murmuration.collector.training.model import from_json, to_json, with_liars
+from murmuration.collector.training.rounds import CLOSED_NOW, GOES_ON, Intake, where
 from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
 from murmuration.server import body, cors, signing
 from murmuration.server.accept import preferred
@@ -271,7 +271,7 @@ async def trend(call: Call) -> Response:
         raise Problem("bad-parameter", "this campaign has no periods")
     query = _query(call.request, call.served.campaign)
     tallies = await call.collector.read(by_period, call.served.campaign)
-    return _json(await call.collector.compute(trend_of, call.served, tallies, query))
+    return _json(await call.collector.compute(_trend, call.served, tallies, query))
 
 
 async def status(call: Call) -> Response:
@@ -577,9 +577,14 @@ def _query(request: Request, campaign: SurveyCampaign) -> Query:
     return Query(*how, period, since, _liars(request))
 
 
+def _trend(served: Served, tallies: ByPeriod, query: Query) -> figures.Trend:
+    return trend_of(served.campaign, tallies, query, version=served.version)
+
+
 def _estimates(served: Served, tallies: ByPeriod, query: Query, form: str) -> bytes:
     try:
-        return figures.rendered(estimates_of(served, tallies, query), form)
+        found = estimates_of(served.campaign, tallies, query, version=served.version)
+        return figures.rendered(found, form)
     except CohortError as problem:
         raise Problem("cohort-too-small", str(problem)) from None
     except ParameterError:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TypeVar, TypeVarTuple, Unpack
 
 from murmuration.collector.commit import Batch, commit
-from murmuration.collector.sink import ToFolder
+from murmuration.collector.files.sink import ToFolder
 from murmuration.collector.store import Store, StoreError, StoreFullError
 from murmuration.server.fair_use import Part, Share
 from murmuration.server.problems import Problem

@@ -42,7 +42,7 @@ import msgspec
 
 from murmuration.analysis.figures import Period
 from murmuration.analysis.running import Running
-from murmuration.collector.model import Coefficient, ModelLiars, Point, Score
+from murmuration.collector.training.model import Coefficient, ModelLiars, Point, Score
 from murmuration.results.change import Change, Changed
 
 

@@ -1,7 +1,7 @@
 """A training behind the routes: which round an upload is for, and when a round is closed.
 
 Each worker looks after its trainings: after reports were counted, and once a second. Whoever is
-first closes a round (`collector.rounds`); the others find it closed.
+first closes a round (`collector.training.rounds`); the others find it closed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from murmuration.collector import rounds
 from murmuration.collector.publish import ServedTraining
-from murmuration.collector.rounds import Intake
 from murmuration.collector.store import Store, StoreError
 from murmuration.collector.store import rounds as stored
+from murmuration.collector.training import rounds
+from murmuration.collector.training.rounds import Intake
 from murmuration.server.access import Clock
 from murmuration.wire import report
 

@@ -18,11 +18,11 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from murmuration.analysis.figures import Estimates, Trend
-from murmuration.collector.model import TrainedModel
+from murmuration.collector.access.tokens import ADMIN, ANALYST, DEVICE, MERGE
 from murmuration.collector.publish import Serving
 from murmuration.collector.status import Status
 from murmuration.collector.store import StoreError, StoreFullError
-from murmuration.collector.tokens import ADMIN, ANALYST, DEVICE, MERGE
+from murmuration.collector.training.model import TrainedModel
 from murmuration.definition.document import Document
 from murmuration.server import handlers
 from murmuration.server.access import BY_BROWSER, PUBLIC, READER

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from murmuration.collector.sessions import SESSION_SECONDS
+from murmuration.collector.access.sessions import SESSION_SECONDS
 from murmuration.wire.address import is_loopback
 
 PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")

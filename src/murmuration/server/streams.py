@@ -19,10 +19,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from murmuration.campaign.survey import ByPeriod
+from murmuration.collector.merging.tallies import by_period
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status, status
 from murmuration.collector.store import Store, StoreError
-from murmuration.collector.tallies import by_period
 from murmuration.server.fair_use import Part
 from murmuration.server.live import Live, Trails
 from murmuration.server.page_files import PRIVATE

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from murmuration.collector.model import Point, TrainedModel, from_json
 from murmuration.collector.publish import ServedTraining
-from murmuration.collector.rounds import replayed
 from murmuration.collector.status import RoundStatus, Status, TrainingStatus, training_status
 from murmuration.collector.store import Store
 from murmuration.collector.store.rounds import finished
+from murmuration.collector.training.model import Point, TrainedModel, from_json
+from murmuration.collector.training.rounds import replayed
 from murmuration.server.live import (
     Asking,
     Live,

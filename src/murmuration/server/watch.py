@@ -24,7 +24,7 @@ from murmuration.campaign.review import expected_stderr, shares_of
 from murmuration.campaign.survey import ByPeriod
 from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
-from murmuration.collector.tallies import pooled
+from murmuration.counting.periods import pooled
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import FrequencyEstimate
 from murmuration.results.figure import Figure

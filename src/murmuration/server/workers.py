@@ -20,8 +20,8 @@ import uvicorn
 import uvloop
 
 from murmuration.campaign.survey import SurveyCampaign
+from murmuration.collector.files.sink import ToFolder
 from murmuration.collector.publish import Served, opened, publication, serve_any
-from murmuration.collector.sink import ToFolder
 from murmuration.collector.store import open_store
 from murmuration.errors import ParameterError
 from murmuration.server.app import Collector

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.collector.model import TrainedModel
+from murmuration.collector.training.model import TrainedModel
 from murmuration.errors import ParameterError
 from murmuration.training.campaign import TrainingCampaign
 

@@ -18,7 +18,7 @@ from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.figures import Estimates, Trend
 from murmuration.campaign.survey import ByPeriod
-from murmuration.collector.model import TrainedModel, from_json
+from murmuration.collector.merging.tallies import by_period
 from murmuration.collector.publish import (
     TRAINS,
     Served,
@@ -31,7 +31,7 @@ from murmuration.collector.publish import (
 from murmuration.collector.status import Status
 from murmuration.collector.status import status as status_of
 from murmuration.collector.store import Store, open_store, rounds
-from murmuration.collector.tallies import by_period
+from murmuration.collector.training.model import TrainedModel, from_json
 from murmuration.counting.container import MAGIC, TallyFile
 from murmuration.errors import CohortError, FormatError, MurmurationError, ParameterError
 from murmuration.statistics.liars import SHARE
@@ -123,12 +123,12 @@ class StoreSource(Source):
     def asked(self, query: Query) -> Estimates:
         """Read the tallies."""
         asked, tallies, cohort = self._counted()
-        return estimates_of(asked, tallies, query, cohort)
+        return estimates_of(asked.campaign, tallies, query, version=asked.version, cohort=cohort)
 
     def trend(self, query: Query) -> Trend:
         """Read the tallies, period by period."""
         asked, tallies, cohort = self._counted()
-        return trend_of(asked, tallies, query, cohort)
+        return trend_of(asked.campaign, tallies, query, version=asked.version, cohort=cohort)
 
     def _counted(self) -> tuple[Served, ByPeriod, int]:
         """Return the campaign, its tallies and its cohort.
@@ -183,14 +183,11 @@ class TallySource(Source):
 
     def asked(self, query: Query) -> Estimates:
         """Read the tallies."""
-        return estimates_of(self._served(), self.file.tallies, query)
+        return estimates_of(self.file.campaign, self.file.tallies, query)
 
     def trend(self, query: Query) -> Trend:
         """Read the tallies, period by period."""
-        return trend_of(self._served(), self.file.tallies, query)
-
-    def _served(self) -> Served:
-        return Served(self.file.campaign, version=0, document=b"", key=0, older=frozenset())
+        return trend_of(self.file.campaign, self.file.tallies, query)
 
     def status(self) -> Status:
         """A file does not know when what arrived."""

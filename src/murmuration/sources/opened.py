@@ -18,10 +18,9 @@ from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.figures import Estimates, notes_on
 from murmuration.campaign.survey import ByPeriod, SurveyCampaign
-from murmuration.collector.model import TrainedModel, with_liars
-from murmuration.collector.publish import Served
+from murmuration.collector.merging.tallies import MAGIC, CollectorTallies
 from murmuration.collector.status import Status
-from murmuration.collector.tallies import MAGIC, CollectorTallies
+from murmuration.collector.training.model import TrainedModel, with_liars
 from murmuration.errors import ParameterError
 from murmuration.mechanisms import tally as one_tally
 from murmuration.mechanisms.tally import Tally
@@ -186,12 +185,11 @@ def _from_file(data: bytes, campaign: str | SurveyCampaign, query: Query) -> Fig
     return _as_table(estimates_of(*_counted(data, campaign), query))
 
 
-def _counted(data: bytes, campaign: str | SurveyCampaign) -> tuple[Served, ByPeriod]:
+def _counted(data: bytes, campaign: str | SurveyCampaign) -> tuple[SurveyCampaign, ByPeriod]:
     """Read the tallies of a whole campaign."""
     if not isinstance(campaign, SurveyCampaign):
         raise ParameterError(
             "a collector's tallies do not say what was asked: give the campaign, as in "
             'murmuration.open(file, campaign=murmuration.load("campaign.toml"))'
         )
-    whole = CollectorTallies.from_bytes(data, campaign).by_period()
-    return Served(campaign, version=0, document=b"", key=0, older=frozenset()), whole
+    return campaign, CollectorTallies.from_bytes(data, campaign).by_period()

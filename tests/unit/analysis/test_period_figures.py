@@ -17,7 +17,7 @@ from murmuration.analysis.periods import SAFE, WORST, Periods
 from murmuration.campaign.survey import ByPeriod, SurveyCampaign
 from murmuration.cli.estimate import people_in
 from murmuration.collector.commit import Batch, commit
-from murmuration.collector.publish import Served, serve
+from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.definition import load as campaign_file
 from murmuration.errors import CohortError, ParameterError
@@ -232,29 +232,24 @@ def test_a_look_reads_again_only_what_has_changed(periods: Periods) -> None:
 # --- as it is asked for --------------------------------------------------------------------------
 
 
-def served_of(campaign: SurveyCampaign) -> Served:
-    return Served(campaign, 1, b"", 1, frozenset())
-
-
 def test_estimates_of_a_period_of_all_and_of_none() -> None:
     tallies = tallies_of(CAMPAIGN, {WEEK: 400, WEEK + 1: 900, WEEK + 2: 50})
-    served = served_of(CAMPAIGN)
-    last = estimates(served, tallies)
+    last = estimates(CAMPAIGN, tallies)
     assert (last.period, last.people, last.reports) == ("2026-W46", 900, 900)
     assert last.changes[0].before == "2026-W45"
     assert last.changed is not None
-    named = estimates(served, tallies, Query(period="2026-11-04"))
+    named = estimates(CAMPAIGN, tallies, Query(period="2026-11-04"))
     assert (named.period, named.people, named.changes) == ("2026-W45", 400, [])
-    both = estimates(served, tallies, Query(period="all"))
+    both = estimates(CAMPAIGN, tallies, Query(period="all"))
     assert (both.period, both.people, both.reports) == ("all", 900, 1350)
     with pytest.raises(CohortError, match=r"in 2026-W47.*mood 50 of 100"):
-        estimates(served, tallies, Query(period="2026-W47"))
+        estimates(CAMPAIGN, tallies, Query(period="2026-W47"))
     with pytest.raises(CohortError, match="nobody has reported"):
-        estimates(served, {})
+        estimates(CAMPAIGN, {})
     plain = replace(CAMPAIGN, every=None)
     with pytest.raises(ParameterError, match="no periods"):
-        estimates(served_of(plain), {}, Query(period="last"))
-    lines = trend(served, tallies)
+        estimates(plain, {}, Query(period="last"))
+    lines = trend(CAMPAIGN, tallies)
     assert [one.period for one in lines.estimates[:2]] == ["2026-W45", "2026-W46"]
     assert [one.shown for one in lines.periods] == [True, True, False]
 
@@ -262,8 +257,8 @@ def test_estimates_of_a_period_of_all_and_of_none() -> None:
 def test_a_trend_of_a_long_list_has_the_largest() -> None:
     labels = ", ".join(f'"{place}"' for place in range(40))
     campaign = campaign_file.parse(TEXT.replace('"good", "so-so", "bad"', labels))
-    found = trend(served_of(campaign), tallies_of(campaign, {WEEK: 400, WEEK + 1: 900}))
-    last = estimates(served_of(campaign), tallies_of(campaign, {WEEK: 400, WEEK + 1: 900}))
+    found = trend(campaign, tallies_of(campaign, {WEEK: 400, WEEK + 1: 900}))
+    last = estimates(campaign, tallies_of(campaign, {WEEK: 400, WEEK + 1: 900}))
     largest = sorted(last.estimates, key=lambda one: -one.value)[:20]
     assert {one.item for one in found.estimates} == {one.item for one in largest}
     assert len(found.estimates) == 40
@@ -273,7 +268,7 @@ def test_pooled_people_are_said_as_what_they_are() -> None:
     """Where a device sends several reports, a collector knows the least and the most."""
     plain = campaign_file.parse(TEXT.replace('every = "week"', "").replace("52", "6"))
     _, rows = made(plain, 3000)
-    found = estimates(served_of(plain), plain.counted(rows))
+    found = estimates(plain, plain.counted(rows))
     assert people_in(found) == "500 to 3,000 people, 3,000 reports"
 
 

@@ -16,12 +16,12 @@ import pytest
 from murmuration import seeded_rng
 from murmuration.campaign.periods import EVERY, name_of, number_of, open_at, period_of, start_of
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.collector import export
 from murmuration.collector.commit import OUTCOMES, Batch, commit
-from murmuration.collector.merge import merge, merge_tallies, shared_key
+from murmuration.collector.files import export
+from murmuration.collector.merging.merge import merge, merge_tallies, shared_key
+from murmuration.collector.merging.tallies import CollectorTallies, by_period, exported, total
 from murmuration.collector.publish import Served, serve
 from murmuration.collector.store import Store, open_store
-from murmuration.collector.tallies import CollectorTallies, by_period, exported, total
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
 from murmuration.errors import CampaignError, FormatError, MismatchError, ParameterError

@@ -17,8 +17,9 @@ import pytest
 
 import murmuration
 from murmuration import figures, mechanism, seeded_rng
-from murmuration.collector import export, tallies
 from murmuration.collector.commit import Batch, commit
+from murmuration.collector.files import export
+from murmuration.collector.merging import tallies
 from murmuration.collector.publish import serve, served
 from murmuration.collector.store import Store, open_store
 from murmuration.errors import (

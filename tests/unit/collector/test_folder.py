@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.collector import export, folder
 from murmuration.collector.commit import Batch, commit
+from murmuration.collector.files import export, folder
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.errors import FormatError, ParameterError

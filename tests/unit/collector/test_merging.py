@@ -16,13 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from murmuration.collector import key_file, sketch
 from murmuration.collector.commit import Batch, commit
-from murmuration.collector.merge import merge, merge_tallies, remove, take_key
-from murmuration.collector.publish import serve
-from murmuration.collector.sketch import MOST, WHOLE, sketched
-from murmuration.collector.store import Merged, open_store
-from murmuration.collector.tallies import (
+from murmuration.collector.merging import key_file, sketch
+from murmuration.collector.merging.merge import merge, merge_tallies, remove, take_key
+from murmuration.collector.merging.sketch import MOST, WHOLE, sketched
+from murmuration.collector.merging.tallies import (
     ABSORBED,
     HEAD,
     MAGIC,
@@ -31,6 +29,8 @@ from murmuration.collector.tallies import (
     known,
     total,
 )
+from murmuration.collector.publish import serve
+from murmuration.collector.store import Merged, open_store
 from murmuration.errors import MismatchError
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally

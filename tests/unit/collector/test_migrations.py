@@ -19,17 +19,18 @@ import pytest
 
 from murmuration.analysis import read
 from murmuration.campaign.survey import SurveyCampaign
+from murmuration.collector.access.tokens import hashed
 from murmuration.collector.commit import Batch, commit
-from murmuration.collector.merge import merge_tallies, take_key
+from murmuration.collector.merging.merge import merge_tallies, take_key
+from murmuration.collector.merging.sketch import name_of, sketched
+from murmuration.collector.merging.tallies import CollectorTallies, Part, total
 from murmuration.collector.publish import serve
 from murmuration.collector.publish import served as published
-from murmuration.collector.sketch import name_of, sketched
 from murmuration.collector.store import Store, StoreError, base, open_store
 from murmuration.collector.store.migrations import MIGRATIONS, NEWEST
 from murmuration.collector.store.postgres import PostgresStore
 from murmuration.collector.store.sqlite import SqliteStore
-from murmuration.collector.tallies import CollectorTallies, Part, pooled, total
-from murmuration.collector.tokens import hashed
+from murmuration.counting.periods import pooled
 from murmuration.definition import document as campaign_document
 from murmuration.device import Ledger
 from murmuration.errors import FormatError, MurmurationError, ParameterError

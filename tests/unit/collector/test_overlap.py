@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.collector.merge import MOST_MERGED, Joined, merge, remove
-from murmuration.collector.sketch import MOST, WHOLE, Sketch, name_of, sketched
+from murmuration.collector.merging.merge import MOST_MERGED, Joined, merge, remove
+from murmuration.collector.merging.sketch import MOST, WHOLE, Sketch, name_of, sketched
+from murmuration.collector.merging.tallies import HEAD, MAGIC, CollectorTallies, Part
 from murmuration.collector.store import open_store
-from murmuration.collector.tallies import HEAD, MAGIC, CollectorTallies, Part
 from murmuration.errors import FormatError
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire import report

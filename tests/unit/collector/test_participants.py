@@ -18,9 +18,8 @@ import pytest
 
 from murmuration import Client
 from murmuration.campaign.survey import SurveyCampaign, utc_now
-from murmuration.collector import participants
-from murmuration.collector.commit import OUTCOMES, Batch, commit
-from murmuration.collector.participants import (
+from murmuration.collector.access import participants
+from murmuration.collector.access.participants import (
     OWN_BYTES,
     PREFIX,
     close_periods,
@@ -29,6 +28,7 @@ from murmuration.collector.participants import (
     parsed,
     tokens_of,
 )
+from murmuration.collector.commit import OUTCOMES, Batch, commit
 from murmuration.collector.publish import Served, serve
 from murmuration.collector.store import Store, Token, open_store
 from murmuration.definition.load import parse

@@ -18,14 +18,14 @@ import pytest
 
 from murmuration.analysis.estimates import estimates
 from murmuration.cli import main
-from murmuration.collector import export
+from murmuration.collector.access.tokens import new_token
 from murmuration.collector.commit import Batch, commit
+from murmuration.collector.files import export
+from murmuration.collector.merging.tallies import total
 from murmuration.collector.publish import Served, serve
 from murmuration.collector.status import status
 from murmuration.collector.store import Store, StoreError, open_store, postgres
 from murmuration.collector.store.migrations import NEWEST
-from murmuration.collector.tallies import total
-from murmuration.collector.tokens import new_token
 from murmuration.errors import FormatError, ParameterError
 from murmuration.sources.open import open_source
 from murmuration.wire.report import BINARY, decode, to_binary
@@ -120,7 +120,7 @@ def murmur(
 def test_analysts_do_not_wait_for_who_writes(url: str, murmur: Murmur, tmp_path: Path) -> None:
     with closing(open_store(url)) as store:
         served = serve(store, CAMPAIGN)
-        expected = estimates(served, CAMPAIGN.counted(ROWS[:PEOPLE]))
+        expected = estimates(CAMPAIGN, CAMPAIGN.counted(ROWS[:PEOPLE]))
         books = status(store, served)
     assert books.outcomes == {"stored": PEOPLE}
     with locked(url), pytest.raises(StoreError):

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from murmuration.campaign.survey import SurveyCampaign
+from murmuration.collector.merging.tallies import total
 from murmuration.collector.publish import published, serve, served
 from murmuration.collector.store import open_store
-from murmuration.collector.tallies import total
 from murmuration.definition import document
 from murmuration.definition import load as campaign_file
 from murmuration.device.client import Client

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from murmuration.collector import folder, log
-from murmuration.collector import sink as to_folder
 from murmuration.collector.commit import Batch, commit
+from murmuration.collector.files import folder, log
+from murmuration.collector.files import sink as to_folder
+from murmuration.collector.files.sink import ToFolder
 from murmuration.collector.publish import Served, serve
-from murmuration.collector.sink import ToFolder
 from murmuration.collector.store import Store, StoreError, StoreFullError, open_store
 from murmuration.collector.store.sqlite import SqliteStore
 from murmuration.definition.load import parse

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from murmuration import open as opened
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import Batch, commit
+from murmuration.collector.merging.tallies import total
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
-from murmuration.collector.tallies import total
 from murmuration.counting import kernel
 from murmuration.counting.container import TallyFile
 from murmuration.counting.engines import local, parts, spill

@@ -14,9 +14,9 @@ from typing import Any, cast
 
 import pytest
 
+from murmuration.collector.access.tokens import PREFIX, new_token
 from murmuration.collector.publish import serve
 from murmuration.collector.store import Token, open_store
-from murmuration.collector.tokens import PREFIX, new_token
 from murmuration.errors import ParameterError
 from murmuration.server import workers
 from murmuration.server.access import REFRESH_SECONDS, Gate

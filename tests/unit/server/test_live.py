@@ -209,7 +209,7 @@ def state_of(text: str, people: int, truths: watch.Truths | None = None) -> tupl
         *(people, {"stored": people}, True, 0, people),
         reports=people,
     )
-    return Watch(served, truths).state(status, tallies), estimates(served, tallies)
+    return Watch(served, truths).state(status, tallies), estimates(campaign, tallies)
 
 
 def test_a_state_has_the_figures_of_the_estimates() -> None:

@@ -15,11 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from murmuration.collector import sessions
+from murmuration.collector.access import sessions
+from murmuration.collector.access.sessions import (
+    CODE_SECONDS,
+    NAME,
+    SESSION_SECONDS,
+    new_code,
+    signed_in,
+)
+from murmuration.collector.access.tokens import hashed, new_token
 from murmuration.collector.publish import serve
-from murmuration.collector.sessions import CODE_SECONDS, NAME, SESSION_SECONDS, new_code, signed_in
 from murmuration.collector.store import Store, open_store
-from murmuration.collector.tokens import hashed, new_token
 from murmuration.errors import ParameterError
 from murmuration.server.routes import ROUTES
 from tests.support.accounts import campaign_of

@@ -17,9 +17,9 @@ in that run's block: what is stored decides.
 Merging also takes away the traces of who arrived together: within a run, reports are in the order
 of their ids.
 
-What is written to a folder (`collector/folder.py`) is closed first: all runs that belong to no part
-get the name of a new one, and nothing is added to a part, so its reports stay the same for good.
-Only runs of one part are merged.
+What is written to a folder (`collector/files/folder.py`) is closed first: all runs that belong to
+no part get the name of a new one, and nothing is added to a part, so its reports stay the same for
+good. Only runs of one part are merged.
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ from datetime import UTC, datetime
 import msgspec
 import numpy as np
 
-from murmuration.collector import model
-from murmuration.collector.participants import uses
+from murmuration.collector.access.participants import uses
 from murmuration.collector.publish import ServedTraining
 from murmuration.collector.store import Store, StoreError, rounds
 from murmuration.collector.store.rounds import ASIDE, CLOSED, OPEN, StoredRound
 from murmuration.collector.store.runs import picked
+from murmuration.collector.training import model
 from murmuration.exact.arrays import Ints
 from murmuration.mechanisms.tally import Tally
 from murmuration.training import round as round_document

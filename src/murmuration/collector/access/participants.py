@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.campaign.survey import ONE_DEVICE, SurveyCampaign, utc_now
+from murmuration.collector.access.tokens import DAY
 from murmuration.collector.store import Store, Token, rounds
-from murmuration.collector.tokens import DAY
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
 from murmuration.training.campaign import TrainingCampaign

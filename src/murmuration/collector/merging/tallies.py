@@ -25,8 +25,9 @@ import numpy as np
 
 from murmuration.campaign.periods import last_possible
 from murmuration.campaign.survey import ByPeriod, SurveyCampaign
-from murmuration.collector.sketch import EMPTY, NOTHING, Sketch, name_of, sketched
+from murmuration.collector.merging.sketch import EMPTY, NOTHING, Sketch, name_of, sketched
 from murmuration.collector.store import Merged, Store
+from murmuration.counting.periods import Tallies, is_anything, plus, pooled
 from murmuration.errors import FormatError, MismatchError, MurmurationError
 from murmuration.mechanisms.tally import Tally
 
@@ -39,8 +40,6 @@ NAME = re.compile(r"[0-9a-f]{16}")
 """A collector's: random, given when its store is made."""
 ABSORBED = 1 << 62
 """In version 1, in place of a collector's number of people: its reports are in another's tally."""
-
-Tallies = tuple[Tally, ...]
 
 
 @dataclass(frozen=True)
@@ -202,51 +201,6 @@ def _sketch(data: bytes, at: int, below: int, size: int, checksum: int) -> tuple
     if zlib.crc32(data[at:end]) != checksum:
         raise FormatError("a sketch is damaged (its checksum does not match)")
     return Sketch(below, np.frombuffer(data[at:end], dtype="<u8").astype(np.uint64)), end
-
-
-def pooled(campaign: SurveyCampaign, tallies: ByPeriod) -> Tallies:
-    """Add up all periods, cell by cell."""
-    columns = zip(campaign.frame.empty(), *tallies.values(), strict=True)
-    return tuple(Tally.merge(column) for column in columns)
-
-
-def plus(some: ByPeriod, more: ByPeriod) -> ByPeriod:
-    """Add tallies, period by period and cell by cell."""
-    found = dict(some)
-    for period, own in more.items():
-        here = found.get(period)
-        found[period] = own if here is None else _added(here, own)
-    return found
-
-
-def minus(whole: ByPeriod, part: ByPeriod) -> ByPeriod:
-    """Take tallies out of larger ones; refuse what is not in them, in each period."""
-    found = dict(whole)
-    for period, own in part.items():
-        if period in found:
-            found[period] = _less(found[period], own)
-        elif is_anything(own):
-            raise FormatError("these tallies are no part of those")
-    return {period: own for period, own in found.items() if is_anything(own)}
-
-
-def is_anything(tallies: Sequence[Tally]) -> bool:
-    """Whether tallies count anything."""
-    return any(tally.n or tally.counts.any() for tally in tallies)
-
-
-def _added(some: Sequence[Tally], more: Sequence[Tally]) -> Tallies:
-    return tuple(one + other for one, other in zip(some, more, strict=True))
-
-
-def _less(whole: Sequence[Tally], part: Sequence[Tally]) -> Tallies:
-    try:
-        return tuple(
-            Tally(one.mechanism, one.counts - other.counts, one.n - other.n)
-            for one, other in zip(whole, part, strict=True)
-        )
-    except ValueError:
-        raise FormatError("these tallies are no part of those") from None
 
 
 # --- of a store ----------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.collector import folder, publish
+from murmuration.collector import publish
+from murmuration.collector.files import folder
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store
 from murmuration.definition import document as campaign_document

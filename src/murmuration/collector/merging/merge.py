@@ -4,11 +4,11 @@ By tallies (`merge_tallies`): a collector's tally is all it has ever counted, so
 collector the later one, which contains the earlier, counts. The latest of each collector is kept
 under its name; so the order in which tallies come, and whether they come again, changes nothing.
 Sums cannot be told apart, so nothing is added that may count a report twice: sketches of ids
-(`collector.sketch`) show when tallies of two collectors overlap, and when two of one collector
-do not contain one another (its store was copied and both went on, or an old copy came back).
-What comes back to the collector that counted it is left out: whoever sends tallies could learn this
-collector's sums by whether they fit. For the same reason refusals tell how much came, and how much
-of it is here too, but not how much there is.
+(`collector.merging.sketch`) show when tallies of two collectors overlap, and when two of one
+collector do not contain one another (its store was copied and both went on, or an old copy came
+back). What comes back to the collector that counted it is left out: whoever sends tallies could
+learn this collector's sums by whether they fit. For the same reason refusals tell how much came,
+and how much of it is here too, but not how much there is.
 
 By reports (`merge`): one campaign of another store, in one transaction. A report whose id is here
 already is left alone, so merging again changes nothing. What is new counts under the name of the
@@ -31,19 +31,17 @@ from secrets import token_bytes
 import numpy as np
 
 from murmuration.campaign.survey import ByPeriod, SurveyCampaign
-from murmuration.collector.publish import Served, served
-from murmuration.collector.sketch import EMPTY, Sketch, Sketching, name_of
-from murmuration.collector.store import Merged, Store
-from murmuration.collector.tallies import (
+from murmuration.collector.merging.sketch import EMPTY, Sketch, Sketching, name_of
+from murmuration.collector.merging.tallies import (
     CollectorTallies,
     Known,
     Part,
-    Tallies,
     known,
-    minus,
     own_sketch,
-    plus,
 )
+from murmuration.collector.publish import Served, served
+from murmuration.collector.store import Merged, Store
+from murmuration.counting.periods import Tallies, minus, plus
 from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError, MismatchError, ParameterError
 from murmuration.mechanisms.tally import MAX_PEOPLE

@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from secrets import token_urlsafe
 
+from murmuration.collector.access.tokens import ANALYST, hashed, new_token
 from murmuration.collector.store import Store
-from murmuration.collector.tokens import ANALYST, hashed, new_token
 from murmuration.errors import ParameterError
 
 NAME = "sign-in"

@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 
 from murmuration.campaign.survey import SurveyCampaign, Terms, utc_now
-from murmuration.collector import folder
-from murmuration.collector.log import EMPTY, ENDING, FOLDER, SEALED, Log, sweep, taken
+from murmuration.collector.files import folder
+from murmuration.collector.files.log import EMPTY, ENDING, FOLDER, SEALED, Log, sweep, taken
 from murmuration.collector.publish import Served
 from murmuration.collector.store import Store, StoreError
 from murmuration.collector.store.base import HOUR

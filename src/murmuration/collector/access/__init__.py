@@ -1,0 +1,1 @@
+"""Who may do what: tokens, participants' tokens, and browsers that are signed in."""

@@ -1,0 +1,1 @@
+"""Other collectors' counts and reports, each of which counts once."""

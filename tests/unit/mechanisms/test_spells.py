@@ -111,7 +111,9 @@ class Person:
         client = self.client()
         with pytest.raises(SendError):
             client.report(answers)
-        known = client.ledger.find("http://127.0.0.1:9", client.campaign.digest, client._occasion(""))
+        known = client.ledger.find(
+            "http://127.0.0.1:9", client.campaign.digest, client._occasion("")
+        )
         assert known is not None
         assert known.report is not None
         return known.report

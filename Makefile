@@ -41,7 +41,8 @@ $(NODE): web/%/node_modules/.package-lock.json: web/%/package.json web/%/package
 	touch $@
 
 # The files that collectors serve; they are committed, so that an installation needs no node.
-web: $(NODE)
+web: setup $(NODE)
+	$(BIN)/python -m murmuration.wire.protocol docs/vectors/protocol.json
 	cd $(WEB) && node bundle.mjs
 	cd $(PAGES) && node bundle.mjs
 

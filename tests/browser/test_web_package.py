@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from murmuration.device.sending import FINAL
 from tests.support import collectors
 from tests.support.places import ROOT
 from tests.support.tools import require_tool
@@ -85,15 +84,20 @@ def test_node_takes_part_with_the_packed_client(installed: Path, tmp_path: Path)
     assert kept["version"] == version("murmuration")
 
 
-def test_the_same_answers_are_final_in_both_languages() -> None:
-    """What ends a report, with its status: the lists in sending.ts and in sending.py."""
-    text = (WEB / "src" / "sending.ts").read_text(encoding="utf-8")
-    whole = re.search(r"const WHOLE = \{(.*?)\}", text)
-    reasons = re.search(r"const REASONS = \[(.*?)\];", text, flags=re.S)
-    assert whole
-    assert reasons
-    named = {name: int(status) for name, status in re.findall(r'"([\w-]+)": (\d+)', whole[1])}
-    assert {**dict.fromkeys(re.findall(r'"([\w-]+)"', reasons[1]), 422), **named} == FINAL
+def test_the_training_file_has_nothing_that_the_client_has() -> None:
+    """It imports the client's: a page with both loads the ledger, the laws and the errors once."""
+    static = ROOT / "src" / "murmuration" / "server" / "static"
+    client, training = (
+        (static / f"murmuration-{name}.js").read_text(encoding="utf-8")
+        for name in ("client", "training")
+    )
+    imported = set(re.findall(r'from"([^"]+)"', training))
+    assert imported == {"./murmuration-client.js"}
+    for text in ("indexedDB", "murmuration ledger", "HMAC", "/problems/", "is promised"):
+        assert text not in training
+    assert "indexedDB" in client
+    names = re.findall(r'"[a-z]{3,}(?:-[a-z]+)+"', training)
+    assert not [name for name in names if name in client and name != '"no-round"']
 
 
 def test_no_lock_file_names_a_registry() -> None:

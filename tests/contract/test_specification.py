@@ -16,24 +16,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from murmuration.campaign import origins
-from murmuration.campaign.answers import BLANKS, FOLDS, MOST_TEXT
-from murmuration.campaign.levels import MOST_LEVELS
+from murmuration.campaign.answers import BLANKS, FOLDS
 from murmuration.campaign.periods import name_of, period_of
-from murmuration.campaign.question import MOST_LABELS, Question
-from murmuration.campaign.survey import MOST_ATTRIBUTES
+from murmuration.campaign.question import Question
 from murmuration.definition import document as campaign_document
 from murmuration.device import Client
-from murmuration.device.sending import BUSY, FINAL, TOKEN
 from murmuration.device.words import DeviceWords
 from murmuration.exact.keyed import Key
-from murmuration.mechanisms.graded.base import MOST_RANGES
 from murmuration.mechanisms.registry import list_mechanisms
-from murmuration.server.limits import Limits
 from murmuration.server.problems import PROBLEMS
 from murmuration.training import round as round_document
 from murmuration.training.algorithm.questions import VectorQuestion
-from murmuration.wire import report
+from murmuration.wire import protocol, report
+from murmuration.wire.report import BUSY, FINAL
 from tests.support.collectors import Collection, running
 from tests.support.places import SUPPORT
 from tests.support.tools import require_tool
@@ -66,12 +61,12 @@ def test_the_keys_of_a_document() -> None:
 def defaults() -> dict[str, dict[str, Any]]:
     """The keys of each part of a collection, with their defaults; "-" where there is none."""
     parts: dict[str, list[tuple[str, Any]]] = {
-        "collection": _fields(campaign_document._Collection),
+        "collection": _fields(campaign_document.Collection),
         "an attribute": [
             (field.name, "-" if field.default is dataclasses.MISSING else field.default)
             for field in dataclasses.fields(Question)
         ],
-        "a cell": _fields(campaign_document._Cell),
+        "a cell": _fields(campaign_document.Cell),
     }
     return {part: dict(found) for part, found in parts.items()}
 
@@ -111,29 +106,16 @@ def test_periods() -> None:
         assert name_of(codes(every)[0], number) == codes(name)[0]
 
 
+SAID = ("least_cohort", "least_epsilon", "epsilon", "compared_per_pair", "report_bytes_per_number")
+"""Limits that the page says in other places, or inside a row."""
+TRAININGS = ("columns", "round_bytes", "roles", "rounds", "deadline")
+
+
 def test_limits() -> None:
-    limits = [int(number.replace(",", "")) for _, number in table("limits")]
-    tiny = re.search(r"\{1,(\d+)\}", TOKEN.pattern)
-    base = report.longest.__doc__
-    assert base
-    assert "32 for each number" in base
-    assert tiny
-    assert limits == [
-        campaign_document.MOST_BYTES,
-        campaign_document.MOST_CELLS,
-        campaign_document.MOST_ITEMS,
-        MOST_ATTRIBUTES,
-        MOST_LABELS,
-        MOST_LEVELS,
-        MOST_RANGES,
-        campaign_document.MOST_COMPARED,
-        MOST_TEXT,
-        report.MOST_REPORTS,
-        Limits().body_bytes,
-        4096,
-        int(tiny[1]),
-        origins.MOST_ORIGINS,
-    ]
+    limits = protocol.limits()
+    assert f"{limits['report_bytes_per_number']} for each number" in PAGE
+    rows = [int(number.replace(",", "")) for _, number in table("limits")]
+    assert rows == [limits[name] for name in limits if name not in {*SAID, *TRAININGS}]
 
 
 # --- answers and words ---------------------------------------------------------------------------
@@ -314,9 +296,10 @@ mechanism = "subset"
 ANSWERS = {"age": " 41.5", "town": "Bonn"}
 
 
-def java(*words: str | Path) -> str:
+def java(*words: str) -> str:
     """Run the device; it is compiled each time, which takes a second."""
-    command = [require_tool("java", "openjdk-17-jdk-headless"), str(DEVICE), *map(str, words)]
+    command = [require_tool("java", "openjdk-17-jdk-headless"), str(DEVICE), str(VECTORS)]
+    command += words
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -327,7 +310,7 @@ def test_a_device_in_java_makes_every_vector() -> None:
     documents = len(list((VECTORS / "reports").glob("*.json")))
     refused = len(json.loads((VECTORS / "refused.json").read_text()))
     wanted = f"{documents} documents, {10 * documents} reports, {refused} refused\n"
-    assert java("vectors", VECTORS) == wanted
+    assert java("vectors") == wanted
 
 
 @pytest.mark.slow

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from murmuration import Client
-from murmuration.device.sending import FINAL, Answer, Patience, final
+from murmuration.device.sending import Answer, Patience, final
 from murmuration.errors import SendError
 from murmuration.lab.fleet import send_all
 from murmuration.server.problems import PROBLEMS
 from murmuration.wire import report
-from murmuration.wire.report import REASONS
+from murmuration.wire.report import FINAL, REASONS
 from tests.support import collectors
 from tests.support.between import answering
 from tests.support.collectors import PROBLEM, Collection, one

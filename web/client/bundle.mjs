@@ -1,5 +1,5 @@
 // Builds the files that collectors serve, minified: the library and the element; and, in a file of its
-// own, as most pages need none of it, what takes part in trainings.
+// own, as most pages need none of it, what takes part in trainings: it imports the library's file.
 //
 //     node bundle.mjs            writes them
 //     node bundle.mjs --check    says whether those that are there are those that would be written
@@ -9,6 +9,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 import { build, transform } from "esbuild";
 import { minify } from "terser";
+
+import { protocol } from "./protocol.mjs";
 
 const FOLDER = new URL("../../src/murmuration/server/static/", import.meta.url);
 const FILES = { "murmuration-client.js": "src/browser.ts", "murmuration-training.js": "src/training/index.ts" };
@@ -24,6 +26,17 @@ const styles = {
       return { contents: before + JSON.stringify(code.trim()) + after, loader: "ts" };
     }),
 };
+// The file of trainings imports what it shares from the client's.
+const shared = {
+  name: "shared",
+  setup: ({ onResolve }) =>
+    onResolve({ filter: /^\.\.\/core\.js$/ }, () => ({ path: "./murmuration-client.js", external: true })),
+};
+const constants = new URL("src/protocol.ts", import.meta.url);
+if (!process.argv.includes("--check")) await writeFile(constants, await protocol());
+else if ((await readFile(constants, "utf8")) !== (await protocol())) {
+  throw new Error("src/protocol.ts is not docs/vectors/protocol.json: make web");
+}
 // Terser finds a twentieth more than esbuild does. (No function here is called by `new`: classes are.)
 const compress = { passes: 3, unsafe_arrows: true };
 const options = { module: true, ecma: 2022, compress, format: { comments: false } };
@@ -36,7 +49,7 @@ for (const [name, entry] of Object.entries(FILES)) {
     target: "es2022",
     charset: "utf8",
     minify: true,
-    plugins: [styles],
+    plugins: [styles, shared],
     legalComments: "none",
     logLevel: "warning",
     write: false,

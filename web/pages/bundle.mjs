@@ -11,7 +11,8 @@ import { minify } from "terser";
 
 const HERE = import.meta.dirname;
 const FOLDER = new URL("../../src/murmuration/server/static/pages/", import.meta.url);
-const LIBRARIES = ["murmuration-client.js", "murmuration-training.js"];
+const CLIENT = "murmuration-client.js";
+const TRAINING = "murmuration-training.js"; // which imports the client's
 const PAGES = ["participant", "trainee", "proof", "dashboard", "plan", "sign-in"];
 // Bytes, gzipped: what a person pays for a page, the campaign's document left out.
 const MOST = {
@@ -97,7 +98,8 @@ const gzipped = (contents) => gzipSync(contents, { level: 9 }).length;
 const shared = gzipped(files.get("pages.css"));
 for (const page of PAGES) {
   const own = gzipped(files.get(`${page}.html`)) + gzipped(files.get(`${page}.js`));
-  const named = LIBRARIES.filter((name) => files.get(`${page}.js`).includes(name));
+  const text = files.get(`${page}.js`);
+  const named = text.includes(TRAINING) ? [CLIENT, TRAINING] : text.includes(CLIENT) ? [CLIENT] : [];
   const read = await Promise.all(named.map((name) => readFile(new URL(`../${name}`, FOLDER))));
   const library = read.reduce((sum, contents) => sum + gzipped(contents), 0);
   const size = own + shared + library;

@@ -61,23 +61,23 @@ class Document(
     collection: str
 
 
-class _Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A law, and what it is for; keys in the order in which they are written."""
+
     attributes: tuple[int, ...]
+    level: int | None = None
     mechanism: str
     parameters: dict[str, Any]
     law: dict[str, Any]
-    level: int | None = None
 
 
-class _Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What affects a report; keys at their default are left out."""
+class Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What affects a report: keys in the order in which they are written; not at their default."""
 
     wire: int
     campaign: str
     epsilon: float
     strategy: str
-    attributes: list[dict[str, Any]]
-    cells: list[_Cell]
     sample: int = 1
     ends: tuple[int, ...] | None = None
     levels: dict[str, float] | None = None
@@ -88,6 +88,8 @@ class _Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     every: str | None = None
     first: int | None = None
     spell: int | None = None
+    attributes: list[dict[str, Any]]
+    cells: list[Cell]
 
 
 def publish(campaign: SurveyCampaign, version: int = 1) -> bytes:
@@ -105,7 +107,7 @@ def publish(campaign: SurveyCampaign, version: int = 1) -> bytes:
     items = [len(q.labels) for q in campaign.questions]
     groups = zip(campaign.strategy.grouped(len(items)), campaign.frame.groups, strict=True)
     cells = [[items[place] for place in places] for places, group in groups for _ in group]
-    laws = msgspec.json.decode(campaign.text, type=_Collection).cells
+    laws = msgspec.json.decode(campaign.text, type=Collection).cells
     if size := _too_large(data, cells) or _too_many_ranges(laws):
         raise ParameterError(
             f"this campaign's document would have {size}: ask for fewer attributes, labels or "
@@ -123,7 +125,7 @@ def _too_large(data: bytes, cells: Sequence[Sequence[int]]) -> str:
     return ""
 
 
-def _too_many_ranges(cells: Sequence[_Cell]) -> str:
+def _too_many_ranges(cells: Sequence[Cell]) -> str:
     """Say that laws with ranges compare more than a device does, if they do."""
     compared = sum(map(_comparisons, cells))
     if compared <= MOST_COMPARED:
@@ -131,7 +133,7 @@ def _too_many_ranges(cells: Sequence[_Cell]) -> str:
     return f"{compared:,} comparisons between ranges, and devices make {MOST_COMPARED:,} at most"
 
 
-def _comparisons(cell: _Cell) -> int:
+def _comparisons(cell: Cell) -> int:
     ranges, symbols = cell.parameters.get("epsilon"), cell.law.get("values")
     if not isinstance(ranges, list) or not isinstance(symbols, list):
         return 0
@@ -146,7 +148,7 @@ def read(data: bytes) -> SurveyCampaign:
     if '"kind":"model"' in document.collection[:40]:
         raise FormatError("this campaign trains a model: it has no figures, and other documents")
     try:
-        found = msgspec.json.decode(document.collection, type=_Collection)
+        found = msgspec.json.decode(document.collection, type=Collection)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
         raise FormatError(f"the campaign's collection cannot be read: {problem}") from None
     if document.format != FORMAT or found.wire != WIRE:
@@ -184,7 +186,7 @@ def decoded(data: bytes) -> Document:
         raise FormatError(f"this is not a published campaign: {problem}") from None
 
 
-def _campaign(document: Document, found: _Collection) -> SurveyCampaign:
+def _campaign(document: Document, found: Collection) -> SurveyCampaign:
     levels = None if found.levels is None else Levels.checked(found.levels)
     if levels is None and found.chosen != FREELY:
         raise FormatError("levels are chosen, and there are none")
@@ -210,7 +212,7 @@ def _campaign(document: Document, found: _Collection) -> SurveyCampaign:
     ).admitted()
 
 
-def _spells(found: _Collection) -> Spells | None:
+def _spells(found: Collection) -> Spells | None:
     if found.first is None and found.spell is None:
         return None
     if found.first is None or found.spell is None:
@@ -219,7 +221,7 @@ def _spells(found: _Collection) -> Spells | None:
 
 
 def _groups(
-    cells: Sequence[_Cell], groups: Sequence[tuple[int, ...]], levels: Levels | None
+    cells: Sequence[Cell], groups: Sequence[tuple[int, ...]], levels: Levels | None
 ) -> tuple[tuple[Mechanism, ...], ...]:
     """Return the laws by group, if each is where it says it belongs."""
     choices = [None] if levels is None else range(len(levels))
@@ -231,7 +233,7 @@ def _groups(
     return tuple(tuple(laws[start : start + per]) for start in range(0, len(laws), per))
 
 
-def _law(cell: _Cell) -> dict[str, Any]:
+def _law(cell: Cell) -> dict[str, Any]:
     return {"mechanism": cell.mechanism, "parameters": cell.parameters, "law": cell.law}
 
 

@@ -17,7 +17,9 @@ from murmuration.mechanisms.registry import from_document
 from murmuration.training.campaign import MOST_COLUMNS, Feature, TrainingCampaign
 
 
-class _Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What affects a report of any round: keys in the order in which they are written."""
+
     wire: int
     kind: str
     campaign: str
@@ -25,11 +27,11 @@ class _Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     epsilon: float
     people: int
     deadline: int
+    rounds: int | None = None
+    logistic: list[int] | None = None
     features: list[dict[str, Any]]
     target: dict[str, Any]
     laws: list[dict[str, Any]]
-    rounds: int | None = None
-    logistic: list[int] | None = None
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -70,7 +72,7 @@ def read(data: bytes) -> TrainingCampaign:
     if hashlib.sha256(document.collection.encode()).hexdigest() != document.digest:
         raise FormatError("the campaign's digest is not that of its text: it was changed")
     try:
-        found = msgspec.json.decode(document.collection, type=_Collection)
+        found = msgspec.json.decode(document.collection, type=Collection)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
         raise FormatError(f"the campaign's collection cannot be read: {problem}") from None
     if document.format != ordinary.FORMAT or found.wire != WIRE or found.kind != "model":
@@ -91,7 +93,7 @@ def read(data: bytes) -> TrainingCampaign:
     return campaign
 
 
-def _campaign(document: ordinary.Document, found: _Collection) -> TrainingCampaign:
+def _campaign(document: ordinary.Document, found: Collection) -> TrainingCampaign:
     if len(found.features) > MOST_COLUMNS or len(found.laws) > 4:
         raise FormatError("a training has four laws and 1,023 features at most")
     return TrainingCampaign(

@@ -2,7 +2,7 @@
 
     429, 503           the collector is busy: wait (its Retry-After, and jitter), same bytes again
     200                what became of each report
-    a problem of ours  about these bytes (`wire.report`: REASONS, WHOLE), in the form in which
+    a problem of ours  about these bytes (`wire.report`: FINAL), in the form in which
                        collectors answer: they are refused, and would be every time
     anything else      no answer about them (a token, an address, a proxy's page, a fault, no
                        network): `SendError`; they stay as they are, to be sent again
@@ -34,18 +34,15 @@ import msgspec
 
 from murmuration.errors import ParameterError, SendError
 from murmuration.wire.address import Address
-from murmuration.wire.report import PROBLEM, PROBLEM_TYPE, REASONS, WHOLE
+from murmuration.wire.report import BUSY, FINAL, MOST_TOKEN, PROBLEM, PROBLEM_TYPE
 
-BUSY = frozenset({429, 503})
-FINAL = {**dict.fromkeys(REASONS, 422), **WHOLE}
-"""Problems that are about the bytes, with their status."""
 SECONDS = 30.0
 """How long each step of a request (connecting, writing, reading) may take."""
 MOST_STEPS = 10
 """How many times as long a whole exchange may take: who drips holds nobody for ever."""
 MOST_ANSWER = 64 << 20
 REASON = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
+TOKEN = re.compile(rf"[\x21-\x7e]{{1,{MOST_TOKEN}}}")
 STORED, DUPLICATE, REFUSED = "stored", "duplicate", "refused:"
 
 

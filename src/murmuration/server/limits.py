@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from murmuration.server.ingest import MOST_WAITING
+from murmuration.wire.report import MOST_BODY
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Limits:
     """Dashboards that are open; one address may have half of what is left."""
     waiting: int = MOST_WAITING
     """Reports that wait for the store."""
-    body_bytes: int = 16 << 20
+    body_bytes: int = MOST_BODY
     """Of one body, decompressed."""
     bodies_bytes: int = 128 << 20
     """Of all bodies that are being read or waiting."""

@@ -48,7 +48,7 @@ ROLES: dict[str, type[Question]] = {
     )
 }
 """What a role may ask."""
-MODELS = ("model", "without")
+MODEL_KEYS = ("weights", "level", "centre", "scale")
 POSITIVE = ("half", "clip", "most", "reach", "size")
 NUMBERS: dict[str, tuple[str, ...]] = {
     "length": ("half", "middle"),
@@ -235,7 +235,9 @@ class RoundDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     asked: str
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AskedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a round asks: keys in the order in which they are written."""
+
     wire: int
     training: str
     round: int
@@ -264,7 +266,7 @@ def read(data: bytes, campaign: TrainingCampaign) -> Round:
         raise FormatError(f"a round's document has {MOST_BYTES:,} bytes at most")
     try:
         document = msgspec.json.decode(data, type=RoundDocument)
-        table = msgspec.json.decode(document.asked, type=_Table)
+        table = msgspec.json.decode(document.asked, type=AskedTable)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
         raise FormatError(f"this is not a published round: {problem}") from None
     if document.format != FORMAT or table.wire != WIRE:
@@ -289,7 +291,7 @@ def read(data: bytes, campaign: TrainingCampaign) -> Round:
     return found
 
 
-def _round(campaign: TrainingCampaign, table: _Table, document: RoundDocument) -> Round:
+def _round(campaign: TrainingCampaign, table: AskedTable, document: RoundDocument) -> Round:
     if len(table.roles) > MOST_ROLES or len(table.models) > 2 * MOST_ROLES:
         raise FormatError(f"a round has {MOST_ROLES} roles at most")
     models = [_model(campaign, one) for one in table.models]
@@ -333,7 +335,7 @@ def _dimensions(campaign: TrainingCampaign, ask: str) -> int:
 
 
 def _model(campaign: TrainingCampaign, table: dict[str, Any]) -> Model:
-    if set(table) != {"weights", "level", "centre", "scale"}:
+    if set(table) != set(MODEL_KEYS):
         raise FormatError("a model has weights, level, centre and scale")
     weights, centre = (_vector(table[key], campaign.width) for key in ("weights", "centre"))
     level, scale = _finite(table["level"]), _finite(table["scale"])

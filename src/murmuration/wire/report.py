@@ -36,7 +36,10 @@ from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.packing import integer_rows
 from murmuration.wire.ids import ID_BYTES, Ids
 
-MOST_REPORTS = 10_000
+MOST_REPORTS, MOST_BODY, MOST_TOKEN = 10_000, 16 << 20, 4096
+"""Of reports in one upload, of its bytes, inflated, and of the characters of a token."""
+LONGEST, LONGEST_PER_NUMBER = 4096, 32
+"""Bytes of JSON of one report, and what each number in its entries adds to that."""
 MAGIC = b"MURMRPTS"
 HEAD = struct.Struct("<8sH32sI")
 JSON, BINARY = "application/json", "application/vnd.murmuration.reports"
@@ -62,6 +65,10 @@ REASONS = {
 """Why a report is not counted, in the order in which it is looked at."""
 WHOLE = {"unreadable-body": 400, "too-large": 413, "unsupported-type": 415}
 """Why an upload as a whole is refused, and would be every time: problems and their status."""
+FINAL = {**dict.fromkeys(REASONS, 422), **WHOLE}
+"""Problems that are about the bytes, with their status: the same bytes are refused every time."""
+BUSY = frozenset({429, 503})
+"""Statuses of a collector that takes the same bytes later."""
 PROBLEM = "application/problem+json"
 PROBLEM_TYPE = "/problems/"
 """Before the name of a problem, in its type."""
@@ -263,9 +270,10 @@ def _from_json(campaign: Framed, body: bytes, older: Container[str]) -> Upload:
 def longest(campaign: Framed) -> int:
     """Return how many bytes of JSON a report may have: with much white space, and not without end.
 
-    32 for each number in its entries, and what there is besides.
+    `LONGEST_PER_NUMBER` for each number in its entries, and `LONGEST` besides.
     """
-    return 4096 + 32 * (campaign.row_bytes + 2 * len(campaign.frame.widths))
+    numbers = campaign.row_bytes + 2 * len(campaign.frame.widths)
+    return LONGEST + LONGEST_PER_NUMBER * numbers
 
 
 def _parts(campaign: Framed, body: bytes) -> Sequence[msgspec.Raw]:

@@ -1,9 +1,10 @@
 // A device in Java, written from docs/wire.md alone: no library, and nothing of the Python code.
 //
-//   java Device.java vectors FOLDER                    hold docs/vectors against this program
-//   java Device.java send ADDRESS SECRET ANSWERS [TOKEN]   take part: fetch, check, draw, send
+//   java Device.java FOLDER vectors                        hold docs/vectors against this program
+//   java Device.java FOLDER send ADDRESS SECRET ANSWERS [TOKEN]   take part: fetch, check, draw, send
 //
-// SECRET is 64 hexadecimal digits, ANSWERS a JSON object. It keeps no ledger: it is for tests.
+// FOLDER is docs/vectors: its protocol.json has limits, key lists and final problems. SECRET is 64
+// hexadecimal digits, ANSWERS a JSON object. It keeps no ledger: it is for tests.
 
 import java.math.BigDecimal;
 import java.math.BigInteger;
@@ -156,12 +157,19 @@ public class Device {
 
     // --- section 1: the document -----------------------------------------------------------------
 
-    static final String COLLECTION = "wire campaign epsilon strategy sample ends levels chosen"
-        + " limit accept_loss rounds every first spell attributes cells";
-    static final String ATTRIBUTE = "name kind low high unit labels outside bins missing case markers";
-    static final String CELL = "attributes level mechanism parameters law";
-    static final String OUTER = "format campaign version digest purpose people opens closes cohort"
-        + " keep_reports upload origins grace collection";
+    /** What docs/vectors/protocol.json says: the same for every language. */
+    static Map<String, Object> protocol;
+
+    static long limit(String name) { return whole(map(protocol.get("limits")), name); }
+
+    /** The keys of an object of a document: each a list of its name and, where it has one, its default. */
+    static List<List<Object>> keys(String what) { return list(map(protocol.get("keys")).get(what)); }
+
+    static Map<String, Object> kind(Object mechanism) {
+        Map<String, Object> found = map(map(protocol.get("laws")).get(mechanism));
+        require(found != null, "an unknown law: " + mechanism);
+        return found;
+    }
 
     final String digest;
     final Map<String, Object> collection;
@@ -170,29 +178,26 @@ public class Device {
     final String strategy;
 
     Device(String data, String accepted) throws Exception {
-        require(data.getBytes(StandardCharsets.UTF_8).length <= 8 << 20, "the document is too large");
+        require(data.getBytes(StandardCharsets.UTF_8).length <= limit("document_bytes"), "the document is too large");
         Map<String, Object> outer = map(Json.parse(data));
-        known(outer, OUTER);
+        require(outer.keySet().equals(known(outer, "document", false)), "an unknown key, or one is missing");
         String text = (String) outer.get("collection");
         digest = hex(MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8)));
         require(digest.equals(outer.get("digest")), "the digest is not that of the text");
         collection = map(Json.parse(text));
-        known(collection, COLLECTION);
+        known(collection, "collection", true);
         require(Json.write(collection).equals(text), "the text has another form");
-        require(whole(outer, "format") == 1 && whole(collection, "wire") == 1, "a newer format");
+        require(outer.get("format").equals(protocol.get("format")), "a newer format");
+        require(collection.get("wire").equals(protocol.get("wire")), "a newer format");
         require(collection.get("campaign").equals(outer.get("campaign")), "two names");
-        Object[][] usual = {{"sample", 1L}, {"ends", null}, {"levels", null}, {"chosen", "freely"},
-            {"limit", null}, {"accept_loss", null}, {"rounds", 1L}, {"every", null}, {"first", null},
-            {"spell", null}};
-        for (Object[] one : usual) {
-            boolean there = collection.containsKey((String) one[0]);
-            require(!there || !Objects.equals(collection.get(one[0]), one[1]), "a default is not left out");
-        }
         attributes = list(collection.get("attributes"));
         cells = list(collection.get("cells"));
-        require(cells.size() <= 2048 && attributes.size() <= 1000, "too many of them");
-        for (Map<String, Object> one : attributes) known(one, ATTRIBUTE);
-        for (Map<String, Object> one : cells) known(one, CELL);
+        require(cells.size() <= limit("cells") && attributes.size() <= limit("attributes"), "too many of them");
+        for (Map<String, Object> one : attributes) known(one, "attribute", true);
+        for (Map<String, Object> one : cells) {
+            known(one, "cell", true);
+            checkKeys(one);
+        }
         levels = collection.containsKey("levels") ? new ArrayList<>(map(collection.get("levels")).keySet()) : null;
         strategy = (String) collection.get("strategy");
         require(Objects.equals(collection.get("accept_loss"), accepted), "a loss that nobody has accepted");
@@ -200,11 +205,34 @@ public class Device {
         checkLosses();
     }
 
-    static void known(Map<String, Object> found, String keys) {
-        List<String> all = List.of(keys.split(" "));
-        List<Integer> places = found.keySet().stream().map(all::indexOf).toList();
-        require(!places.contains(-1), "an unknown key");
-        require(places.equals(places.stream().sorted().toList()), "keys in another order");
+    /** The keys that an object has to have: those without a default, and others that differ from it. */
+    static Set<String> known(Map<String, Object> found, String what, boolean inOrder) {
+        Set<String> wanted = known(found, keys(what));
+        boolean same = inOrder ? List.copyOf(wanted).equals(List.copyOf(found.keySet())) : true;
+        require(same, "an unknown key of " + what + ", one is missing, or they are in another order");
+        return wanted;
+    }
+
+    static Set<String> known(Map<String, Object> found, List<List<Object>> keys) {
+        Set<String> wanted = new LinkedHashSet<>();
+        for (List<Object> key : keys) {
+            String name = (String) key.get(0);
+            if (key.size() == 1 || found.containsKey(name)) wanted.add(name);
+            boolean usual = key.size() > 1 && found.containsKey(name);
+            require(!usual || !Objects.equals(found.get(name), key.get(1)), "a default is not left out: " + name);
+        }
+        return wanted;
+    }
+
+    /** The keys of a law and of its parameters; those of laws inside it, too. */
+    static void checkKeys(Map<String, Object> cell) {
+        Map<String, Object> kind = kind(cell.get("mechanism")), law = map(cell.get("law"));
+        List<String> parameters = List.copyOf(map(kind.get("parameters")).keySet());
+        require(List.copyOf(map(cell.get("parameters")).keySet()).equals(parameters), "other parameters");
+        require(List.copyOf(law.keySet()).equals(List.copyOf(known(law, list(kind.get("law"))))), "other keys of a law");
+        for (String inside : List.of("inner", "parts")) {
+            for (Object one : Device.<Object>list(law.getOrDefault(inside, List.of()))) checkKeys(map(one));
+        }
     }
 
     boolean together() { return strategy.equals("together"); }
@@ -240,7 +268,7 @@ public class Device {
 
     /** Whether a law is for a question that is asked again. */
     static boolean keeps(Map<String, Object> cell) {
-        return cell.get("mechanism").equals("memoised") || cell.get("mechanism").equals("memoised-bit");
+        return Boolean.TRUE.equals(kind(cell.get("mechanism")).get("memoised"));
     }
 
     static void checkDomain(Map<String, Object> attribute, Map<String, Object> cell) {
@@ -280,7 +308,6 @@ public class Device {
     static final Ratio NOTHING = Ratio.of(1, 1);
 
     static final String COSTS = "(a loss of [0-9.]+|an infinite loss).* where .* is promised";
-    static final Set<String> BROKEN = Set.of("dct", "graded-laplace", "hiera", "duchi-multi-published");
 
     void checkLosses() {
         String words = (String) collection.get("accept_loss");
@@ -290,7 +317,7 @@ public class Device {
                 all[n] = loss(cells.get(n));
             } catch (IllegalArgumentException problem) {
                 boolean said = words != null && words.matches(COSTS);
-                if (!said || !BROKEN.contains(cells.get(n).get("mechanism"))) throw problem;
+                if (!said || Boolean.TRUE.equals(kind(cells.get(n).get("mechanism")).get("keeps_promise"))) throw problem;
             }
         }
         if (words != null) return;  // the person has agreed to what it costs
@@ -1110,7 +1137,7 @@ public class Device {
         require(document.statusCode() == 200, "no document: " + document.statusCode());
         boolean packed = document.headers().firstValue("content-encoding").orElse("").equals("gzip");
         byte[] data = document.body();
-        if (packed) data = new GZIPInputStream(new java.io.ByteArrayInputStream(data)).readNBytes((8 << 20) + 1);
+        if (packed) data = new GZIPInputStream(new java.io.ByteArrayInputStream(data)).readNBytes((int) limit("document_bytes") + 1);
         Device device = new Device(new String(data, StandardCharsets.UTF_8), null);
         require(address.endsWith("/" + device.collection.get("campaign")), "a campaign of another name");
         URI place = URI.create(address);
@@ -1187,7 +1214,9 @@ public class Device {
     static String plain(Object entries) { return Json.write(entries); }
 
     public static void main(String[] words) throws Exception {
-        if (words[0].equals("vectors")) vectors(Path.of(words[1]));
-        else send(words[1], words[2], words[3], words.length > 4 ? words[4] : null);
+        Path folder = Path.of(words[0]);
+        protocol = map(Json.parse(Files.readString(folder.resolve("protocol.json"))));
+        if (words[1].equals("vectors")) vectors(folder);
+        else send(words[2], words[3], words[4], words.length > 5 ? words[5] : null);
     }
 }

@@ -14,11 +14,12 @@
 import { type Address, address } from "./address.js";
 import { encode } from "./answers.js";
 import { approximate, type Cost, exact, sum } from "./cost.js";
-import { MOST_BYTES, readDocument } from "./document.js";
+import { readDocument } from "./document.js";
 import { MurmurationError } from "./errors.js";
 import { example, explain } from "./explain.js";
 import { type Charge, type Charged, Ledger } from "./ledger.js";
 import { nameOf, numberOf, openAt } from "./periods.js";
+import { MOST_DOCUMENT_BYTES } from "./protocol.js";
 import { cellsAt, draw } from "./report.js";
 import { deliver, get, outcome, type Patience, PATIENCE, reason } from "./sending.js";
 import { BrowserStore, type Entry, type Limits, type Store } from "./store.js";
@@ -351,7 +352,7 @@ export class Client {
 // --- the campaign ------------------------------------------------------------------------------
 
 async function fetched(where: Address, digest?: string): Promise<Campaign> {
-  const answer = await get(where, MOST_BYTES);
+  const answer = await get(where, MOST_DOCUMENT_BYTES);
   if (answer.status !== 200) {
     const hint = answer.status === 404 ? "; an address ends in /v1/campaigns/NAME" : "";
     throw new MurmurationError("send", `no campaign from ${where.url}: ${reason(answer)}${hint}`);

@@ -21,31 +21,30 @@ import {
 import { lawOf } from "./laws/index.js";
 import { requireTaken } from "./laws/shared.js";
 import type { Every } from "./periods.js";
+import {
+  CELL_KEYS,
+  COLLECTION_KEYS,
+  DOCUMENT_KEYS,
+  FORMAT,
+  LEAST_COHORT,
+  MOST_ATTRIBUTES,
+  MOST_CELLS,
+  MOST_COMPARED,
+  MOST_COMPARED_PER_PAIR,
+  MOST_DOCUMENT_BYTES,
+  MOST_LABELS,
+  MOST_LEVELS,
+  MOST_ORIGINS,
+  PERIODS,
+  UPLOADS,
+  WIRE,
+} from "./protocol.js";
 import { questionOf } from "./question.js";
 import { type Sample, sample } from "./strategy.js";
 import type { Campaign, Cell, Domain, LevelOffer, Question, ReadOptions } from "./types.js";
 import { WHOLE, digestOf } from "./words.js";
 
-/** Of a document, of its laws, and of labels over all laws: a device looks at no more. */
-export const MOST_BYTES = 8 << 20;
-const MOST_CELLS = 2048;
-const MOST_LABELS = 1 << 18;
-const MOST_ATTRIBUTES = 1000;
-const MOST_LEVELS = 256;
-/** Of comparisons between ranges, over all laws; each two ranges count 64 more. */
-const MOST_COMPARED = 1 << 24;
-
-/** Nothing is shown about fewer people, in any campaign. */
-const LEAST_COHORT = 100;
 const NEWER = "its format needs a newer program";
-export const DOCUMENT =
-  "format campaign version digest purpose people opens closes cohort keep_reports upload " +
-  "origins=[] grace=1 collection";
-const COLLECTION =
-  'wire campaign epsilon strategy sample=1 ends=null levels=null chosen="freely" limit=null ' +
-  "accept_loss=null rounds=1 every=null first=null spell=null attributes cells";
-const PERIODS: readonly Every[] = ["day", "week", "month"];
-const CELL = "attributes level=null mechanism parameters law";
 /** RFC 3339, from the year 1 on. */
 const MOMENT =
   /^(?!0000)\d{4}-\d\d-\d\dT([01]\d|2[0-3])(:[0-5]\d){2}(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
@@ -61,11 +60,14 @@ export async function readDocument(bytes: Uint8Array, options: ReadOptions): Pro
 }
 
 async function checked(bytes: Uint8Array, { address, digest }: ReadOptions): Promise<Campaign> {
-  must(bytes.length <= MOST_BYTES, `${bytes.length} bytes are more than ${MOST_BYTES}`);
+  must(
+    bytes.length <= MOST_DOCUMENT_BYTES,
+    `${bytes.length} bytes are more than ${MOST_DOCUMENT_BYTES}`,
+  );
   const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  const document = table(JSON.parse(text) as Json, DOCUMENT, "the document", false);
+  const document = table(JSON.parse(text) as Json, DOCUMENT_KEYS, "the document", false);
   const { format, campaign: name, collection, digest: claimed } = document;
-  must(format === 1 && typeof collection === "string", NEWER);
+  must(format === FORMAT && typeof collection === "string", NEWER);
   const found = await digestOf(collection);
   must(found === claimed, "it was changed: the digest is not that of its text");
   if ((digest ?? found) !== found) throw another(`has the digest ${found}, not ${digest}`);
@@ -85,8 +87,8 @@ export function another(what: string): MurmurationError {
 /** Return the collection, if it is written in the one form in which it is published. */
 function collectionOf(text: string): Table {
   const found = JSON.parse(text) as Table;
-  must(found["wire"] === 1, NEWER);
-  const collection = { ...table(found, COLLECTION, "the collection") };
+  must(found["wire"] === WIRE, NEWER);
+  const collection = { ...table(found, COLLECTION_KEYS, "the collection") };
   if (collection["levels"]) collection["levels"] = levelPairs(text, collection["levels"]);
   must(
     written(collection) === text,
@@ -105,11 +107,10 @@ function levelPairs(text: string, levels: Json): Json[] {
   return names.map((name) => [name, (levels as Table)[name]!]);
 }
 
-const UPLOADS: readonly Campaign["upload"][] = ["open", "token", "one-device"];
-
 export function terms(found: Table) {
   const { keep_reports: keepReports, upload, opens, closes, purpose, digest, origins = [] } = found;
   must(UPLOADS.includes(upload as Campaign["upload"]), `upload is ${UPLOADS.join(" or ")}`);
+  must(Array.isArray(origins) && origins.length <= MOST_ORIGINS, `origins are ${MOST_ORIGINS} at most`);
   must(typeof keepReports === "boolean" && typeof purpose === "string", "keep_reports or purpose");
   return {
     ...{ digest: digest as string, purpose, keepReports, upload: upload as Campaign["upload"] },
@@ -230,7 +231,7 @@ function cellsOf(found: Table, questions: readonly Question[], levels: number): 
   must(compared <= MOST_COMPARED, "too many comparisons between ranges");
   must(cells.length === places.length, `there are ${places.length} cells, by attribute and level`);
   return cells.map((one, i) => {
-    const { attributes, level, ...document } = table(one, CELL, "a cell");
+    const { attributes, level, ...document } = table(one, CELL_KEYS, "a cell");
     const place = places[i]!;
     const here =
       written(attributes!) === written(place.attributes) &&
@@ -252,7 +253,7 @@ function cellsOf(found: Table, questions: readonly Question[], levels: number): 
 function comparisons({ parameters, law }: Table): number {
   const ranges = (parameters as Table)["epsilon"];
   if (!Array.isArray(ranges)) return 0;
-  return ranges.length ** 2 * (64 + ((law as Table)["values"] as Json[]).length);
+  return ranges.length ** 2 * (MOST_COMPARED_PER_PAIR + ((law as Table)["values"] as Json[]).length);
 }
 
 /** What a law must take: the answers of one question, or of all together. */

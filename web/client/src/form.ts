@@ -5,32 +5,26 @@
  */
 
 import { MurmurationError } from "./errors.js";
+import { FLOATS, LEAST_EPSILON, MOST_EPSILON, MOST_TEXT } from "./protocol.js";
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 export type Table = { [key: string]: Json };
 
 /** The keys whose numbers are written with a point, or an exponent. All others are whole. */
-const FLOATS = new Set(
-  (
-    "epsilon levels limit low high values edges semantics permanent kappa beta shares alpha t " +
-    "prior factor typical"
-  ).split(" "),
-);
+const FLOATING = new Set(FLOATS.split(" "));
 
-/** Of a name, a unit, a label or a marker, in code points. */
-const MOST_TEXT = 500;
 const MOST_DEPTH = 16;
 
 /** Write JSON as it is published. Nothing is nested deeper than weights of a law inside another. */
 export function written(value: Json, key = "", depth = 0): string {
   must(depth < MOST_DEPTH, "it is nested without end");
-  if (typeof value === "number") return FLOATS.has(key) ? float(value) : String(value);
+  if (typeof value === "number") return FLOATING.has(key) ? float(value) : String(value);
   if (typeof value === "string") return text(value);
   if (value === null || typeof value === "boolean") return String(value);
   if (!Array.isArray(value)) return object(Object.entries(value), depth);
   if (key === "levels") return object(value as [string, Json][], depth, key);
   // Weights are many, and this is fast.
-  if (typeof value[0] === "number" && !FLOATS.has(key)) return JSON.stringify(value);
+  if (typeof value[0] === "number" && !FLOATING.has(key)) return JSON.stringify(value);
   const [name] = value;
   const pair = key === "settings" && typeof name === "string";
   return `[${value.map((one) => written(one, pair ? name : key, depth + 1)).join()}]`;
@@ -127,6 +121,7 @@ export function wholes(value: Json | undefined, high: number, what: string): num
 
 /** Return a budget. */
 export function budget(value: Json | undefined): number {
-  must(typeof value === "number" && value >= 1e-3 && value <= 20, "epsilon is 0.001 to 20");
+  const fits = typeof value === "number" && value >= LEAST_EPSILON && value <= MOST_EPSILON;
+  must(fits, `epsilon is ${LEAST_EPSILON} to ${MOST_EPSILON}`);
   return value;
 }

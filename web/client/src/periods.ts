@@ -6,8 +6,9 @@
  */
 
 import { MurmurationError } from "./errors.js";
+import type { PERIODS } from "./protocol.js";
 
-export type Every = "day" | "week" | "month";
+export type Every = (typeof PERIODS)[number];
 
 const DAY = 86_400_000;
 

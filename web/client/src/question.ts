@@ -1,16 +1,13 @@
 /** One attribute of a document, checked: what it asks, and by which rule an answer is read. */
 
 import { type Json, type Table, must, table, texts } from "./form.js";
+import { ATTRIBUTE_KEYS, MOST_ATTRIBUTE_LABELS } from "./protocol.js";
 import type { Question } from "./types.js";
 
-const ATTRIBUTE =
-  'name kind="number" low=null high=null unit="" labels=[] outside bins=64 missing=false ' +
-  'case="exact" markers=[]';
-const MOST_LABELS = 1 << 15;
 
 /** Return an attribute, or say what is wrong with it. */
 export function questionOf(value: Json): Question {
-  const found = table(value, ATTRIBUTE, "an attribute");
+  const found = table(value, ATTRIBUTE_KEYS, "an attribute");
   const { name, kind = "number", unit = "", outside, missing = false } = found;
   const { case: letters = "exact", markers = [] } = found;
   texts([name!, unit, outside!], "name, unit and outside");
@@ -30,7 +27,7 @@ function category({ labels: given = [], low, high }: Table) {
   const labels = texts(given, "labels");
   const different = new Set(labels).size === labels.length && !labels.includes("");
   must(
-    different && labels.length >= 2 && labels.length <= MOST_LABELS && (low ?? high) === undefined,
+    different && labels.length >= 2 && labels.length <= MOST_ATTRIBUTE_LABELS && (low ?? high) === undefined,
     "a category has 2 or more labels, all different",
   );
   return { labels, low: NaN, high: NaN };

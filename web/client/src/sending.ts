@@ -13,25 +13,17 @@
 
 import type { Address } from "./address.js";
 import { MurmurationError } from "./errors.js";
+import { BUSY, FINAL, MOST_TOKEN } from "./protocol.js";
 
 /** "stored", "duplicate" (it had arrived before), or "refused:<reason>". */
 export type Outcome = string;
 
-const WHOLE = { "unreadable-body": 400, "too-large": 413, "unsupported-type": 415 };
-const REASONS = [
-  ...["malformed", "unknown-digest", "superseded", "stale-round", "unknown-wire", "bad-id"],
-  ...["bad-entries", "bad-symbol", "outside-window", "wrong-period", "token-used", "duplicate"],
-  "round-full",
-];
 /** Problems that are about the bytes, with their status. */
-const FINAL = new Map([
-  ...REASONS.map((reason): [string, number] => [reason, 422]),
-  ...Object.entries(WHOLE),
-]);
+const FINALS = new Map<string, number>(Object.entries(FINAL));
 const PROBLEM = "application/problem+json";
 const PROBLEM_TYPE = "/problems/";
 const REASON = /^[a-z0-9][a-z0-9-]{0,62}$/;
-const TOKEN = /^[\x21-\x7e]{1,4096}$/;
+const TOKEN = /^[\x21-\x7e]+$/;
 /** How long a whole exchange may take: who drips holds nobody for ever. */
 const MILLISECONDS = 60_000;
 const MOST_ANSWER = 1 << 20;
@@ -75,7 +67,7 @@ export async function deliver(
   const request = { method: "POST", body, headers: headers(token) };
   for (let attempt = 0; ; attempt++) {
     const answer = await exchange(where, `${where.url}/reports`, request, MOST_ANSWER);
-    if (answer.status !== 429 && answer.status !== 503) return answer;
+    if (!(BUSY as readonly number[]).includes(answer.status)) return answer;
     const asked = answer.retryAfter ?? 0;
     if (attempt + 1 >= patience.attempts || asked > patience.most) {
       throw new MurmurationError("send", `${where.url} is busy (after ${attempt + 1} attempts)`);
@@ -87,7 +79,7 @@ export async function deliver(
 function headers(token: string | undefined): Record<string, string> {
   const usual = { "Content-Type": "application/json", Accept: "application/json" };
   if (token === undefined) return usual;
-  if (!TOKEN.test(token)) {
+  if (!TOKEN.test(token) || token.length > MOST_TOKEN) {
     throw new MurmurationError("parameter", "a token is one word of printable characters");
   }
   return { ...usual, Authorization: `Bearer ${token}` };
@@ -183,7 +175,7 @@ function final(answer: Answer): string | undefined {
   const type = problem.type;
   if (answer.kind !== PROBLEM || typeof type !== "string" || !problem.title) return undefined;
   const name = type.startsWith(PROBLEM_TYPE) ? type.slice(PROBLEM_TYPE.length) : "";
-  const ours = problem.status === answer.status && FINAL.get(name) === answer.status;
+  const ours = problem.status === answer.status && FINALS.get(name) === answer.status;
   return ours ? name : undefined;
 }
 

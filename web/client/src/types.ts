@@ -11,6 +11,7 @@
  */
 
 import type { Every } from "./periods.js";
+import type { UPLOADS } from "./protocol.js";
 import type { Words } from "./words.js";
 
 /** What a person, a form or a file gives. */
@@ -144,7 +145,7 @@ export interface Campaign {
   readonly cohort: number;
   readonly keepReports: boolean;
   /** Who may send: anyone, anyone with a device's token, or each with a token for one device. */
-  readonly upload: "open" | "token" | "one-device";
+  readonly upload: (typeof UPLOADS)[number];
   readonly origins: readonly string[];
   // What affects a report.
   readonly epsilon: number;

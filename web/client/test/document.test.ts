@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { MOST_BYTES } from "../src/document.js";
+import { MOST_DOCUMENT_BYTES } from "../src/protocol.js";
 import type { Json, Table } from "../src/form.js";
 import { CAMPAIGNS, around, changed, collection, read, shared } from "./documents.js";
 import { vectors } from "./vectors.js";
@@ -56,7 +56,7 @@ test("a pinned digest and the address's name must be the document's", async () =
 });
 
 test("what is too large, no JSON or nested without end is refused unread", async () => {
-  await assert.rejects(read(new Uint8Array(MOST_BYTES + 1), "sample"), /8388609 bytes/);
+  await assert.rejects(read(new Uint8Array(MOST_DOCUMENT_BYTES + 1), "sample"), /8388609 bytes/);
   const texts = ["", "null", "[]", "7", '"x"', "{}", "{", "[".repeat(1e6), `{"format":1}`];
   for (const text of texts)
     await assert.rejects(read(new TextEncoder().encode(text), "x"), REFUSED);

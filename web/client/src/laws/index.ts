@@ -1,69 +1,59 @@
 /** Mechanisms by name. A law that is not here is refused. */
 
 import { type Json, must, table } from "../form.js";
+import { BROKEN, LAWS } from "../protocol.js";
 import type { Law } from "../types.js";
 import * as item from "./item.js";
 import { graded, memoisedBit, number, orNone } from "./number.js";
 import type { Published } from "./shared.js";
 import * as vector from "./vector.js";
 
-/** The keys of a mechanism's parameters and of its law, in their order, and how it is made. */
-type Kind = readonly [parameters: string, law: string, make: (published: Published) => Law];
+type Make = (published: Published) => Law;
 
-const TABLE = "weights values";
-const PLACES = `${TABLE} places jumps`;
-const RANGES = "epsilon edges semantics";
-const ITEMS = "epsilon k";
-const RESPONSE = "truth lie";
-const BOX = "epsilon d domains";
-const SAMPLE = "sample ends attributes inner";
-
-const bit: Kind = ["epsilon", TABLE, number];
-const ranges: Kind = [RANGES, PLACES, graded];
-const bits: Kind = [ITEMS, "yes no", item.unary];
-const corner: Kind = [BOX, "inside bits", vector.corners];
-
-const KINDS = new Map<unknown, Kind>([
+/** How the laws of each mechanism are made. */
+const MAKES: Readonly<Record<keyof typeof LAWS, Make>> = {
   // numbers
-  ["duchi", bit],
-  ["laplace", bit],
-  ["hybrid", bit],
-  ["three-output", bit],
-  ["square-wave", bit],
-  ["piecewise", ["epsilon t", TABLE, number]],
-  ["dithered", ["epsilon thresholds kappa", TABLE, number]],
-  ["optimal", ["epsilon prior", TABLE, number]],
-  ["dct", ["epsilon alpha", TABLE, number]],
-  ["memoised-bit", ["epsilon permanent", "permanent keep swap", memoisedBit]],
-  ["graded-bit", ranges],
-  ["graded-optimal", ranges],
-  ["graded-laplace", ranges],
-  ["hiera", [`${RANGES} factor`, PLACES, graded]],
-  [
-    "or-none",
-    ["epsilon inner settings", `${TABLE} places=null jumps=null hush none`, aroundNumber],
-  ],
+  duchi: number,
+  laplace: number,
+  hybrid: number,
+  "three-output": number,
+  "square-wave": number,
+  piecewise: number,
+  dithered: number,
+  optimal: number,
+  dct: number,
+  "memoised-bit": memoisedBit,
+  "graded-bit": graded,
+  "graded-optimal": graded,
+  "graded-laplace": graded,
+  hiera: graded,
+  "or-none": aroundNumber,
   // items
-  ["grr", [ITEMS, RESPONSE, item.grr]],
-  ["sue", bits],
-  ["oue", bits],
-  ["subset", [ITEMS, "holds size level digits", item.subset]],
-  ["olh", [ITEMS, `${RESPONSE} prime cells`, item.olh]],
-  ["hadamard", [ITEMS, `${RESPONSE} rows`, item.hadamard]],
-  ["hadamard-response", [ITEMS, `${RESPONSE} symbols`, item.hadamardResponse]],
-  ["bassily-smith", [`${ITEMS} people beta seed`, `${RESPONSE} rows seed`, item.bassilySmith]],
-  ["projective", [ITEMS, "inside prime dimension", item.projective]],
-  ["memoised", [`${ITEMS} permanent`, "permanent keep swap", item.memoised]],
+  grr: item.grr,
+  sue: item.unary,
+  oue: item.unary,
+  subset: item.subset,
+  olh: item.olh,
+  hadamard: item.hadamard,
+  "hadamard-response": item.hadamardResponse,
+  "bassily-smith": item.bassilySmith,
+  projective: item.projective,
+  memoised: item.memoised,
   // several attributes
-  ["duchi-multi", corner],
-  ["duchi-multi-published", corner],
-  ["block", [`${BOX} size kappa`, "inside size agreements likely thresholds", vector.block]],
-  ["harmony", [BOX, SAMPLE, vector.harmony]],
-  ["sampled", [`${BOX} sample numeric categorical shares`, SAMPLE, vector.sampled]],
-  ["hybrid-composition", [`${BOX} people`, "parts", vector.hybridComposition]],
-]);
-/** Built as published although they break their promise. */
-const BROKEN = ["dct", "graded-laplace", "hiera", "duchi-multi-published"];
+  "duchi-multi": vector.corners,
+  "duchi-multi-published": vector.corners,
+  block: vector.block,
+  harmony: vector.harmony,
+  sampled: vector.sampled,
+  "hybrid-composition": vector.hybridComposition,
+};
+
+/** Return the keys of a mechanism's parameters and of its law, and how it is made. */
+function kindOf(name: unknown): readonly [parameters: string, law: string, make: Make] | undefined {
+  if (typeof name !== "string" || !Object.hasOwn(LAWS, name)) return undefined;
+  const known = name as keyof typeof LAWS;
+  return [...LAWS[known], MAKES[known]];
+}
 
 /** What a law inside another has not: laws inside it, or ranges. */
 const OUTER = /inner|parts|places/;
@@ -75,14 +65,14 @@ export function lawOf(document: Json, inside = false): Law {
     parameters,
     law,
   } = table(document, "mechanism parameters law", "a mechanism");
-  const kind = KINDS.get(name);
+  const kind = kindOf(name);
   must(kind, "no law is called that here: a newer program is needed");
   must(!inside || !OUTER.test(kind[1]), "no such law is inside another");
   return kind[2]({
     name: String(name),
     parameters: table(parameters, kind[0], `${name}: parameters`),
     law: table(law, kind[1], `${name}: law`),
-    broken: BROKEN.includes(String(name)),
+    broken: breaks(name),
     inner: (one) => lawOf(one, true),
   });
 }
@@ -90,11 +80,11 @@ export function lawOf(document: Json, inside = false): Law {
 /** A number or no answer, around a law for numbers that keeps its promise. */
 function aroundNumber(published: Published): Law {
   const { inner, settings } = published.parameters;
-  const [parameters = "", , make] = KINDS.get(inner) ?? [];
+  const [parameters = "", , make] = kindOf(inner) ?? [];
   const known = parameters.split(" ").slice(1); // epsilon is given
   must(
     (make === graded || make === number) &&
-      !BROKEN.includes(String(inner)) &&
+      !breaks(inner) &&
       "places" in published.law === (make === graded) &&
       Array.isArray(settings) &&
       settings.every(
@@ -103,4 +93,9 @@ function aroundNumber(published: Published): Law {
     "no answer goes around a law for numbers",
   );
   return orNone(published, make === graded);
+}
+
+/** Whether a mechanism is built as published although it breaks its promise. */
+function breaks(name: unknown): boolean {
+  return (BROKEN as readonly unknown[]).includes(name);
 }

@@ -5,13 +5,12 @@
  */
 
 import { type Json, type Table, budget, list, must, whole, wholes } from "../form.js";
+import { MOST_RANGES } from "../protocol.js";
 import { apart, largest, lossOf, most, pairwise } from "../loss.js";
 import type { Answer, Chances, Law, Loss, Ratio } from "../types.js";
 import { WHOLE, type Words } from "../words.js";
 import { kept } from "./item.js";
 import { type Published, bytesFor, law, octets } from "./shared.js";
-
-const MOST_RANGES = 64;
 
 /** X, an integer from 0 to 2^52. */
 export function fixedPoint(x: number): number {

@@ -8,26 +8,35 @@
  * report counts as sent: the charge stays, and "stale-round" and "round-full" are the last answers.
  */
 
-import { type Address, address } from "../address.js";
-import { encode } from "../answers.js";
 import type { ClientOptions, Receipt } from "../client.js";
-import { approximate, type Cost, exact, sum, written } from "../cost.js";
-import { MOST_BYTES } from "../document.js";
-import { MurmurationError } from "../errors.js";
-import { Ledger } from "../ledger.js";
-import { reportBytes, spread } from "../report.js";
-import { deliver, get, outcome, PATIENCE, reason } from "../sending.js";
-import { BrowserStore, type Entry } from "../store.js";
-import { named } from "../strategy.js";
-import type { Campaign, Raw, RawAnswers, Report } from "../types.js";
-import { Keyed, drawn, hex } from "../words.js";
 import {
-  MOST_ROUND_BYTES,
-  type Round,
-  type Training,
-  readRound,
-  readTraining,
-} from "./document.js";
+  type Address,
+  address,
+  approximate,
+  BrowserStore,
+  type Cost,
+  deliver,
+  drawn,
+  encode,
+  type Entry,
+  exact,
+  get,
+  hex,
+  Keyed,
+  Ledger,
+  MurmurationError,
+  named,
+  outcome,
+  PATIENCE,
+  reason,
+  reportBytes,
+  spread,
+  sum,
+  writtenCost,
+} from "../core.js";
+import { MOST_DOCUMENT_BYTES, MOST_ROUND_BYTES } from "../protocol.js";
+import type { Campaign, Raw, RawAnswers, Report } from "../types.js";
+import { type Round, type Training, readRound, readTraining } from "./document.js";
 import { valuesOf } from "./questions.js";
 
 /** A person's features as numbers, and the target. */
@@ -207,7 +216,7 @@ export class TrainingClient {
       book.totals = book.totals.map((total) => {
         if (total.origin !== found.origin || total.campaign !== found.campaign) return total;
         const left = (exact(total.cost) as bigint) - (exact(found.cost) as bigint);
-        return { ...total, cost: written(sum([left])) };
+        return { ...total, cost: writtenCost(sum([left])) };
       });
     });
   }
@@ -238,7 +247,7 @@ function witness(where: Address, { witness: url, allowPlainHttp }: ClientOptions
 }
 
 async function fetched(where: Address, digest?: string): Promise<Training> {
-  const answer = await get(where, MOST_BYTES);
+  const answer = await get(where, MOST_DOCUMENT_BYTES);
   if (answer.status !== 200) {
     throw new MurmurationError("send", `no campaign from ${where.url}: ${reason(answer)}`);
   }

@@ -1,41 +1,56 @@
 /** A training and its rounds as they are published, read by a device that trusts nobody. */
 
-import { DOCUMENT, MOST_BYTES, another, terms } from "../document.js";
-import { MurmurationError } from "../errors.js";
-import { fraction, larger } from "../exponential.js";
 import {
-  type Json,
-  type Table,
+  another,
   bad,
   budget,
+  digestOf,
   float,
+  fraction,
+  type Json,
+  larger,
+  lawOf,
   list,
+  most,
   must,
+  MurmurationError,
+  questionOf,
+  requireTaken,
+  type Sample,
+  sample,
+  type Table,
   table,
+  terms,
+  WHOLE,
   whole,
   wholes,
   written,
-} from "../form.js";
-import { lawOf } from "../laws/index.js";
-import { requireTaken } from "../laws/shared.js";
-import { most } from "../loss.js";
-import { questionOf } from "../question.js";
-import { type Sample, sample } from "../strategy.js";
+} from "../core.js";
+import {
+  ASKED_KEYS,
+  DOCUMENT_KEYS,
+  FORMAT,
+  MODEL_KEYS,
+  MOST_COLUMNS,
+  MOST_DEADLINE,
+  MOST_DOCUMENT_BYTES,
+  MOST_ROLES,
+  MOST_ROUND_BYTES,
+  MOST_ROUNDS,
+  ROLE_MODELS,
+  ROLE_NUMBERS,
+  ROUND_KEYS,
+  TRAINING_KEYS,
+  WIRE,
+} from "../protocol.js";
 import type { Campaign, Law, Loss, Question, ReadOptions } from "../types.js";
-import { WHOLE, digestOf } from "../words.js";
 import { privunit } from "./privunit.js";
 import type { Model, Objective, Role } from "./questions.js";
 
-const MOST_COLUMNS = 1023;
-const MOST_ROLES = 16;
-export const MOST_ROUND_BYTES = 1 << 20;
 /** No number of a round is beyond this, and none that is divided by below 1/this. */
 const LARGEST = 2 ** 100;
 const FARTHEST = 2 ** 20;
 const TABLE = 257;
-const COLLECTION =
-  "wire kind campaign model epsilon people deadline rounds=null logistic=null features target laws";
-const ROUND = "format campaign round digest people closes asked";
 
 /** One attribute that the model learns from; `typical` is where most people are said to be. */
 export interface Feature {
@@ -88,14 +103,14 @@ function opened(bytes: Uint8Array, largest: number, keys: string): Table {
   must(bytes.length <= largest, `${bytes.length} bytes are more than ${largest}`);
   const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   const document = table(JSON.parse(text) as Json, keys, "the document", false);
-  must(document["format"] === 1, "its format needs a newer program");
+  must(document["format"] === FORMAT, "its format needs a newer program");
   return document;
 }
 
 /** Return the training of a document, or say what is wrong with it. */
 export function readTraining(bytes: Uint8Array, options: ReadOptions): Promise<Training> {
   return guarded(async () => {
-    const document = opened(bytes, MOST_BYTES, DOCUMENT);
+    const document = opened(bytes, MOST_DOCUMENT_BYTES, DOCUMENT_KEYS);
     const { campaign: name, collection, digest: claimed, people } = document;
     must(typeof collection === "string", "the collection is a text");
     const found = await digestOf(collection);
@@ -103,9 +118,9 @@ export function readTraining(bytes: Uint8Array, options: ReadOptions): Promise<T
     if ((options.digest ?? found) !== found) {
       throw another(`has the digest ${found}, not ${options.digest}`);
     }
-    const inside = table(JSON.parse(collection) as Json, COLLECTION, "the collection");
+    const inside = table(JSON.parse(collection) as Json, TRAINING_KEYS, "the collection");
     must(written(inside) === collection, "it is not written as it is published");
-    must(inside["wire"] === 1 && inside["kind"] === "model", "this is no training");
+    must(inside["wire"] === WIRE && inside["kind"] === "model", "this is no training");
     must(name === inside["campaign"] && people === inside["people"], "it says two things");
     if (name !== options.address.replace(/\/+$/, "").split("/").pop()) {
       throw another("has another name than the address");
@@ -127,7 +142,7 @@ function taught(found: Table) {
   must(classes || model === "linear", "no model is called that");
   const fits = classes ? target.labels.length === 2 : target.kind === "number";
   must(fits, "the target is a number, or one of two labels");
-  whole(found["deadline"], 1, 366 * 86_400, "deadline");
+  whole(found["deadline"], 1, MOST_DEADLINE, "deadline");
   if (found["rounds"] !== undefined) whole(found["rounds"], 10, 1000, "rounds");
   const epsilon = budget(found["epsilon"]);
   const laws = lawsOf(found["laws"], width, epsilon);
@@ -189,44 +204,28 @@ function lawsOf(given: Json | undefined, width: number, epsilon: number): Law[] 
 // --- rounds --------------------------------------------------------------------------------------
 
 /** The numbers of each role, in the order in which they are written, and its models. */
-const NUMBERS: Readonly<Record<string, string>> = {
-  length: "half middle",
-  means: "clip",
-  target: "half",
-  spread: "half level",
-  gradient: "most reach constant clip",
-  leftover: "half",
-  leftovers: "clip",
-  size: "half",
-  offset: "clip",
-  agreement: "most size lean middle half",
-  gain: "half",
-  right: "half",
-};
-const MODELS: Readonly<Record<string, string>> = {
-  ...{ gradient: "model", leftover: "model", leftovers: "model", size: "model", offset: "model" },
-  ...{ right: "model", agreement: "model without", gain: "model without" },
-};
+const NUMBERS: Readonly<Record<string, string>> = ROLE_NUMBERS;
+const MODELS: Readonly<Record<string, string>> = ROLE_MODELS;
 const POSITIVE = /^(half|clip|most|reach|size|scale)$/;
 const WHOLES = /^(wire|round|law|model|without|ends)$/;
 
 /** Return the round of a document, or say what is wrong with it. */
 export function readRound(bytes: Uint8Array, training: Training): Promise<Round> {
   return guarded(async () => {
-    const document = opened(bytes, MOST_ROUND_BYTES, ROUND);
+    const document = opened(bytes, MOST_ROUND_BYTES, ROUND_KEYS);
     const { asked, digest, round: number, campaign } = document;
     must(typeof asked === "string", "a round is a text");
     must((await digestOf(asked)) === digest, "it was changed: the digest is not that of its text");
     const found = table(
       JSON.parse(asked) as Json,
-      "wire training round models roles ends=null",
+      ASKED_KEYS,
       "a round",
     );
     if (found["training"] !== training.digest || campaign !== training.name) {
       throw another("is another training's round");
     }
-    must(found["wire"] === 1 && found["round"] === number, "the round has two numbers");
-    whole(number, 1, 1 << 20, "round");
+    must(found["wire"] === WIRE && found["round"] === number, "the round has two numbers");
+    whole(number, 1, MOST_ROUNDS, "round");
     const tables = found["models"] as Table[];
     must(Array.isArray(tables) && tables.length <= 2 * MOST_ROLES, "models are a list");
     const models = tables.map((one) => modelOf(one, training.width));
@@ -273,7 +272,7 @@ function roleOf(role: Table, models: readonly Model[], training: Training): Role
 }
 
 function modelOf(value: Table, width: number): Model {
-  const { weights, level, centre, scale } = table(value, "weights level centre scale", "a model");
+  const { weights, level, centre, scale } = table(value, MODEL_KEYS, "a model");
   return {
     weights: vectorOf(weights, width),
     level: numberOf(level, "level"),

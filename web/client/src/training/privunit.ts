@@ -5,12 +5,24 @@
  * else. All of it is exact in integers.
  */
 
-import { budget, must, table, whole, wholes, type Json } from "../form.js";
-import { fixedPoint, picked } from "../laws/number.js";
-import { law, numbers, octets } from "../laws/shared.js";
-import { apart, lossOf } from "../loss.js";
+import {
+  apart,
+  budget,
+  fixedPoint,
+  type Json,
+  law,
+  lossOf,
+  must,
+  numbers,
+  octets,
+  picked,
+  table,
+  WHOLE,
+  whole,
+  wholes,
+} from "../core.js";
+import { PRIVUNIT } from "../protocol.js";
 import type { Law } from "../types.js";
-import { WHOLE } from "../words.js";
 
 const LARGEST = 1024;
 const MOST_CANDIDATES = 256;
@@ -21,8 +33,7 @@ const TOP = 127;
 const TOO_SHORT = 1e-100;
 const SPLITMIX = ["11400714819323198485", "13787848793156543929", "10723151780598845931"];
 const [GAMMA, FIRST, SECOND] = SPLITMIX.map(BigInt) as [bigint, bigint, bigint];
-const PARAMETERS = "epsilon d domains candidates keep";
-const LAW = "weights coordinates unit fine block splitmix64";
+const [PARAMETERS, LAW] = PRIVUNIT;
 /** What is added and taken off again to round to the nearest whole number, halves to even. */
 const ROUNDER = 1.5 * WHOLE;
 

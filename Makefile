@@ -75,12 +75,12 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 bench: setup
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/run_collector.py --seconds 4 --rounds 1
-	$(BIN)/python benchmarks/run_side_by_side.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.run_collector --seconds 4 --rounds 1
+	$(BIN)/python -m benchmarks.run_side_by_side
 
 tables: setup
-	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python -m benchmarks.tables
 
 clean:
 	rm -rf $(VENV) $(WEB)/node_modules $(WEB)/dist $(WEB)/out $(PAGES)/node_modules out .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

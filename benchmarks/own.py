@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import murmuration
-from contest import OURS, Entry
+from benchmarks.contest import OURS, Entry
+from benchmarks.peers import ATTRIBUTES, COORDINATES, SIZES
 from murmuration.mechanisms.base import Task
 from murmuration.mechanisms.domain import Number
 from murmuration.mechanisms.registry import mechanisms_for
-from peers import ATTRIBUTES, COORDINATES, SIZES
 
 DEVICE = "R = m.privatize(X, rng)"
 COLLECT = "H = m.estimate(m.tally(R)).value"

@@ -13,7 +13,7 @@ Python 3.12 and later refuse.
 
 from __future__ import annotations
 
-from contest import Entry
+from benchmarks.contest import Entry
 
 SIZES = (16, 128, 1024, 16_384)
 COORDINATES = (16, 128)

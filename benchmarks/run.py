@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 import murmuration
-import own
-from contest import EPSILON, OURS, Entry, run
+from benchmarks import own
+from benchmarks.contest import EPSILON, OURS, Entry, run
+from benchmarks.peers import PEERS, SIZES
+from benchmarks.timing import best_processor_time
 from murmuration.mechanisms.item.base import FrequencyMechanism
-from peers import PEERS, SIZES
-from timing import best_processor_time
 
 DOCS = Path("docs")
 BEGIN, END = "<!-- make bench writes from here -->", "<!-- to here -->"

@@ -1,6 +1,6 @@
 """How fast `oue`, `sue` and `subset` make reports of 1,024 bits, beside one random byte a bit.
 
-    python benchmarks/run_bits.py
+    python -m benchmarks.run_bits
 
 From words that a device can have again, and from the system's generator: the two ways that there
 are. Processor time, the best of some rounds.
@@ -15,8 +15,8 @@ import ssl
 import numpy as np
 
 import murmuration
+from benchmarks.timing import best_processor_time
 from murmuration.exact.randomness import Rng, seeded_rng, system_rng
-from timing import best_processor_time
 
 K, NAMES = 1024, ("oue", "sue", "subset")
 PIECE = 1 << 16

@@ -1,6 +1,6 @@
 """The client in a browser: how long a report takes for six attributes, and how large everything is.
 
-python benchmarks/run_browser.py
+python -m benchmarks.run_browser
 
 Needs Debian's chromium. The first times are those of a page that was just opened; later ones are
 averages.
@@ -9,16 +9,14 @@ averages.
 from __future__ import annotations
 
 import gzip
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+from tests.support import browser as browsers
+from tests.support import collectors
 
-from tests.support import browser as browsers  # noqa: E402
-from tests.support import collectors  # noqa: E402
+ROOT = Path(__file__).parents[1]
 
 CLIENT = ROOT / "src/murmuration/server/static/murmuration-client.js"
 SIX = """

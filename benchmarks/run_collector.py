@@ -1,6 +1,6 @@
 """The collector under load, beside the same stack without our logic.
 
-    python benchmarks/run_collector.py
+    python -m benchmarks.run_collector
 
 A store that already holds reports; uploads with a device's token and random ids; everything
 answered after its commit. Client and collector share this machine's cores. What else runs there
@@ -24,9 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import load
+from benchmarks import load
 from murmuration import system_rng
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.access.tokens import new_token

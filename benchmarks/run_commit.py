@@ -1,6 +1,6 @@
 """What each part of counting a report costs, from decoded bytes to the disk, without HTTP.
 
-    python benchmarks/run_commit.py [--reports]
+    python -m benchmarks.run_commit [--reports]
 
 Groups as a busy collector has them: 64 uploads of 100 reports in JSON, 32 of 1,000 in columns. The
 times are of the processor, so that other programs matter less.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -19,9 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import run_collector
+from benchmarks import run_collector
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector import commit as committing
 from murmuration.collector.commit import Batch, commit

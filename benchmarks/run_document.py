@@ -1,6 +1,6 @@
 """How large a published campaign is on the wire: plain, as gzip and as brotli.
 
-python benchmarks/run_document.py
+python -m benchmarks.run_document
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Training on a million people with 90 features: time and memory, beside what it cannot do without.
 
-    .venv/bin/python benchmarks/run_learn.py
+    .venv/bin/python -m benchmarks.run_learn
 
 The raw limit is the same rounds without privacy: scaling features and averaging gradients.
 """
@@ -12,10 +12,10 @@ import sys
 
 import numpy as np
 
+from benchmarks.timing import seconds
 from murmuration import learn
 from murmuration.exact.arrays import Floats
 from murmuration.training.algorithm.losses import objective
-from timing import seconds
 
 PEOPLE, D, ROUNDS = 1_000_000, 90, 20
 

@@ -1,6 +1,6 @@
 """What open dashboards cost the ingest, and how soon the first state is there.
 
-    python benchmarks/run_live.py
+    python -m benchmarks.run_live
 
 A store that holds millions of reports; then, in turn, the same uploads with nobody watching and
 with 20 dashboards open, and the processor time of the collector for each report. The order of the
@@ -23,10 +23,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import load
-import run_collector
+from benchmarks import load, run_collector
 from murmuration.collector.access.tokens import new_token
 from murmuration.collector.store import open_store
 from murmuration.definition import load as campaign_file

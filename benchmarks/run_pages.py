@@ -1,6 +1,6 @@
 """What pages of 16 KiB are worth: groups of reports with random ids into the store.
 
-python benchmarks/run_pages.py
+python -m benchmarks.run_pages
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One SQLite collector, and two on one PostgreSQL behind HAProxy: reports a second of each.
 
-    python benchmarks/run_side_by_side.py
+    python -m benchmarks.run_side_by_side
 
 The same uploads as `run_collector.py`, the same machine, in turn. PostgreSQL and HAProxy are those
 of the tests (tests/support); the proxy's configuration is docs/haproxy.cfg.
@@ -15,17 +15,13 @@ import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(1, str(Path(__file__).parents[1]))
-
-from tests.support import haproxy, postgres
-
-import load
+from benchmarks import load
+from benchmarks.run_collector import CAMPAIGN, KINDS, free_port, made, running
 from murmuration.collector.access.tokens import new_token
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.definition import load as campaign_file
-from run_collector import CAMPAIGN, KINDS, free_port, made, running
+from tests.support import haproxy, postgres
 
 MURMUR = str(Path(sys.executable).with_name("murmur"))
 

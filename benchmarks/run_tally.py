@@ -1,6 +1,6 @@
 """How fast files of reports are tallied, beside pyarrow and numpy, and on Spark; peak memory.
 
-    .venv/bin/python benchmarks/run_tally.py --reports 1e7,1e8 --spark
+    .venv/bin/python -m benchmarks.run_tally --reports 1e7,1e8 --spark
 
 Each measurement is a process of its own. Reports are made once, by a law (grr, 8 labels), in parts
 of ten millions, and deleted at the end unless `--keep` names a folder.
@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.timing import fastest
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition.document import publish
 from murmuration.definition.load import parse
 from murmuration.exact.randomness import system_rng
 from murmuration.wire.ids import new_ids
 from murmuration.wire.parquet import arrow, batch, schema, writer
-from timing import fastest
 
 CAMPAIGN = """
 name = "bench"
@@ -154,7 +154,7 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
 
 def measured(job: str, *arguments: str) -> dict[str, Any]:
     """Run a job in a process, and note its peak of memory."""
-    command = [sys.executable, __file__, "--job", job, *arguments]
+    command = [sys.executable, "-m", "benchmarks.run_tally", "--job", job, *arguments]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
     assert child.stdout is not None
     said = child.stdout.read()

@@ -29,7 +29,7 @@ EPSILONS = (
     8.0,
     10.0,
 )
-FOLDER = Path("src/murmuration/tables")
+FOLDER = Path("src/murmuration/mechanisms/tables")
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Real households: what there is to learn, and means and shares collected from them.
 
-    python experiments/census.py [--runs 10]
+    python -m experiments.census [--runs 10]
 
 First what a linear model finds without privacy: the mark for private learning. Then Harmony's
 first experiment on this data: one report from each household about its 14 attributes, numbers and
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from census_data import Census, load
+from experiments.census_data import Census, load
 from murmuration import Mechanism, mechanism, seeded_rng
 from murmuration.exact.arrays import Floats
 from murmuration.exact.randomness import Rng

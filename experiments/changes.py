@@ -1,6 +1,6 @@
 """When did a value change? What somebody can say who reads all reports of a person together.
 
-    python experiments/changes.py                      some seconds
+    python -m experiments.changes                      some seconds
 
 Devices as they are (`lab.fleet`: keys, words, the wire) report every week for 26 weeks. Of two
 groups the first has "yes" all the time; the second says "no" from week 14 to week 24, and "yes"

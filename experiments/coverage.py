@@ -1,6 +1,6 @@
 """How often intervals cover, and how wide they are, from 20 people on: a table, with fixed seeds.
 
-    python experiments/coverage.py [--runs 200] [--only duchi,grr] [--cases]
+    python -m experiments.coverage [--runs 200] [--only duchi,grr] [--cases]
 
 Every mechanism for a number or an item, epsilon .5 to 16, 20 to 900 people, about the participants
 and about a population they are drawn from, for crowds that are easy (spread out) and hard (nearly

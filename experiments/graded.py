@@ -1,6 +1,6 @@
 """HierA's setting: five ranges, budgets 5e .. e, and everything that can be asked of it.
 
-    .venv/bin/python experiments/graded.py
+    .venv/bin/python -m experiments.graded
 
 Mean absolute error x 10,000 of the mean, n = 100,000, 400 collections, on the paper's three kinds
 of data. The exponential data are clip(Exp(0.3), -1, 1), as in the design sheet. Takes about two

@@ -1,9 +1,9 @@
 """What private learning costs, by defaults only, on simulated and on real people.
 
-    .venv/bin/python experiments/learning.py --quick          some of it, two minutes
-    .venv/bin/python experiments/learning.py                  all of it, with two processes
-    .venv/bin/python experiments/learning.py --parts tasks --tasks income hours --epsilons 1 4
-    .venv/bin/python experiments/learning.py --plot --json learning.json
+    .venv/bin/python -m experiments.learning --quick          some of it, two minutes
+    .venv/bin/python -m experiments.learning                  all of it, with two processes
+    .venv/bin/python -m experiments.learning --parts tasks --tasks income hours --epsilons 1 4
+    .venv/bin/python -m experiments.learning --plot --json learning.json
 
 Four parts, one after the other:
 
@@ -35,9 +35,9 @@ from typing import Any
 
 import numpy as np
 
-import learning_tasks as tasks
-from learning_oracle import averaged, oracle
-from learning_tasks import REAL, TASKS, fitted, measured, people, told
+from experiments import learning_tasks as tasks
+from experiments.learning_oracle import averaged, oracle
+from experiments.learning_tasks import REAL, TASKS, fitted, measured, people, told
 from murmuration import learn
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit
 
-from learning_tasks import TASKS, Data, fitted, measured, people, told
+from experiments.learning_tasks import TASKS, Data, fitted, measured, people, told
 from murmuration import learn
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.vector.privunit import PrivUnit

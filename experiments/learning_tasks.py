@@ -17,8 +17,7 @@ from scipy.special import expit
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
-import adult_data
-import census_data
+from experiments import adult_data, census_data
 from murmuration import learn, mechanism
 from murmuration.exact.arrays import Floats
 

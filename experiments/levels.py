@@ -1,6 +1,6 @@
 """Privacy levels that people choose: the table and the dependence study, with fixed seeds.
 
-    python experiments/levels.py [--runs 50]
+    python -m experiments.levels [--runs 50]
 
 First the setting of the MPLDP paper (five attributes of 5 to 25 items, three levels): the paper's
 BRR, OC and OP against what can be deployed. OP is an oracle: its weights are fitted to the true

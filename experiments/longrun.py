@@ -1,6 +1,6 @@
 """What 52 weekly reports of one person tell at worst, if somebody reads them together.
 
-    python experiments/longrun.py                      about a minute
+    python -m experiments.longrun                      about a minute
 
 Devices as they are (`lab.fleet`: keys, words, the wire) report every week. Half of the people have
 one answer and half another, and an attacker who knows the law reads all reports of each person

@@ -1,7 +1,7 @@
 """Are figures by period, several together, and changes as good as they say? By simulated crowds.
 
-    python experiments/periods.py                       about two minutes
-    python experiments/periods.py --runs 2000
+    python -m experiments.periods                       about two minutes
+    python -m experiments.periods --runs 2000
 
 People keep their permanent answers for as long as they keep a value; they report in some periods
 and not in others, and which is not independent of what they answer. Each scenario is a crowd that

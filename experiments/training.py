@@ -1,7 +1,7 @@
 """Does a training over HTTP learn what a training in one process learns? By Hotelling's T2.
 
-    .venv/bin/python experiments/training.py                       5 runs over HTTP, 60 in process
-    .venv/bin/python experiments/training.py --http 1 --runs 20    quicker, and weaker
+    .venv/bin/python -m experiments.training                       5 runs over HTTP, 60 in process
+    .venv/bin/python -m experiments.training --http 1 --runs 20    quicker, and weaker
 
 100,000 simulated people train a logistic model of five features at epsilon 2. Over HTTP each is a
 device with a key of its own that fetches the round and sends one report to a collector in another

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from murmuration.campaign.question import Question
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import OUTCOMES
 from murmuration.collector.files import folder, log
@@ -151,6 +152,13 @@ def as_rows(campaign: SurveyCampaign, kept: Sequence[bytes]) -> Rows:
     return np.frombuffer(b"".join(kept), dtype=np.uint8).reshape(-1, campaign.row_bytes)
 
 
+def _range_of(question: Question) -> tuple[float, float]:
+    """The least and the greatest answer of a number."""
+    assert question.low is not None
+    assert question.high is not None
+    return question.low, question.high
+
+
 def made(campaign: SurveyCampaign, n: int, seed: int = 0) -> tuple[Ids, Rows]:
     """Ids and reports of n people, the same ones for the same seed."""
     rng = seeded_rng(seed)
@@ -158,7 +166,7 @@ def made(campaign: SurveyCampaign, n: int, seed: int = 0) -> tuple[Ids, Rows]:
     answers = {
         question.name: people.choice(question.labels, n).tolist()
         if question.labels
-        else people.uniform(question.low, question.high, n)
+        else people.uniform(*_range_of(question), n)
         for question in campaign.questions
     }
     rows = campaign.privatize(campaign.encode(answers, rng), rng)

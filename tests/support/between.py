@@ -118,7 +118,9 @@ def cutting_proxy(to: str, cuts: int = 1) -> Iterator[Seen]:
 
 
 @contextmanager
-def _serving(server: socketserver.ThreadingTCPServer) -> Iterator[str]:
+def _serving(
+    server: http.server.ThreadingHTTPServer | socketserver.ThreadingTCPServer,
+) -> Iterator[str]:
     """Serve in a thread; gives the address."""
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -13,6 +13,7 @@ from typing import Any
 
 import murmuration
 from murmuration import Mechanism
+from murmuration.mechanisms import registry
 from murmuration.mechanisms.number.piecewise import closed_form, plateau_ratio
 
 Parameters = dict[str, Any]
@@ -35,7 +36,7 @@ class Case:
     label: str = ""
 
     def at(self, parameters: Parameters) -> Mechanism:
-        return murmuration.mechanism(self.name, **parameters)
+        return registry.mechanism(self.name, **parameters)
 
     def all(self) -> list[Mechanism]:
         return [self.at(parameters) for parameters in self.tried]
@@ -115,7 +116,7 @@ def fives(epsilon: float) -> tuple[float, ...]:
     return tuple(i * epsilon for i in (5, 4, 3, 2, 1))
 
 
-LAYOUTS = [
+LAYOUTS: list[Parameters] = [
     {"epsilon": fives(0.1), "edges": PAPER},
     {"epsilon": fives(0.5), "edges": PAPER},
     {"epsilon": fives(1.0), "edges": PAPER, "semantics": "min"},

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,12 +53,12 @@ def people(n: int, seed: int = 5) -> np.ndarray:
     return Number().crowd(n, np.random.default_rng(seed))
 
 
-def crowd(mechanism: Mechanism, n: int, seed: int = 5):
+def crowd(mechanism: Mechanism, n: int, seed: int = 5) -> Any:
     """Values of n people that a mechanism can be asked about."""
     return mechanism.domain.crowd(n, np.random.default_rng(seed))
 
 
-def truth(domain: Domain, values) -> np.ndarray:
+def truth(domain: Domain, values: Any) -> np.ndarray:
     """What an estimate is about, as one array: a mean, shares, or all of them."""
     if isinstance(domain, Number):
         return np.array([np.mean(values)])
@@ -65,27 +67,27 @@ def truth(domain: Domain, values) -> np.ndarray:
     if isinstance(domain, Items):
         return np.bincount(values, minlength=domain.k) / len(values)
     if isinstance(domain, Ball):
-        return np.mean(values, axis=0)
+        return np.asarray(np.mean(values, axis=0))
     assert isinstance(domain, Box)
     parts = zip(domain.parts, values, strict=True)
     return np.concatenate([truth(part, column) for part, column in parts])
 
 
-def flat(numbers) -> np.ndarray:
+def flat(numbers: Any) -> np.ndarray:
     """A number, an array, or a list of them as one array."""
     return np.concatenate(
         [np.atleast_1d(n) for n in (numbers if isinstance(numbers, list) else [numbers])]
     )
 
 
-def ends(estimate, level: float) -> tuple[np.ndarray, np.ndarray]:
+def ends(estimate: Any, level: float) -> tuple[np.ndarray, np.ndarray]:
     """The ends of all intervals of an estimate."""
     found = estimate.interval(level)
     pairs = found if isinstance(found, list) else [found]
-    return tuple(flat([pair[end] for pair in pairs]) for end in (0, 1))
+    return flat([pair[0] for pair in pairs]), flat([pair[1] for pair in pairs])
 
 
-def collected(mechanism: Mechanism, values, rng: Rng, about: str = "participants"):
+def collected(mechanism: Mechanism, values: Any, rng: Rng, about: str = "participants") -> Any:
     return mechanism.estimate(mechanism.tally(mechanism.privatize(values, rng)), about)
 
 
@@ -123,7 +125,7 @@ def check_document(mechanism: Mechanism) -> None:
     assert all(type(number) is int and abs(number) < 1 << 53 for number in numbers)
 
 
-def numbers_in(law: object) -> list:
+def numbers_in(law: object) -> list[Any]:
     """All numbers of a law, however deep, but not those that the analyst reads symbols as."""
     if isinstance(law, dict):
         inner = [value for key, value in law.items() if key not in ("values", "parameters")]
@@ -133,7 +135,7 @@ def numbers_in(law: object) -> list:
     return [] if isinstance(law, str) else [law]
 
 
-def bent(law: object) -> object:
+def bent(law: Any) -> Any:
     """The same law with one number changed, the last one."""
     if isinstance(law, dict):
         last = [*law][-1]
@@ -244,10 +246,11 @@ def shown(mechanism: Mechanism) -> bool:
     return mechanism.name in PUBLIC or sampled or any(map(shown, inner))
 
 
-def public_part(mechanism: Mechanism, reports) -> list:
+def public_part(mechanism: Mechanism, reports: Any) -> list[Any]:
     """What one report shows that no answer decides: each mechanism's, in its own words."""
     if mechanism.name in PUBLIC:
-        return np.asarray(PUBLIC[mechanism.name](mechanism, reports)).tolist()
+        part: list[Any] = np.asarray(PUBLIC[mechanism.name](mechanism, reports)).tolist()
+        return part
     if not isinstance(mechanism, FramedMechanism):
         return []
     frame, parts = mechanism.frame, []
@@ -258,7 +261,7 @@ def public_part(mechanism: Mechanism, reports) -> list:
 
 
 SECRET = Key(bytes(range(32)))
-PUBLIC = {
+PUBLIC: dict[str, Callable[[Mechanism, Any], Any]] = {
     "olh": lambda m, reports: reports[:, :2],
     "hadamard": lambda m, reports: reports >> 1,
     "bassily-smith": lambda m, reports: reports >> 1,
@@ -269,7 +272,7 @@ PUBLIC = {
 """Mechanisms whose report has a part that no answer decides: which part it is."""
 
 
-BAD_VALUES = {
+BAD_VALUES: dict[type[Domain], tuple[Any, ...]] = {
     Number: ([0.5, 1.0000001], [-1.5], [31.4159], [math.nan], [math.inf], [[0.5]], ["a"]),
     NumberOrNone: ([0.5, 1.0000001], [-1.5], [31.4159], [math.inf], [[0.5]], ["a"], [None]),
     Items: ([0, 31_415], [-1], [0.5], [[1]], ["a"], [True]),

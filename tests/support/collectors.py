@@ -509,10 +509,12 @@ def serve(settings: str) -> None:
         setattr(sys.modules[module], name, value)
     if given["fault"]:
         _make_breakable(Path(given["fault"]))
-    files = [Path(given[name]) if given[name] else None for name in ("certificate", "key")]
+    certificate, key = (
+        Path(given[name]) if given[name] else None for name in ("certificate", "key")
+    )
     campaigns = [opened(document.encode()) for document in given["documents"]]
     front = {name: given[name] for name in ("forwarded", "prefix")}
-    address = Endpoint(HOST, given["port"], *files, **front)
+    address = Endpoint(HOST, given["port"], certificate, key, **front)
     limits = Limits(**given["limits"])
     folder = Path(given["reports"]) if given["reports"] else None
     run(campaigns, given["store"], address, given["workers"], limits, given["truths"], folder)

@@ -28,6 +28,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from murmuration.definition import document as campaign_document
 from murmuration.device import Client, Patience
@@ -37,7 +38,7 @@ from tests.support.accounts import campaign_of
 from tests.support.between import Seen, answering
 
 STORED = json.dumps({"received": 1, "stored": 1, "failures": []}).encode()
-LIMITS = {"lifetime": 7.0, "per_collector": 5.0, "per_report": 2.0}
+LIMITS: dict[str, Any] = {"lifetime": 7.0, "per_collector": 5.0, "per_report": 2.0}
 ONCE = """
 name = "{name}"
 purpose = "Asked once."

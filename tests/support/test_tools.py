@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 from pathlib import Path
+from subprocess import PIPE
 
 import psycopg
 import pytest
@@ -89,7 +90,8 @@ def test_a_warm_process_has_its_own_surroundings(tmp_path: Path) -> None:
 
 def test_a_warm_process_is_heard_while_it_runs() -> None:
     script = "import time; print('here', flush=True); time.sleep(60)"
-    with warm.start(script, stdout=warm.PIPE) as child:
+    with warm.start(script, stdout=PIPE) as child:
+        assert child.stdout is not None
         assert child.stdout.readline() == "here\n"
         assert child.poll() is None
         child.kill()

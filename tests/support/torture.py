@@ -10,7 +10,6 @@ database is compared with these notes.
 import argparse
 import http.client
 import random
-import sys
 import tempfile
 import threading
 import time
@@ -327,4 +326,4 @@ def _print(line: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

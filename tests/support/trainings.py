@@ -11,11 +11,13 @@ import json
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import numpy as np
 
 from murmuration.definition import training_text as training
 from murmuration.definition.load import read_any
+from murmuration.exact.randomness import Rng
 from murmuration.training import round as rounds
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round
@@ -70,7 +72,9 @@ def of_few(campaign: TrainingCampaign) -> TrainingCampaign:
     return campaign
 
 
-def people(campaign: TrainingCampaign, n: int, seed: int = 1) -> tuple[dict[str, list], list]:
+def people(
+    campaign: TrainingCampaign, n: int, seed: int = 1
+) -> tuple[dict[str, list[Any]], list[Any]]:
     """Raw features and targets: the older, and owners, have more of it."""
     draw = np.random.default_rng(seed)
     age, home = draw.uniform(-5, 105, n), draw.integers(0, 3, n)
@@ -81,7 +85,7 @@ def people(campaign: TrainingCampaign, n: int, seed: int = 1) -> tuple[dict[str,
     return features, [("no", "yes")[int(one > 0)] for one in score]
 
 
-def each_round(campaign: TrainingCampaign, x: np.ndarray, y: np.ndarray, rng) -> list[Round]:
+def each_round(campaign: TrainingCampaign, x: np.ndarray, y: np.ndarray, rng: Rng) -> list[Round]:
     """All rounds of a training that people answer in turn, roles by their coins."""
     live, found, start = LiveTraining(campaign), [], 0
     while (one := live.round) is not None:

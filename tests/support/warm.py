@@ -165,7 +165,9 @@ def run(script: str, *arguments: object, **options: Any) -> "subprocess.Complete
         code = start(script, *arguments, **{"stdout": out, "stderr": err, **options}).wait()
         for stream in (out, err):
             stream.seek(0)
-        return subprocess.CompletedProcess(list(arguments), code, out.read(), err.read())
+        return subprocess.CompletedProcess(
+            [str(value) for value in arguments], code, out.read(), err.read()
+        )
 
 
 def murmur(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[str]":

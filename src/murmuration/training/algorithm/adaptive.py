@@ -17,7 +17,7 @@ features, epsilon) and by what reports have shown, none by data:
    good the model is: the score.
 
 The numbers below were chosen by trial on simulated data, on households of the Current Population
-Survey and on Adult; `experiments/learning.py` shows what they come to.
+Survey and on Adult; `experiments.learning` shows what they come to.
 """
 
 from __future__ import annotations

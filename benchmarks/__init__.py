@@ -1,0 +1,1 @@
+"""Speed beside peers: `python -m benchmarks.run`."""

@@ -1,0 +1,1 @@
+"""What is measured and takes minutes: `python -m experiments.coverage`."""

@@ -165,8 +165,8 @@ def _examples(kind: type[Mechanism]) -> Iterator[Mechanism]:
         own |= {"epsilon": (1.0, 2.0), "edges": (-1.0, 0.0, 1.0)}
     yield kind(**own)
     if kind.takes is NumberOrNone:
-        own |= {"epsilon": (1.0, 2.0), "inner": "graded-bit"}
-        yield kind(**own, settings=(("edges", (-1.0, 0.0, 1.0)),))
+        edges = (("edges", (-1.0, 0.0, 1.0)),)
+        yield kind(**own | {"epsilon": (1.0, 2.0), "inner": "graded-bit", "settings": edges})
 
 
 def in_json(annotation: str, null: bool) -> str:

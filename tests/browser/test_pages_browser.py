@@ -163,6 +163,20 @@ mechanism = "duchi"
 """
     for number in range(50)
 )
+MOOD = """
+name = "mood"
+purpose = "How people feel, every day."
+epsilon = 1
+cohort = 100
+[repeat]
+rounds = 400
+permanent = 2
+values = 9
+[[attributes]]
+name = "mood"
+kind = "category"
+labels = ["good", "bad"]
+"""
 CAMPAIGNS = {
     "commute": (COMMUTE, 6_000),
     "sleep": (SLEEP, 3_000),
@@ -170,6 +184,7 @@ CAMPAIGNS = {
     "hostile": (HOSTILE, 500),
     "towns": (TOWNS, 3_000),
     "fifty": (FIFTY, 10_000),
+    "mood": (MOOD, 500),
 }
 AXE = ROOT / "web/pages/node_modules/axe-core/axe.min.js"
 OFTEN = {
@@ -286,6 +301,19 @@ def tile(page: Page, name: str) -> Any:
 # --- a participant -------------------------------------------------------------------------------
 
 
+def test_all_reports_of_a_repeated_question_are_bounded_by_what_is_permanent(
+    page: Page, collector: Collector
+) -> None:
+    """Not by the campaign's limit, which pays for values that change: that would be 65,700,000."""
+    page.goto(address(collector, "c/mood"))
+    told = page.locator(".conclude")
+    expect(told).to_contain_text("a report changes the odds by at most a factor of 2.72")
+    together = "all your reports together change the odds by at most a factor of 7.39"
+    expect(told).to_contain_text(f"{together}, as long as an answer stays as it is.")
+    expect(told).not_to_contain_text("65,700,000")
+    kept(page.screenshot(full_page=True), "repeated")
+
+
 def test_a_participant_sends_and_sees_what_it_means(
     page: Page, context: BrowserContext, collector: Collector
 ) -> None:
@@ -294,7 +322,9 @@ def test_a_participant_sends_and_sees_what_it_means(
     before = collector.status("commute")["received"]
     page.goto(address(collector, "c/commute"))
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("How people get to work"))
-    expect(page.get_by_text("the odds change by at most a factor of 7.39")).to_be_visible()
+    expect(
+        page.get_by_text("a report changes the odds by at most a factor of 7.39")
+    ).to_be_visible()
     page.get_by_role("radio", name="ios").check()
     # e^2 / (e^2 + 3) and 1 / (e^2 + 3)
     expect(page.get_by_text("about 71 would send this answer, “ios”")).to_be_visible()

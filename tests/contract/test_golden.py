@@ -112,7 +112,7 @@ def test_reports_are_what_they_always_were(case: Case) -> None:
 
 def test_no_file_is_left_over() -> None:
     names = {path.stem for path in FOLDER.glob("*.json")}
-    assert names == {*map(str, CASES), "words", "refused", "protocol"}
+    assert names == {*map(str, CASES), "words", "refused", "protocol", "sentences"}
 
 
 # --- campaigns -----------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ import { protocol } from "./protocol.mjs";
 
 const FOLDER = new URL("../../src/murmuration/server/static/", import.meta.url);
 const FILES = { "murmuration-client.js": "src/browser.ts", "murmuration-training.js": "src/training/index.ts" };
-const MOST = 28_672; // bytes, gzipped: what a page pays for each
+// Bytes, gzipped: what a page pays for the client, and a page of a training for both.
+const MOST = { "murmuration-client.js": 32_768, "murmuration-training.js": 8_192 };
 
 // A style sheet in a text is left as it is, unless it is taken out of it.
 const styles = {
@@ -57,7 +58,7 @@ for (const [name, entry] of Object.entries(FILES)) {
   const contents = Buffer.from(`${(await minify(outputFiles[0].text, options)).code}\n`);
   const size = gzipSync(contents, { level: 9 }).length;
   console.log(`${name}: ${contents.length} bytes, ${size} gzipped`);
-  if (size > MOST) throw new Error(`${name} has more than ${MOST} bytes: make it smaller`);
+  if (size > MOST[name]) throw new Error(`${name} has more than ${MOST[name]} bytes: make it smaller`);
   const file = new URL(name, FOLDER);
   if (!process.argv.includes("--check")) {
     await writeFile(file, contents);

@@ -13,6 +13,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from murmuration import sentences
+from murmuration.campaign.bounds import bound_of
 from murmuration.campaign.question import CLAMP, NO_ANSWER, REFUSE, SPREAD, Question
 from murmuration.campaign.review import Asked, Law, Review, review
 from murmuration.campaign.survey import ONE_DEVICE, SurveyCampaign
@@ -304,50 +306,51 @@ def _sent(campaign: SurveyCampaign) -> str:
 def _revealed(reviewed: Review) -> str:
     if not math.isfinite(reviewed.loss):
         return "[bold red]possibly everything[/]: the exact loss is infinite, as the file accepts"
-    sure = 1 / (1 + math.exp(-reviewed.loss))
-    digits = max(1, math.ceil(reviewed.loss / math.log(10)) - 2)  # 100% is never reached
+    kept = reviewed.loss <= reviewed.campaign.epsilon
+    accepted = None if kept else reviewed.campaign.accept_loss
+    loss = sentences.reveals(reviewed.loss, reviewed.campaign.epsilon, accepted)
     return (
-        f"the exact loss of one report is {reviewed.loss:.7g}, promised "
-        f"{reviewed.campaign.epsilon:g}. Anyone who reads it and thought two answers equally "
-        f"likely can be {sure:.{digits}%} sure at most."
+        f"the exact loss of one report is {escape(loss)}. {sentences.odds(reviewed.loss)} "
+        f"{sentences.sure(reviewed.loss)}"
     )
 
 
 def _details(reviewed: Review) -> list[str]:
     """Say what each level costs, and what asking again costs."""
-    texts = []
-    levels = reviewed.campaign.levels
-    if levels is not None:
-        for place, name in enumerate(levels.names):
-            most = sorted((asked.laws[place].loss for asked in reviewed.asked), reverse=True)
-            total = math.fsum(most[: len(reviewed.campaign.frame.widths)])
-            texts.append(f"level {escape(name)}: {total:.7g} at most")
+    campaign, bound = reviewed.campaign, bound_of(reviewed.campaign)
+    names = campaign.levels.names if campaign.levels is not None else ()
+    losses = [campaign.loss(place).epsilon for place in range(len(names))]
+    texts = [
+        f"{escape(sentences.level_offer(name, loss))} (loss {sentences.above(loss, 7)})"
+        for name, loss in zip(names, losses, strict=True)
+    ]
+    if bound is not None:
+        texts.append(f"people are told: {sentences.all_reports(bound.loss, bound.hidden)}")
     for asked in reviewed.asked:
         law = asked.laws[-1]
         if law.long_run is not None:
             name = escape(asked.question.name)
-            texts += [f"{name}: {text}" for text in _over_time(reviewed.campaign, asked, law)]
+            texts += [f"{name}: {text}" for text in _over_time(campaign, asked, law)]
     return texts
 
 
 def _over_time(campaign: SurveyCampaign, asked: Asked, law: Law) -> list[str]:
-    """Say what all reports tell together, of a value that stays and of one that changes."""
-    one, all_of_them = f"one report {law.loss:.7g}", f"all {campaign.max_reports:,}"
-    if (spells := campaign.spells) is not None:
+    """Say what all reports together tell, of a value that stays and of one that changes."""
+    reports, spells = campaign.max_reports, campaign.spells
+    if spells is not None and law.all_change is not None and law.long_run is not None:
         length = f"{spells.length} {campaign.every}{'s' * (spells.length > 1)}"
+        number = spells.number
         return [
-            f"{one}, {all_of_them} together {law.all_change:.7g} at most, whatever the value does "
-            f"and when: {spells.number} spells of {length}, {law.long_run:.7g} each",
-            "a change shows when the next spell begins, for everybody at once; that something "
-            "changed before is hidden",
+            sentences.one_and_all_spells(
+                law.loss, law.all_change, reports, number, length, law.long_run
+            ),
+            sentences.CHANGES_IN_SPELLS,
         ]
-    number = asked.question.kind != "category"
-    least, new = ("", "") if number else ("or more ", "; a new value costs that again")
-    side = "passes the threshold that the device keeps" if number else "changes"
+    threshold = asked.question.kind != "category"
     return [
-        f"{one}, any number of reports about a value that stays {law.long_run:.7g} together{new}",
-        f"[bold yellow]not hidden[/]: when the value {side}; about that {all_of_them} reports can "
-        f'tell {law.all_change:.3g} {least}(law = "spells" bounds it)',
+        sentences.one_and_all_alike(law.loss, law.long_run or 0.0, new_value=not threshold),
+        f"[bold yellow]not hidden[/]: "
+        f"{sentences.changes_show(reports, law.all_change or 0.0, threshold)}",
     ]
 
 
@@ -395,22 +398,13 @@ def _spent(reviewed: Review) -> str:
 
 def _spends(reviewed: Review) -> str:
     campaign = reviewed.campaign
-    one = f"{reviewed.charge:.6g}" if math.isfinite(reviewed.charge) else "an infinite amount"
-    if campaign.limit is None:
-        return f"{one} for its one report, and nothing after that"
-    if campaign.spells is not None:
-        return (
-            f"{one} for a report at most: once for each attribute and spell, whatever the values, "
-            f"{campaign.limit:g} over the whole campaign"
-        )
-    if campaign.repeated:
-        numbers = not all(law.by_value for law in campaign.frame.cells)
-        once = " (for a number once, whatever its values)" if numbers else ""
-        return (
-            f"{one} for each new value that it reports{once}, nothing for saying it again, "
-            f"{campaign.limit:g} over the whole campaign; then it stops"
-        )
-    return f"{one} per report at most, {campaign.limit:g} over the whole campaign; then it stops"
+    return sentences.may_spend(
+        reviewed.charge,
+        campaign.limit,
+        spells=campaign.spells is not None,
+        by_value=campaign.repeated,
+        numbers=not all(law.by_value for law in campaign.frame.cells),
+    )
 
 
 def _cohort(reviewed: Review) -> str:

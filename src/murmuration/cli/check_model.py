@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
+from murmuration import sentences
 from murmuration.audit.exact import Audit, audit
 from murmuration.campaign.survey import Terms
 from murmuration.cli.output import console, say
@@ -69,11 +69,10 @@ def show(campaign: TrainingCampaign, audits: list[Audit]) -> None:
         f"of {ID_BYTES} bytes without a time. Features and target never leave the device."
     )
     loss = campaign.loss().epsilon
-    sure = 1 / (1 + math.exp(-loss))
+    revealed = sentences.reveals(loss, campaign.epsilon)
     say(
-        f"[bold]What it reveals[/]: the exact loss of one report is {loss:.7g}, promised "
-        f"{campaign.epsilon:g}, whatever a round asks: about features and target together. Anyone "
-        f"who reads it and thought two people equally likely can be {sure:.1%} sure at most."
+        f"[bold]What it reveals[/]: the exact loss of one report is {revealed}, whatever a round "
+        f"asks: about features and target together. {sentences.odds(loss)} {sentences.sure(loss)}"
     )
     say(
         "[bold]What silence would tell[/] (no epsilon covers it): a device without one of these "

@@ -23,6 +23,7 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
+from murmuration import sentences
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.extras import require
 from murmuration.cli.local_collector import collecting
@@ -226,8 +227,8 @@ def _introduce(campaign: SurveyCampaign, url: str, people: int) -> None:
     remark(
         f"{people:,} devices fetch {url}\n"
         f"each answers one of {len(campaign.questions)} attributes with noise, in "
-        f"{campaign.row_bytes} bytes; exact loss {campaign.loss().epsilon:.6f} of "
-        f"{campaign.epsilon:g}\n"
+        f"{campaign.row_bytes} bytes; exact loss "
+        f"{sentences.reveals(campaign.loss().epsilon, campaign.epsilon)}\n"
         f"someone aged 41, 12.5 km from work, with an iPhone might send "
         f"{report.entries_of(campaign, example[0])}"
     )

@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from murmuration import sentences
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, TokenOption
 from murmuration.cli.output import checked_place, console, emit_json, save, say
 from murmuration.collector.training.model import Moved, TrainedModel, with_liars
@@ -126,8 +127,8 @@ def told(found: TrainedModel) -> list[str]:
             f"what a constant leaves open was explained (standard error {last.doubt:.1%})"
         )
     texts.append(
-        f"{found.people:,} people in {found.rounds} rounds, one report each; it reveals at most "
-        f"{found.loss:.6g} (exact; promised {found.epsilon:g})"
+        f"{found.people:,} people in {found.rounds} rounds, one report each, with an exact "
+        f"loss of {sentences.reveals(found.loss, found.epsilon)}"
     )
     return [*texts, *found.notes]
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from murmuration import sentences
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.extras import require
 from murmuration.cli.options import STORE_HELP
@@ -118,7 +119,7 @@ def _introduce(campaign: SurveyCampaign | TrainingCampaign, url: str) -> None:
     loss = campaign.loss()
     say(
         f"[bold]{campaign.name}[/]: {url}/v1/campaigns/{campaign.name}\n"
-        f"  one report reveals at most {loss.epsilon:.6g} (exact; promised {campaign.epsilon:g}); "
+        f"  the exact loss of one report is {sentences.reveals(loss.epsilon, campaign.epsilon)}; "
         f"digest {campaign.digest[:16]}"
     )
     if isinstance(campaign, TrainingCampaign):

@@ -28,12 +28,12 @@ From a file, and without a collector:
 ...     ''')
 ...     client = Client(file, f"{folder}/ledger.db", lifetime=5.0)
 ...     client.preview({"phone": "ios"}).splitlines()[3]
-'One report costs at most 1; 0 is spent here so far, 5 of the lifetime limit is left.'
+'A report costs at most 1 of your privacy budget (epsilon). Spent on this campaign: 0. Left for \
+all campaigns: 5.'
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -43,6 +43,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration import sentences
+from murmuration.campaign.bounds import reserved
 from murmuration.campaign.survey import SurveyCampaign, utc_now
 from murmuration.device.ledger import Entry, Ledger, Memo, SpellBegunError, exact_cost
 from murmuration.device.loading import load_any, open_round
@@ -515,16 +517,13 @@ class Client(Trainee):
         entries = len(campaign.frame.slots)
         some = entries < len(campaign.frame.groups)
         which = f"{entries} of these, drawn independently of the answers" if some else ""
-        none = math.isinf(left)
-        rest = "there is no lifetime limit" if none else f"{left:g} of the lifetime limit is left"
-        reserved = sum(law.charge for law in campaign.frame.cells if campaign.can_say_none)
-        later = f" (the first {reserved:g} more, for 'no answer' later on)" if reserved else ""
+        spent = sentences.spent(self.ledger.spent(campaign.name, here), left)
+        later = [sentences.reserve(more)] if (more := reserved(campaign)) else []
         return [
             f"{campaign.name}: {_shown(campaign.terms.purpose)}",
             f"Sent to: {self.address or 'nobody, as there is no address'}",
             f"A report is about: {asked}{f' ({which})' if which else ''}, with noise added here.",
-            f"One report costs at most {float(self.most):g}{later}; "
-            f"{self.ledger.spent(campaign.name, here):g} is spent here so far, {rest}.",
+            " ".join([sentences.cost(float(self.most)), *later, spent]),
         ]
 
 

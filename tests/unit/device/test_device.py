@@ -755,7 +755,7 @@ def test_a_preview_of_a_repeated_question_draws_no_permanent_answer(
     client.preview({"mood": "good"})
     assert client.ledger.permanent() == {}
     client.ledger.raise_limit("lifetime", math.inf)
-    assert "no lifetime limit" in client.preview({"mood": "good"})
+    assert "Left for all campaigns: no limit" in client.preview({"mood": "good"})
 
 
 # --- what must not be seen -----------------------------------------------------------------------

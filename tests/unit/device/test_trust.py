@@ -165,7 +165,7 @@ def test_the_limits_of_a_new_ledger_are_printed(tmp_path: Path) -> None:
     document.write_bytes(published(PHONES))
     client = Client(document, tmp_path / "l.db")
     assert client.ledger.limits() == LIMITS == {"report": 4.0, "collector": 8.0, "lifetime": 16.0}
-    assert "16 of the lifetime limit is left" in client.preview(ANSWERS)
+    assert "Left for all campaigns: 16." in client.preview(ANSWERS)
 
 
 def test_a_report_that_costs_too_much_is_refused(tmp_path: Path) -> None:
@@ -538,7 +538,7 @@ def test_no_answer_is_paid_for_at_every_level(tmp_path: Path) -> None:
     with collector(published(text)) as host:
         client = Client(at(host, "daily"), tmp_path / "l.db", lifetime=100.0, per_collector=100.0)
         words = client.preview({"mood": "good"}, level="low")
-        assert "the first 4 more, for 'no answer' later on" in words
+        assert "The first report costs 4 more, for “no answer” later on." in words
         assert client.report({"mood": "good"}, level="low", period="1").epsilon == 6.0
         for day, mood in enumerate(["bad", "neither", "good", "bad", "neither"]):
             level = "high" if day % 2 else "low"

@@ -13,6 +13,7 @@
 
 import { type Address, address } from "./address.js";
 import { encode } from "./answers.js";
+import { lossAt } from "./bounds.js";
 import { approximate, type Cost, exact, sum } from "./cost.js";
 import { readDocument } from "./document.js";
 import { MurmurationError } from "./errors.js";
@@ -80,6 +81,8 @@ export interface Preview {
   readonly example: Report | null;
   /** The report that was made; its bytes once they were sent. */
   readonly made: Entry | null;
+  /** The exact loss of one report at this level. */
+  readonly loss: number;
   /** What one report costs at most, at this level, and what the first one costs more, for "no
    * answer" later on. */
   readonly most: number;
@@ -303,6 +306,7 @@ export class Client {
         ? null
         : await example(campaign, encoded, occasion.level, this.#round(occasion.round)),
       made,
+      loss: lossAt(campaign, occasion.level),
       most: this.most(occasion.level),
       reserved: approximate(sum(reserved.map(exact))),
     };

@@ -11,10 +11,12 @@
  * nowhere, and no event, message or error has one.
  */
 
+import { lossAt } from "./bounds.js";
 import { Client, type ClientOptions, type Receipt } from "./client.js";
 import { buttons, type Control, control } from "./controls.js";
 import { folded, make } from "./dom.js";
 import { MurmurationError } from "./errors.js";
+import { levelOffer } from "./sentences.js";
 import { style } from "./style.js";
 import { sentReport, told } from "./told.js";
 import { Speaker, type Texts } from "./texts.js";
@@ -165,8 +167,7 @@ export class MurmurCampaign extends Base {
       return { chosen: () => name, note: [make("p", {}, speaker.say("byLot", { name: name ?? "" }))] };
     }
     const offers = levels.map(({ name }, place): [string, string] => {
-      const times = speaker.times(client.most(name));
-      return [String(place), speaker.say("levelOffer", { name, times })];
+      return [String(place), levelOffer(speaker, name, lossAt(client.campaign, name))];
     });
     const value = (key: string) => levels[Number(key)]?.name;
     const made = buttons(speaker.say("level"), offers, "level", speaker, value);

@@ -9,6 +9,7 @@ export {
   type Receipt,
   type Spending,
 } from "./client.js";
+export { type Bound, boundOf, lossAt } from "./bounds.js";
 export { approximate, type Cost, exact } from "./cost.js";
 export { encode } from "./answers.js";
 export { readDocument } from "./document.js";
@@ -27,4 +28,6 @@ export {
   newBook,
   type Store,
 } from "./store.js";
+export * as sentences from "./sentences.js";
 export type * from "./types.js";
+export { Voice } from "./voice.js";

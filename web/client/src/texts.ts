@@ -3,7 +3,11 @@
  * `{name}` is filled in. Numbers are written as the element's `lang` has them.
  */
 
+import { SENTENCES } from "./sentences.js";
+import { Voice } from "./voice.js";
+
 export const ENGLISH = {
+  ...SENTENCES,
   loading: "Loading the questions …",
   stays: "Your answers stay on this device. Only a randomised report is sent, to {host}.",
   sampled: "The report is about {count} of these {all} questions, drawn at random.",
@@ -17,14 +21,9 @@ export const ENGLISH = {
   noNumber: "Please enter a number.",
   notListed: "Please choose an entry of the list.",
   level: "Privacy level",
-  levelOffer: "{name}: a report at most {times} times as likely as with any other answers",
   byLot: "Your privacy level was drawn by lot: {name}.",
   what: "What will be sent",
   whatFirst: "Answer the questions first.",
-  promise:
-    "Your report is at most {times} times as likely as with any other answers: whoever sees it cannot be sure.",
-  cost: "It costs {cost} of your privacy budget (epsilon).",
-  costFirst: "The first report costs {reserved} more, for “no answer” later on.",
   about: "{name}",
   aboutChance: "{name} (asked with a chance of {chance})",
   item: "{label}: {chance}",
@@ -48,7 +47,6 @@ export const ENGLISH = {
   spent: "Privacy spent",
   spentHere: "On this campaign: {cost}. On this collector: {collector} of {most}. In all: {all} of {limit}.",
   spentOn: "{campaign} at {host}: {cost}",
-  noLimit: "no limit",
   perSite: "This is counted for {site} alone: browsers keep each site’s storage apart.",
   closed: "This campaign is not open now.",
   token: "This campaign is for invited devices only.",
@@ -63,58 +61,9 @@ export const ENGLISH = {
 
 export type Texts = { readonly [Key in keyof typeof ENGLISH]: string };
 
-/** Says things in one language. */
-export class Speaker {
-  readonly #exact: Intl.NumberFormat;
-  readonly #rough: Intl.NumberFormat;
-  readonly #percent: Intl.NumberFormat;
-
-  constructor(
-    private readonly texts: Partial<Texts>,
-    language = "",
-  ) {
-    const format = (digits: number, style: "decimal" | "percent") =>
-      new Intl.NumberFormat(known(language), { style, maximumSignificantDigits: digits });
-    this.#exact = format(15, "decimal");
-    this.#rough = format(3, "decimal");
-    this.#percent = format(2, "percent");
-  }
-
-  /** Return a text with its blanks filled in, once: what is filled in is not looked at again. */
-  say(key: keyof Texts, values: Readonly<Record<string, string | number>> = {}): string {
-    const text = this.texts[key] ?? ENGLISH[key];
-    return text.replace(/\{(\w+)\}/g, (blank, name: string) => {
-      const value = values[name];
-      return typeof value === "number" ? this.number(value) : (value ?? blank);
-    });
-  }
-
-  number(value: number): string {
-    return this.#exact.format(value);
-  }
-
-  /** A cost, a limit, a number that was drawn: to three digits. */
-  rough(value: number): string {
-    return value === Infinity ? this.say("noLimit") : this.#rough.format(value);
-  }
-
-  percent(chance: number): string {
-    return this.#percent.format(chance);
-  }
-
-  /** Return e^epsilon, rounded up: never said to be less than it is. */
-  times(epsilon: number): string {
-    const ratio = Math.exp(epsilon);
-    const step = 10 ** (Math.floor(Math.log10(ratio)) - 2);
-    return ratio < Infinity ? this.rough(Math.ceil(ratio / step) * step) : "∞";
-  }
-}
-
-/** The language, or English where it is none. */
-function known(language: string): string[] {
-  try {
-    return Intl.getCanonicalLocales(language);
-  } catch {
-    return ["en"];
+/** Says the element's texts; what an app's table leaves out is English. */
+export class Speaker extends Voice<Texts> {
+  constructor(texts: Partial<Texts>, language = "") {
+    super({ ...ENGLISH, ...texts }, language);
   }
 }

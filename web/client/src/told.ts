@@ -1,6 +1,7 @@
 /** What will be sent, in plain words: how likely which report is, for the answers as they stand. */
 
 import { folded, make } from "./dom.js";
+import { cost, promise, reserve } from "./sentences.js";
 import type { Speaker } from "./texts.js";
 import type { Campaign, Chances, Explained, Question } from "./types.js";
 import type { Preview } from "./client.js";
@@ -11,13 +12,12 @@ const TOP = 3;
 
 /** Tell a preview; the example is beneath it. */
 export function told(campaign: Campaign, preview: Preview, speaker: Speaker): HTMLElement[] {
-  const { most, reserved, explained, example } = preview;
-  const cost = [speaker.say("cost", { cost: speaker.rough(most) })];
-  if (reserved) cost.push(speaker.say("costFirst", { reserved: speaker.rough(reserved) }));
+  const { loss, most, reserved, explained, example } = preview;
+  const costs = [cost(speaker, most), ...(reserved ? [reserve(speaker, reserved)] : [])];
   const parts = [
-    make("p", {}, speaker.say("promise", { times: speaker.times(most) })),
+    make("p", {}, promise(speaker, loss)),
     make("ul", { part: "chances" }, ...explained.map((one) => about(campaign, one, speaker))),
-    make("p", {}, cost.join(" ")),
+    make("p", {}, costs.join(" ")),
   ];
   if (!example) return parts;
   const shown = make("pre", { part: "report", tabindex: "0" }, JSON.stringify(example));

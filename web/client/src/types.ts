@@ -105,6 +105,8 @@ export interface Law {
   readonly permanent?: {
     /** Whether each value has an answer of its own; else what is kept looks at no value. */
     readonly byValue: boolean;
+    /** How far apart so many reports about one value can be. */
+    tell(reports: number): Ratio;
     remember(answer: Answer, own: Words): number;
     repeat(kept: number, own: Words): number[];
   };

@@ -2,6 +2,8 @@
  * person has opened, typed or chosen stays.
  */
 
+import { FIGURES, forecast, interval, intervalAlways, liars } from "../../client/src/sentences.js";
+import { Voice } from "../../client/src/voice.js";
 import { bars, type Bar, onScale, sequence, shape, trend } from "./chart.js";
 import { gathered, savePng, saveSvg } from "./download.js";
 import type { Card, History, Live, Shown } from "./live.js";
@@ -10,6 +12,7 @@ import { decimals, fixed, percent, rough, saying } from "./say.js";
 import { DASHBOARD } from "./texts.js";
 
 const say = saying(DASHBOARD);
+const reader = new Voice(FIGURES, "en");
 /** So many labels are drawn; of more the largest, and a sum. */
 const SHOWN = 10;
 /** In this order up to so many; of more labels the largest come first. */
@@ -150,9 +153,9 @@ export class AttributeCard {
       make("h3", {}, say("mean")),
       make("p", { class: "figure" }, show(mean.value), " ", make("small", { dir: "auto" }, unit)),
     ];
-    if (once) parts.push(range(say("intervalOnce", { level, low: show(a), high: show(b) })));
+    if (once) parts.push(range(interval(reader, this.#live.confidence, show(a), show(b))));
     if (always)
-      parts.push(range(say("intervalAlways", { low: show(always[0]), high: show(always[1]) })));
+      parts.push(range(intervalAlways(reader, show(always[0]), show(always[1]))));
     if (truth !== null) parts.push(range(say("truthIs", { value: show(truth) })));
     return [...parts, onScale({ label, from, to, value: mean.value, once, always, truth })];
   }
@@ -259,33 +262,23 @@ export class AttributeCard {
   // --- what is to come, and what it rests on -----------------------------------------------------
 
   #forecast(): Content[] {
-    const { forecast, liars, labels } = this.#card;
+    const { forecast: ahead, liars: lied, labels } = this.#card;
     const show = (error: number) =>
       labels
         ? percent(error, decimals(error * 100))
         : `${rough(error, 2)} ${this.#card.unit}`.trim();
-    const planned = show(1.96 * forecast.planned);
-    const known = forecast.half !== null;
-    const ahead = make(
-      "strong",
-      {},
-      known ? say("forecastValue", { half: show(forecast.half!) }) : "",
-    );
-    const hint = make(
-      "span",
-      { class: "hint" },
-      say(known ? "forecastHint" : "forecastPlanned", { planned }),
-    );
+    const planned = show(1.96 * ahead.planned);
+    const half = ahead.half === null ? null : show(ahead.half);
+    const [found, hint] = forecast(reader, 0.95, half, planned);
     const first = make(
       "div",
       {},
-      make("dt", {}, say("forecast", { people: forecast.people })),
-      make("dd", {}, ahead, hint),
+      make("dt", {}, say("forecast", { people: ahead.people })),
+      make("dd", {}, make("strong", {}, found), make("span", { class: "hint" }, hint)),
     );
     if (this.#card.hidden) return [first];
-    const bound = liars ? say("liarsValue", { shift: show(liars.shift) }) : say("liarsNone");
-    const why = make("span", { class: "hint" }, liars ? say("liarsHint") : "");
-    const lying = make("dd", {}, make("strong", {}, bound), why);
+    const [most, why] = liars(reader, lied ? show(lied.shift) : null);
+    const lying = make("dd", {}, make("strong", {}, most), make("span", { class: "hint" }, why));
     return [first, make("div", {}, make("dt", {}, say("liars")), lying)];
   }
 

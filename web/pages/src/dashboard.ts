@@ -1,14 +1,17 @@
 /** The dashboard: campaigns, and of one of them what has arrived and what is known, live. */
 
+import { FIGURES, intervals } from "../../client/src/sentences.js";
+import { Voice } from "../../client/src/voice.js";
 import { AttributeCard, type View } from "./card.js";
 import { History, listen, type Live } from "./live.js";
 import { links, session, type Session } from "./operator.js";
 import { ask, folded, frame, make, Refusal } from "./page.js";
-import { compact, percent, rough, saying, whole } from "./say.js";
+import { compact, rough, saying, whole } from "./say.js";
 import { DASHBOARD } from "./texts.js";
 import { TrainingCards } from "./training.js";
 
 const say = saying(DASHBOARD);
+const reader = new Voice(FIGURES, "en");
 /** From so many attributes on, there is a field to find one. */
 const MANY = 8;
 
@@ -279,13 +282,7 @@ class Shown {
 }
 
 function legend(live: Live): HTMLElement {
-  const level = percent(live.confidence, 0);
-  const lines = [
-    say("intervalsOnce", { level }),
-    say("intervalsAll", { level }),
-    say("raw"),
-    say("processed"),
-  ];
+  const lines = [...intervals(reader, live.confidence), say("raw"), say("processed")];
   lines.push(say("cohortHint", { cohort: live.cohort }));
   return folded(say("intervals"), make("ul", {}, ...lines.map((line) => make("li", {}, line))));
 }

@@ -6,15 +6,19 @@ import {
   type MurmurCampaign,
   type Receipt,
   type Said,
+  boundOf,
+  sentences,
+  Voice,
 } from "murmuration-client";
 import { ask, facts, frame, make, section } from "./page.js";
 import { said as says, tell, type Told } from "./picture.js";
-import { percent, rough, saying, times } from "./say.js";
+import { saying } from "./say.js";
 import { showSpent } from "./spent.js";
 import { PARTICIPANT } from "./texts.js";
 import { givenToken } from "./token.js";
 
 const say = saying(PARTICIPANT);
+const teller = new Voice(sentences.SENTENCES, "en");
 /** The campaign's name is the last part of the address: /c/NAME. */
 const NAME = location.pathname.split("/").pop()!;
 
@@ -144,25 +148,24 @@ function chosen(found: readonly Told[]): (Node | string)[] {
 
 // --- what is true of every answer ----------------------------------------------------------------
 
-function conclusions({ loss, limit, repeated, spells }: Campaign): HTMLElement[] {
-  const ratio = Math.exp(loss.epsilon);
-  const sure = ratio < Infinity ? ratio / (1 + ratio) : 1;
-  const shown = percent(Math.ceil(sure * 1000) / 1000);
-  const parts = [
-    make("p", { class: "strong" }, say("odds", { times: times(loss.epsilon) })),
-    make("p", {}, say("oddsExample", { sure: shown })),
+function conclusions(campaign: Campaign): HTMLElement[] {
+  const { epsilon } = campaign.loss;
+  const bound = boundOf(campaign);
+  const again = bound ? [sentences.allReports(teller, bound.loss, bound.hidden)] : [];
+  return [
+    make("p", { class: "strong" }, sentences.odds(teller, epsilon)),
+    make("p", {}, sentences.sure(teller, epsilon)),
+    ...again.map((sentence) => make("p", {}, sentence)),
+    make("p", { class: "hint" }, say("notHidden")),
   ];
-  if (repeated && limit !== null)
-    parts.push(make("p", {}, say(spells ? "oddsMany" : "oddsStays", { times: times(limit) })));
-  return [...parts, make("p", { class: "hint" }, say("notHidden"))];
 }
 
 function about(campaign: Campaign, { address }: Client): HTMLElement[] {
   const { loss, epsilon, digest, keepReports, cohort, closes, acceptLoss } = campaign;
-  const values = { loss: String(loss.epsilon), epsilon: rough(epsilon), words: acceptLoss ?? "" };
+  const accepted = loss.kept ? null : acceptLoss;
   const rows: [string, Node | string][] = [
     [say("host"), new URL(address.url).host],
-    [say("loss"), say(loss.kept ? "lossValue" : "lossBroken", values)],
+    [say("loss"), sentences.reveals(teller, loss.epsilon, epsilon, accepted)],
     [say("digest"), make("code", {}, digest)],
     [say("keeps"), say(keepReports ? "keepsYes" : "keepsNo")],
     [say("cohort"), say("cohortValue", { cohort })],

@@ -13,12 +13,15 @@ import {
   type Question,
   type Raw,
   type Said,
+  sentences,
+  Voice,
 } from "murmuration-client";
 import { type Content, draw, make } from "./page.js";
-import { percent, rough, saying, times } from "./say.js";
+import { percent, rough, saying } from "./say.js";
 import { PARTICIPANT } from "./texts.js";
 
 const say = saying(PARTICIPANT);
+const teller = new Voice(sentences.SENTENCES, "en");
 /** So many possible reports are listed beside the likeliest one. */
 const FEW = 4;
 const MOST = 2;
@@ -91,7 +94,7 @@ function chances(
   { chances, law, attributes }: Explained,
 ): Content[] {
   if (chances.kind === "together") {
-    return [make("p", {}, say("together", { times: times(Math.log(chances.ratio)) }))];
+    return [make("p", {}, say("together"), " ", sentences.promise(teller, Math.log(chances.ratio)))];
   }
   if (chances.kind === "support") {
     const what = quoted(answer);

@@ -2,12 +2,15 @@
  * that a collector is started with. The collector works it out, by the code of `murmur plan`.
  */
 
+import { odds, SENTENCES } from "../../client/src/sentences.js";
+import { Voice } from "../../client/src/voice.js";
 import { links, session } from "./operator.js";
 import { ask, frame, make, Refusal, save, section } from "./page.js";
-import { decimals, percent, rough, saying, times, whole } from "./say.js";
+import { decimals, percent, rough, saying, whole } from "./say.js";
 import { PLAN } from "./texts.js";
 
 const say = saying(PLAN);
+const teller = new Voice(SENTENCES, "en");
 /** So long nobody types before it is worked out. */
 const PAUSE = 400;
 /** Half of a 95% interval, in standard errors. */
@@ -241,7 +244,7 @@ class Planner {
   async #work(): Promise<void> {
     const mine = ++this.#turn;
     const epsilon = this.#epsilon.valueAsNumber;
-    this.#odds.textContent = epsilon > 0 ? say("epsilonHint", { times: times(epsilon) }) : "";
+    this.#odds.textContent = epsilon > 0 ? odds(teller, epsilon) : "";
     const asked = this.#rows.map((row) => row.value());
     const plan = {
       ...{

@@ -2,13 +2,14 @@
  * tell, and for which two answers.
  */
 
-import { type Campaign, type Cell, type Law, type Loss, readDocument } from "murmuration-client";
+import { type Campaign, type Cell, type Law, type Loss, readDocument, Voice } from "murmuration-client";
 import { type Content, facts, folded, frame, make, section } from "./page.js";
-import { rough, saying, times, whole } from "./say.js";
+import { rough, saying, whole } from "./say.js";
 import { PROOF } from "./texts.js";
 import { type Published, type Witness, witness } from "./witness.js";
 
 const say = saying(PROOF);
+const teller = new Voice({}, "en");
 /** /c/NAME/proof */
 const NAME = location.pathname.split("/").at(-2)!;
 const ADDRESS = new URL(`../../v1/campaigns/${NAME}`, location.href).href;
@@ -106,7 +107,7 @@ function lossRows(loss: Loss, promised: number): [string, Content][] {
   return [
     [say("promised"), say("epsilon", { epsilon: whole(promised) })],
     [say("lossIs"), exactly(loss)],
-    [say("oddsIs"), say("factor", { times: times(loss.epsilon) })],
+    [say("oddsIs"), say("factor", { times: teller.times(loss.epsilon) })],
   ];
 }
 

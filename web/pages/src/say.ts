@@ -56,11 +56,3 @@ export function decimals(error: number): number {
   if (!(error > 0) || !Number.isFinite(error)) return 1;
   return Math.min(8, Math.max(0, 1 - Math.floor(Math.log10(error))));
 }
-
-/** Return e^epsilon, rounded up: never said to be less than it is. */
-export function times(epsilon: number): string {
-  const ratio = Math.exp(epsilon);
-  if (!(ratio < Infinity)) return "∞";
-  const step = 10 ** (Math.floor(Math.log10(ratio)) - 2);
-  return rough(Math.ceil(ratio / step) * step);
-}

@@ -4,12 +4,13 @@
  * would mean nothing, and the same answer could be asked for again under new noise.
  */
 
-import { approximate, type Client, type Entry } from "murmuration-client";
+import { approximate, type Client, type Entry, sentences, Voice } from "murmuration-client";
 import { make, save } from "./page.js";
 import { rough, saying } from "./say.js";
 import { PARTICIPANT } from "./texts.js";
 
 const say = saying(PARTICIPANT);
+const teller = new Voice(sentences.SENTENCES, "en");
 
 /** What was done last: it outlives what is filled in anew. */
 const done = make("p", { role: "status" });
@@ -34,7 +35,7 @@ export async function showSpent(
   });
   place.replaceChildren(
     totals.length ? table(totals, all) : make("p", {}, say("spentNone")),
-    make("p", { class: "hint" }, say("limits", named(limits))),
+    make("p", { class: "hint" }, sentences.limits(teller, limits)),
     make("div", { class: "action" }, sent, make("p", { class: "hint" }, say("exportWhy"))),
     make("div", { class: "action" }, erase, make("p", { class: "hint" }, say("eraseWhy"))),
     done,
@@ -63,13 +64,6 @@ function table(totals: Totals, all: number): HTMLElement {
     make("thead", {}, make("tr", {}, ...head)),
     make("tbody", {}, ...rows),
     make("tfoot", {}, sum),
-  );
-}
-
-function named(limits: object): Record<string, string> {
-  const word = (most: number) => (most === Infinity ? say("noLimit") : rough(most));
-  return Object.fromEntries(
-    Object.entries(limits).map(([name, most]) => [name, word(most as number)]),
   );
 }
 

@@ -41,8 +41,7 @@ export const PARTICIPANT = {
     "Of 100 people who answer like you, about {count} would send a random set that contains {what}.",
   setOthers:
     "Of 100 people with any one other answer, about {count} would send a set that contains it, too.",
-  together:
-    "One randomised report is about all your answers at once: it is at most {times} times as likely as with any other answers.",
+  together: "One randomised report is about all your answers at once.",
   spread: "Your answer is not in the list: chance makes it one of the labels first.",
   asked: "Chance also decides what the report is about: this question for {chance} of people.",
   elseSent: "The rest would send something else:",
@@ -52,21 +51,12 @@ export const PARTICIPANT = {
   quoted: "“{label}”",
   // what can be concluded
   conclude: "What could somebody conclude who sees your report?",
-  odds: "Whatever they thought before, the odds change by at most a factor of {times}.",
-  oddsExample:
-    "Somebody who thought two answers equally likely can afterwards be at most {sure} sure of one of them, whatever else they know.",
-  oddsMany:
-    "This campaign asks again: all your reports together change the odds by at most a factor of {times}.",
-  oddsStays:
-    "This campaign asks again: all your reports together change the odds by at most a factor of {times}, as long as an answer stays as it is. When it changes is not hidden.",
   notHidden:
     "What they do see: that this browser took part, when, and which questions the report is about.",
   // who
   who: "Who asks, and by which rules",
   host: "Collected by",
   loss: "Exact privacy loss",
-  lossValue: "{loss} of a promised {epsilon} (epsilon)",
-  lossBroken: "{loss}: more than {epsilon}. The campaign says: {words}",
   digest: "Fingerprint of the rules",
   digestWhy: "Your browser has recomputed the fingerprint, and has checked every rule behind it.",
   keeps: "Reports are",
@@ -84,9 +74,6 @@ export const PARTICIPANT = {
   spentAt: "Collector",
   spentCost: "Spent (epsilon)",
   spentAll: "In all",
-  limits:
-    "Limits of this browser: {report} for one report, {collector} for one collector, {lifetime} in all.",
-  noLimit: "none",
   exportFile: "Export as a file",
   exportWhy:
     "Everything listed here, and the reports as they were sent. Never the key behind the noise: who has it can take the noise away.",
@@ -122,9 +109,7 @@ export const TRAINEE = {
   who: "Who asks, and by which rules",
   host: "Collected by",
   loss: "Exact privacy loss",
-  lossValue: "{loss} of a promised {epsilon} (epsilon), whatever is asked",
-  odds: "What can be concluded",
-  oddsValue: "the odds of any two people's values change by at most a factor of {times}",
+  conclude: "What can be concluded",
   digest: "Fingerprint of the rules",
   planned: "People planned for",
   cohort: "Results",
@@ -231,9 +216,6 @@ export const DASHBOARD = {
   privacyHint: "exact, of a promised {epsilon}",
   cohortHint: "Nothing is shown about fewer than {cohort}.",
   intervals: "How to read this",
-  intervalsOnce: "Thin line with ends: the {level} interval for one look.",
-  intervalsAll:
-    "Shaded band: the {level} confidence sequence. It is right at all looks together, so that watching it and stopping when one likes is allowed.",
   raw: "Raw: unbiased, nothing cut off; shares may be below 0 or add up to more than 1.",
   processed: "Post-processed: shares between 0 and 1 that add up to 1.",
   show: "Shares",
@@ -250,8 +232,6 @@ export const DASHBOARD = {
   answers: "{answers} answers",
   asked: "{share} of people are asked this",
   mean: "Mean",
-  intervalOnce: "{level} interval, one look: {low} to {high}",
-  intervalAlways: "at all looks: {low} to {high}",
   answered: "Answered",
   answeredShare: "{share} have an answer (raw; {low} to {high}); about {missing} do not",
   share: "Share",
@@ -265,14 +245,7 @@ export const DASHBOARD = {
   levels: "Levels",
   levelRow: "{name} (epsilon {epsilon}): {answers} answers",
   forecast: "At {people} people",
-  forecastValue: "±{half}",
-  forecastHint:
-    "half of the 95% interval, if the rest answers like those so far; planned for at most ±{planned}",
-  forecastPlanned: "planned for at most ±{planned}",
   liars: "1% who lie",
-  liarsValue: "up to {shift}",
-  liarsNone: "no bound",
-  liarsHint: "could move it so far, all lying one way",
   overTime: "Over time",
   byPeriod: "By period",
   chartTrend: "{name}: figures with intervals, from {from} to {to}",
@@ -351,7 +324,6 @@ export const PLAN = {
   campaignName: "Name of the campaign",
   purpose: "Purpose, in plain words",
   epsilon: "Epsilon: what one person's report may reveal",
-  epsilonHint: "The odds change by at most a factor of {times}.",
   people: "People who will take part",
   wanted: "Wanted standard error",
   wantedHint: "Of a mean on a scale from -1 to 1, or of a share.",

@@ -2,13 +2,15 @@
  * them leaves, once in all rounds.
  */
 
+import { sentences, Voice } from "murmuration-client";
 import { type Receipt, type Training, TrainingClient, MurmurationError } from "murmuration-training";
 import { facts, frame, make, section } from "./page.js";
-import { rough, saying, times, whole } from "./say.js";
+import { rough, saying, whole } from "./say.js";
 import { TRAINEE } from "./texts.js";
 import { givenToken } from "./token.js";
 
 const say = saying(TRAINEE);
+const teller = new Voice(sentences.SENTENCES, "en");
 /** The campaign's name is the last part of the address: /c/NAME. */
 const NAME = location.pathname.split("/").pop()!;
 const TOKEN = givenToken(NAME);
@@ -122,8 +124,8 @@ function words(problem: unknown): string {
 function about({ epsilon, loss, digest, cohort, people, closes }: Training): HTMLElement {
   const rows: [string, Node | string][] = [
     [say("host"), new URL(ADDRESS).host],
-    [say("loss"), say("lossValue", { loss: String(loss.epsilon), epsilon: rough(epsilon) })],
-    [say("odds"), say("oddsValue", { times: times(loss.epsilon) })],
+    [say("loss"), sentences.reveals(teller, loss.epsilon, epsilon)],
+    [say("conclude"), sentences.odds(teller, loss.epsilon)],
     [say("digest"), make("code", {}, digest)],
     [say("planned"), whole(people)],
     [say("cohort"), say("cohortValue", { cohort })],

@@ -1,5 +1,6 @@
 /** A training on the dashboard: the open round, the learning curve, the private score, what was learnt. */
 
+import { FIGURES } from "../../client/src/sentences.js";
 import { onScale, sequence } from "./chart.js";
 import type { Live, RoundState, TrainingState } from "./live.js";
 import { type Content, folded, make } from "./page.js";
@@ -162,7 +163,7 @@ function weights({ coefficients, ended, liars }: TrainingState): HTMLElement {
     unit ? `${name} (${unit})` : name,
     rough(value, 4),
     rough(stderr, 2),
-    liars?.coefficients[at] ? `± ${rough(liars.coefficients[at].even, 2)}` : say("liarsNone"),
+    liars?.coefficients[at] ? `± ${rough(liars.coefficients[at].even, 2)}` : FIGURES.liarsNone,
   ]);
   const head = ["", say("coefficient"), say("noiseAlone"), say("liars")];
   const hints = [hint(say("noiseHint")), hint(say("pathHint"))];

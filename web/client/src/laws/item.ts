@@ -2,11 +2,13 @@
 
 import { type Table, budget, must, table, whole } from "../form.js";
 import { apart, lossOf } from "../loss.js";
-import type { Chances, Law } from "../types.js";
+import type { Chances, Law, Ratio } from "../types.js";
 import { WHOLE, type Words } from "../words.js";
 import { type Published, bits, bytesFor, items, law, octets } from "./shared.js";
 
 const HALF_WORD = 2 ** 32;
+/** Of so many reports about one value the exact loss is worked out. */
+const MOST_ALIKE = 512;
 const PRIMES = [65_521, 2_147_483_647];
 const MOST_ROWS = 1 << 22;
 const MOST_VECTORS = 1 << 26;
@@ -68,12 +70,12 @@ export function grr(published: Published): Law {
 /** A permanent answer by randomised response, and fresh noise on it for every report. */
 export function memoised(published: Published): Law {
   const k = items(published.parameters);
-  const { memory, ratio, own, other, permanent, size, repeat } = kept(published, k);
+  const { memory, ratio, own, other, permanent, size, tell, repeat } = kept(published, k);
   const remember = (item: number, words: Words) => ownOrOther(item, memory, words);
   return {
     ...itemLaw(published, ratio, size),
     charge: permanent,
-    permanent: { byValue: true, remember, repeat },
+    permanent: { byValue: true, tell, remember, repeat },
     respond: ([item], words) => repeat(remember(item!, words), words),
     chances: symmetric(k, own, other),
   };
@@ -91,6 +93,7 @@ export function kept({ parameters, law: weights }: Published, k: number) {
   const repeat = (answer: number, words: Words) => octets(ownOrOther(answer, noise, words), size);
   return {
     ...{ memory, permanent, size, repeat, ratio: apart(own, other) },
+    tell: (reports: number) => alike(memory, noise, k, reports),
     ...{ own: Number(own) / square, other: Number(other) / square },
   };
 }
@@ -101,6 +104,15 @@ function composed(memory: Response, noise: Response, k: number): [bigint, bigint
   const [K, S] = [BigInt(noise.truth), BigInt(noise.lie)];
   const others = BigInt(k - 1) * L * S;
   return [P * K + others, L * K + P * S + others - L * S];
+}
+
+/** What so many reports about one value tell: at worst all of them say the value itself. Of more
+ * than a device writes out, what any number of them tells. */
+function alike(memory: Response, noise: Response, k: number, reports: number): Ratio {
+  if (reports > MOST_ALIKE) return apart(memory.truth, memory.lie);
+  const [P, L, others] = [BigInt(memory.truth), BigInt(memory.lie), BigInt(k - 1)];
+  const [K, S] = [BigInt(noise.truth), BigInt(noise.lie)].map((weight) => weight ** BigInt(reports));
+  return apart(P * K! + others * L * S!, L * K! + (P + (others - 1n) * L) * S!);
 }
 
 /** A random hash of the item to a few cells, and randomised response on the cell. */

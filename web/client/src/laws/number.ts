@@ -180,7 +180,7 @@ function answering(published: Published, table: Weights, loss: Loss, promised: n
 /** A number that is asked again: a threshold and a lie that are kept, whatever the values are, and
  * fresh noise on the bit for every report. */
 export function memoisedBit(published: Published): Law {
-  const { memory, ratio, own, other, permanent, size, repeat } = kept(published, 2);
+  const { memory, ratio, own, other, permanent, size, tell, repeat } = kept(published, 2);
   const promised = budget(published.parameters["epsilon"]);
   const remember = (x: number, words: Words) => {
     const above = Number(fixedPoint(x) + words.word() >= WHOLE);
@@ -190,7 +190,7 @@ export function memoisedBit(published: Published): Law {
   return {
     ...law(published, { kind: "number" }, promised, lossOf(ratio, promised), size),
     charge: permanent,
-    permanent: { byValue: false, remember, repeat },
+    permanent: { byValue: false, tell, remember, repeat },
     respond: ([x], words) => repeat(remember(x!, words), words),
     chances: ([x]) => {
       const up = (1 + x! * (own - other)) / 2;

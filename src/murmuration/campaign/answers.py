@@ -2,7 +2,8 @@
 
     tidy      Unicode NFC, then the outer blanks off (`BLANKS`: what `trim` of JavaScript removes)
     number    `NUMBER`: ASCII digits, a point, an exponent; its value is the nearest double
-    label     the text as it is; else tidied; else, if it is a number, by its value
+    label     the text as it is; else tidied; else, if it is a number, by its value; what is no
+              text is written as one first: 2.0 as "2", true as "True"
     nothing   None, nan, a text that is empty when tidied, and the markers that a campaign declares
 
 With `case = "ignore"` letters are folded by `FOLDS`, a list of code points: other programs need no
@@ -16,6 +17,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -216,17 +218,37 @@ def listed(values: Any) -> list[Any]:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a value as a text; None if it is nothing: None, nan, masked, or pandas' NA or NaT."""
+    """Return a value as a text; None if it is nothing: None, nan, masked, or pandas' NA or NaT.
+
+    A whole number below 2^53 has no point, whatever its type: JSON knows one kind of number.
+
+    >>> [text_of(value) for value in (2, 2.0, -0.0, 2.5, True, 1e16, 10**16, None)]
+    ['2', '2', '0', '2.5', 'True', '1e+16', '1e+16', None]
+    """
     if value is None or value is np.ma.masked:
         return None
     if isinstance(value, str):
         return value
+    if isinstance(value, int | float | np.integer | np.floating | Decimal):
+        return _digits(value)
     try:
         return None if value != value else str(value)  # nan is not itself
     except ValueError:  # several values
         return str(value)
     except (TypeError, ArithmeticError):  # NA is neither true nor false
         return None
+
+
+def _digits(value: Any) -> str | None:
+    """Return a number as a text; None if it is nan."""
+    if isinstance(value, bool):
+        return str(value)
+    number = _number(value)
+    if math.isnan(number):
+        return None
+    if abs(number) < WHOLE:
+        return str(int(number)) if number.is_integer() else str(value)
+    return str(number)
 
 
 def _number(value: Any) -> float:

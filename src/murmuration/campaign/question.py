@@ -42,9 +42,10 @@ class Question:
     unit: what a number is counted in, for people to read
     labels: the labels of a category
     outside: what becomes of other answers. For numbers "clamp" or "refuse"; for a category the
-        label for the rest, "spread" (a label drawn at random) or "refuse". Left out, it is "clamp"
-        or "spread". Who is refused is silent, and silence can be seen: it tells that the answer is
-        outside, and no epsilon covers it.
+        label for the rest, "spread" (a label drawn at random) or "refuse": these two are the rule,
+        also where a label has that name. Left out, it is "clamp" or "spread". Who is refused is
+        silent, and silence can be seen: it tells that the answer is outside, and no epsilon covers
+        it.
     bins: how many bins a distribution is shown in
     missing: whether a person may have no answer. Then that is one more input of the law, as well
         protected as any value: nobody needs to be silent. `outside` may be "no answer", which for
@@ -285,7 +286,7 @@ class Question:
         found[none] = len(self.labels)
         if self.outside == SPREAD:
             found[unfit] = uniform(rng.only(unfit), len(unfit), len(self.labels))
-        elif self.outside in self.labels:
+        elif self.outside != REFUSE and self.outside in self.labels:
             found[unfit] = self.labels.index(self.outside)
         elif self.missing:
             found[unfit] = len(self.labels)

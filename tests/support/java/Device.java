@@ -193,7 +193,7 @@ public class Device {
         attributes = list(collection.get("attributes"));
         cells = list(collection.get("cells"));
         require(cells.size() <= limit("cells") && attributes.size() <= limit("attributes"), "too many of them");
-        for (Map<String, Object> one : attributes) known(one, "attribute", true);
+        for (Map<String, Object> one : attributes) checkAttribute(one);
         for (Map<String, Object> one : cells) {
             known(one, "cell", true);
             checkKeys(one);
@@ -233,6 +233,44 @@ public class Device {
         for (String inside : List.of("inner", "parts")) {
             for (Object one : Device.<Object>list(law.getOrDefault(inside, List.of()))) checkKeys(map(one));
         }
+    }
+
+    static void checkAttribute(Map<String, Object> one) {
+        known(one, "attribute", true);
+        List<String> labels = list(one.getOrDefault("labels", List.of()));
+        List<String> markers = list(one.getOrDefault("markers", List.of()));
+        List<String> texts = new ArrayList<>(labels);
+        texts.addAll(markers);
+        texts.addAll(List.of(text(one, "name", ""), text(one, "unit", ""), text(one, "outside", "")));
+        boolean brief = texts.stream().allMatch(t -> t.codePointCount(0, t.length()) <= limit("text"));
+        require(brief, "a text is too long");
+        String kind = text(one, "kind", "number"), outside = text(one, "outside", "");
+        boolean missing = Boolean.TRUE.equals(one.get("missing")), category = kind.equals("category");
+        require(List.of("number", "category", "distribution", "graded").contains(kind), "no such kind");
+        boolean open = one.get("low") == null && one.get("high") == null;
+        if (category) {
+            boolean apart = new HashSet<>(labels).size() == labels.size() && !labels.contains("");
+            require(open && apart && labels.size() >= 2, "labels are all different");
+            require(labels.size() <= limit("attribute_labels"), "too many labels");
+        } else {
+            require(labels.isEmpty() && !open, "a number has a range");
+            double low = (Double) one.get("low"), high = (Double) one.get("high");
+            require(low < high && Double.isFinite(high - low), "low is below high");
+            require(!Double.valueOf(-0.0).equals(low) && !Double.valueOf(-0.0).equals(high), "0 has no sign");
+        }
+        List<String> rules = new ArrayList<>(category ? labels : List.of());
+        rules.addAll(List.of(category ? "spread" : "clamp", missing ? "no answer" : "refuse"));
+        require(rules.contains(outside) && !(missing && outside.equals("refuse")), "no such rule");
+        boolean fold = text(one, "case", "exact").equals("ignore");
+        require(category || !fold, "case is for labels");
+        List<String> keys = labels.stream().map(label -> tidy(label, fold)).toList();
+        List<String> marks = markers.stream().map(marker -> tidy(marker, fold)).toList();
+        boolean own = new HashSet<>(marks).size() == marks.size() && !marks.contains("");
+        require(own && Collections.disjoint(keys, marks), "a marker is a label, or there twice");
+        require(missing || marks.isEmpty(), "markers stand for no answer");
+        require(!missing || Collections.disjoint(labels, List.of("no answer", "answered")), "a label of that name");
+        long bins = (Long) one.getOrDefault("bins", 64L);
+        require(bins >= 2 && bins <= 512 && Long.bitCount(bins) == 1, "bins are a power of two");
     }
 
     boolean together() { return strategy.equals("together"); }
@@ -577,7 +615,7 @@ public class Device {
     /** The place of a label, no answer, or an unknown one. */
     static int place(Map<String, Object> attribute, Object raw) {
         if (raw == null) return NONE;
-        String text = raw instanceof String s ? s : raw instanceof Double d ? Json.shortest(d) : String.valueOf(raw);
+        String text = text(raw);
         List<String> labels = list(attribute.getOrDefault("labels", List.of()));
         List<String> markers = list(attribute.getOrDefault("markers", List.of()));
         if (labels.contains(text)) return labels.indexOf(text);
@@ -593,6 +631,16 @@ public class Device {
         return one(values, markers.stream().map(marker -> number(tidy(marker, false))).toList(), value);
     }
 
+    /** What is no text, as one. */
+    static String text(Object raw) {
+        if (raw instanceof String text) return text;
+        if (raw instanceof Boolean fine) return fine ? "True" : "False";
+        double number = ((Number) raw).doubleValue();
+        if (Double.isInfinite(number)) return number < 0 ? "-inf" : "inf";
+        boolean whole = number == Math.rint(number) && Math.abs(number) < 0x1p53;
+        return whole ? String.valueOf((long) number) : Json.shortest(number);
+    }
+
     static <T> int one(List<T> labels, List<T> markers, T key) {
         int first = labels.indexOf(key);
         if (markers.contains(key)) return first < 0 ? NONE : UNKNOWN;
@@ -606,19 +654,39 @@ public class Device {
             List<String> labels = list(attribute.get("labels"));
             int found = place(attribute, raw);
             if (found >= 0) return (long) found;
+            boolean byChance = outside.equals("spread") || outside.equals("refuse");
+            if (found == UNKNOWN && byChance) return uniform(spread, labels.size());
             if (found == UNKNOWN && labels.contains(outside)) return (long) labels.indexOf(outside);
-            if (found == UNKNOWN && !outside.equals("no answer")) return uniform(spread, labels.size());
             require(Boolean.TRUE.equals(attribute.get("missing")), "an answer is missing");
             return (long) labels.size();
         }
-        double low = (Double) attribute.get("low"), high = (Double) attribute.get("high");
-        Double v = raw instanceof Long n ? (Double) (double) n : raw instanceof Double d ? d
-            : raw instanceof String s ? number(tidy(s, false)) : null;
-        if (v != null && Device.<String>list(attribute.getOrDefault("markers", List.of())).stream()
-            .map(m -> number(tidy(m, false))).anyMatch(v::equals)) v = null;
-        if (v != null && outside.equals("no answer") && (v < low || v > high)) v = null;
+        Double v = value(attribute, raw);
+        boolean out = v != null && (v < end(attribute, "low") || v > end(attribute, "high"));
+        if (out && outside.equals("no answer")) v = null;
         require(v != null || Boolean.TRUE.equals(attribute.get("missing")), "an answer is missing");
-        if (v == null) return Double.NaN;
+        return v == null ? (Object) Double.NaN : (Object) scaled(attribute, v);
+    }
+
+    static double end(Map<String, Object> attribute, String key) { return ((Number) attribute.get(key)).doubleValue(); }
+
+    /** The number that a raw value is; nothing where it is none, or a marker. */
+    static Double value(Map<String, Object> attribute, Object raw) {
+        return marked(attribute, raw) ? null : numeric(raw);
+    }
+
+    static Double numeric(Object raw) {
+        if (raw instanceof Boolean fine) return fine ? 1.0 : 0.0;
+        return raw instanceof Number n ? (Double) n.doubleValue() : raw instanceof String s ? number(tidy(s, false)) : null;
+    }
+
+    static boolean marked(Map<String, Object> attribute, Object raw) {
+        Double v = numeric(raw);
+        List<String> markers = list(attribute.getOrDefault("markers", List.of()));
+        return v != null && markers.stream().map(m -> number(tidy(m, false))).anyMatch(v::equals);
+    }
+
+    static double scaled(Map<String, Object> attribute, double v) {
+        double low = end(attribute, "low"), high = end(attribute, "high");
         double inside = Math.min(Math.max(v, low), high);
         return Math.min(Math.max(2 * ((inside - low) / (high - low)) - 1, -1.0), 1.0);
     }
@@ -1160,7 +1228,7 @@ public class Device {
     static void vectors(Path folder) throws Exception {
         List<String> stream = list(map(Json.parse(Files.readString(folder.resolve("words.json")))).get("words"));
         long[] script = stream.stream().mapToLong(Long::parseUnsignedLong).toArray();
-        int reports = 0, documents = 0, refused = 0;
+        int reports = 0, documents = 0, refused = 0, values = checkValues(folder);
         List<Path> files;
         try (Stream<Path> found = Files.list(folder.resolve("reports"))) {
             files = found.filter(path -> path.toString().endsWith(".json")).sorted().toList();
@@ -1180,6 +1248,36 @@ public class Device {
             System.out.println("not refused: " + name);
         }
         System.out.println(documents + " documents, " + reports + " reports, " + refused + " refused");
+        System.out.println(values + " raw values");
+    }
+
+    /** What raw values are, texts and others. */
+    static int checkValues(Path folder) throws Exception {
+        int count = 0;
+        for (String name : List.of("vectors", "values")) {
+            Path path = folder.resolve("answers").resolve(name + ".json");
+            Map<String, Object> file = map(Json.parse(Files.readString(path))), tables = map(file.get("attributes"));
+            for (List<Object> row : Device.<List<Object>>list(file.get("vectors"))) {
+                Map<String, Object> table = new HashMap<>(map(tables.get(row.get(0))));
+                Object found = read(table, row.get(1)), wanted = row.get(2);
+                if (wanted instanceof Number n && found instanceof Number f) {
+                    require(n.doubleValue() == f.doubleValue(), name + ": " + row + " is " + found);
+                } else require(wanted.equals(found), name + ": " + row + " is " + found);
+                count++;
+            }
+        }
+        return count;
+    }
+
+    /** The place of a label, x, or why there is none. */
+    static Object read(Map<String, Object> attribute, Object raw) {
+        int found = place(attribute, raw);
+        if (attribute.containsKey("labels")) {
+            return found >= 0 ? (Object) found : found == NONE ? "no answer" : "no label";
+        }
+        Double value = value(attribute, raw);
+        if (value == null) return found == NONE || marked(attribute, raw) ? "no answer" : "no number";
+        return scaled(attribute, value);
     }
 
     static String accepted(String document) {

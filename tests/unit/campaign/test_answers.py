@@ -6,6 +6,7 @@ import json
 import math
 import re
 import unicodedata
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from tests.support.vectors import VECTORS as FOLDER
 
 GOLDEN = FOLDER / "answers" / "vectors.json"
 VECTORS = json.loads(GOLDEN.read_text(encoding="utf-8"))
-ATTRIBUTES: dict[str, dict[str, Any]] = VECTORS["attributes"]
+VALUES = json.loads((FOLDER / "answers" / "values.json").read_text(encoding="utf-8"))
+ATTRIBUTES: dict[str, dict[str, Any]] = VECTORS["attributes"] | VALUES["attributes"]
 RNG = seeded_rng(1)
 
 
@@ -51,12 +53,21 @@ def page_key(raw: str, case: str) -> str:
     return text
 
 
+def page_text(raw: bool | int | float) -> str:
+    """How a value that is no text is written."""
+    if isinstance(raw, bool):
+        return "True" if raw else "False"
+    number = float(raw)
+    whole = abs(number) < 2**53 and number == int(number)
+    return str(int(number)) if whole else repr(number)
+
+
 def page(table: dict[str, Any], raw: Any) -> Any:
     """The answer of a raw JSON value: a place, an x, or why there is none."""
     if raw is None:
         return "no answer"
     case, labels = table.get("case", "exact"), table.get("labels", [])
-    text = raw if isinstance(raw, str) else "True" if raw is True else repr(raw)
+    text = raw if isinstance(raw, str) else page_text(raw)
     if text in labels:
         return labels.index(text)
     key = page_key(text, case)
@@ -70,6 +81,7 @@ def page(table: dict[str, Any], raw: Any) -> Any:
     if keys.count(key) == 1:
         return keys.index(key)
     if not labels:
+        value = float(raw) if isinstance(raw, int | float) else value
         if math.isnan(value) or value in same:
             return "no number" if math.isnan(value) else "no answer"
         inside = min(max(value, table["low"]), table["high"])
@@ -91,10 +103,31 @@ def ours(name: str, raw: Any) -> Any:
     return asked.encode([raw], RNG).tolist()[0]
 
 
-@pytest.mark.parametrize(("name", "raw", "answer"), VECTORS["vectors"])
+@pytest.mark.parametrize(("name", "raw", "answer"), VECTORS["vectors"] + VALUES["vectors"])
 def test_a_raw_value_is_the_answer_that_it_always_was(name: str, raw: Any, answer: Any) -> None:
     assert page(ATTRIBUTES[name], raw) == answer
     assert ours(name, raw) == answer
+
+
+@pytest.mark.parametrize(("table", "raw", "answer"), VALUES["rules"])
+def test_what_does_not_fit_counts_by_the_rule(table: dict[str, Any], raw: Any, answer: Any) -> None:
+    """Also where a label has the name of the rule."""
+    fields = {key: tuple(one) if isinstance(one, list) else one for key, one in table.items()}
+    asked = Question("q", **fields).never_silent()
+    drawn = [asked.encode([raw], seeded_rng(seed)).tolist()[0] for seed in range(40)]
+    if answer == "by chance":
+        assert set(drawn) == set(range(len(asked.labels)))
+    else:
+        shown = ["none" if isinstance(one, float) and math.isnan(one) else one for one in drawn]
+        assert set(shown) == {answer}
+
+
+@pytest.mark.parametrize("kind", [int, float, np.int64, np.float32, np.float64, Decimal])
+def test_a_number_is_the_same_label_whatever_its_type(kind: Any) -> None:
+    codes = Reading(("01", "2", "c"))
+    assert codes.places([kind(2)]).tolist() == [1]
+    assert codes.places(np.array([2, 1], dtype=object)).tolist() == [1, UNKNOWN]
+    assert Reading(("1", "1.0")).places([kind(1)]).tolist() == [0]
 
 
 def test_the_lists_are_those_of_the_vectors() -> None:

@@ -7,6 +7,7 @@
  */
 
 import { MurmurationError } from "./errors.js";
+import { float } from "./form.js";
 import {
   type Answer,
   type Campaign,
@@ -92,10 +93,13 @@ function placeOf(question: Question, text: string): number {
   return Math.abs(value) < MOST ? (byValue.get(value) ?? UNKNOWN) : UNKNOWN;
 }
 
-/** Write what is no text as one: 1 as 1, true as True. Undefined if it is nothing. */
+/** Write what is no text as one: 1 and 1.0 as 1, true as True. Undefined if it is nothing. */
 function textOf(raw: Raw): string | undefined {
   if (raw === null || raw === undefined || Number.isNaN(raw)) return undefined;
-  return typeof raw === "boolean" ? (raw ? "True" : "False") : String(raw);
+  if (typeof raw === "boolean") return raw ? "True" : "False";
+  if (typeof raw === "string") return raw;
+  if (!Number.isFinite(raw)) return raw < 0 ? "-inf" : "inf";
+  return Number.isSafeInteger(raw) ? String(raw) : float(raw);
 }
 
 type Read = number | "no answer" | "no label" | "no number";

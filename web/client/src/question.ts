@@ -1,15 +1,20 @@
 /** One attribute of a document, checked: what it asks, and by which rule an answer is read. */
 
+import { keyOf } from "./answers.js";
 import { type Json, type Table, must, table, texts } from "./form.js";
 import { ATTRIBUTE_KEYS, MOST_ATTRIBUTE_LABELS } from "./protocol.js";
 import type { Question } from "./types.js";
 
 
+/** No labels where answers may be missing. */
+const RESERVED = ["no answer", "answered"];
+const BINS = [2, 4, 8, 16, 32, 64, 128, 256, 512];
+
 /** Return an attribute, or say what is wrong with it. */
 export function questionOf(value: Json): Question {
   const found = table(value, ATTRIBUTE_KEYS, "an attribute");
   const { name, kind = "number", unit = "", outside, missing = false } = found;
-  const { case: letters = "exact", markers = [] } = found;
+  const { case: letters = "exact", markers = [], bins = 64 } = found;
   texts([name!, unit, outside!], "name, unit and outside");
   const known =
     /^(number|category|distribution|graded)$/.test(String(kind)) && typeof missing === "boolean";
@@ -20,6 +25,7 @@ export function questionOf(value: Json): Question {
     markers: texts(markers, "markers"),
   } as Question;
   requireRule(question);
+  requireReading(question, bins);
   return question;
 }
 
@@ -46,4 +52,16 @@ function requireRule({ kind, labels, outside, missing }: Question): void {
   const rules = kind === "category" ? ["spread", ...labels] : ["clamp"];
   const known = rules.includes(outside) || outside === (missing ? "no answer" : "refuse");
   must(known, "no rule is called as outside says");
+}
+
+/** Refuse markers that could be taken for an answer, and what other devices would not read. */
+function requireReading(question: Question, bins: Json): void {
+  const { kind, labels, missing, markers, case: letters } = question;
+  const marks = markers.map((marker) => keyOf(marker, question));
+  const keys = new Set(labels.map((label) => keyOf(label, question)));
+  const apart = new Set(marks).size === marks.length && !marks.some((mark) => !mark || keys.has(mark));
+  must(apart && (missing || !marks.length), "markers are of no answer: no labels, and all different");
+  must(!missing || !RESERVED.some((name) => labels.includes(name)), "no answer is counted by itself");
+  must(letters === "exact" || kind === "category", "case is for labels");
+  must(BINS.includes(Number(bins)), "bins are a power of two");
 }

@@ -66,12 +66,13 @@ def reports(campaign: SurveyCampaign, n: int) -> Rows:
 def prefill(campaign: SurveyCampaign, path: Path, n: int) -> str:
     """Fill a store with n reports of earlier hours; return a device's token."""
     store = open_store(path)
-    served = serve(store, campaign)
+    intake = serve(store, campaign).intake(store)
+    assert intake is not None
     rows = reports(campaign, PREFILL_CHUNK)
     for _ in range(0, n, PREFILL_CHUNK):
         ids = new_ids(PREFILL_CHUNK)
         columns = report.Upload(ids, rows.copy(), np.zeros(len(ids), dtype=np.uint8))
-        commit(store, [Batch(served, report.Incoming([], columns))])
+        commit(store, [Batch(intake, report.Incoming([], columns))])
     token = new_token(store, "device")
     store.close()
     return token
@@ -199,7 +200,7 @@ def main() -> None:
     parser.add_argument("--stored", type=int, default=5_000_000)
     parser.add_argument("--scrub", action="store_true")
     args = parser.parse_args()
-    campaign = campaign_file.parse(text_of(args))
+    campaign = campaign_file.parse(text_of(args), SurveyCampaign)
     with tempfile.TemporaryDirectory(dir=HERE) as name:
         folder = Path(name)
         start = time.perf_counter()

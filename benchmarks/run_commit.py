@@ -23,7 +23,8 @@ from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector import commit as committing
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.files.sink import ToFolder
-from murmuration.collector.publish import Served, serve
+from murmuration.collector.publish import serve
+from murmuration.collector.served import Served
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store.runs import Runs
 from murmuration.definition import load as campaign_file
@@ -75,7 +76,9 @@ def bodies(campaign: SurveyCampaign, uploads: int, size: int, form: str) -> list
     ]
 
 
-def measured(store: Store, served: Served, kind: tuple[str, int, int, str], args: Args) -> None:
+def measured(
+    store: Store, served: Served[SurveyCampaign], kind: tuple[str, int, int, str], args: Args
+) -> None:
     """Commit some groups, and print what each part took."""
     name, uploads, size, form = kind
     campaign = served.campaign
@@ -85,9 +88,11 @@ def measured(store: Store, served: Served, kind: tuple[str, int, int, str], args
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)  # as the collector does
     SPENT.clear()
+    intake = served.intake(store)
+    assert intake is not None
     start = time.process_time()
     for group in groups:
-        commit(store, [Batch(served, report.decode(campaign, b, form)) for b in group], reports)
+        commit(store, [Batch(intake, report.decode(campaign, b, form)) for b in group], reports)
     total, n = time.process_time() - start, args.groups * uploads * size
     print(f"{name}: {1e6 * total / n:.2f} us of processor a report")
     for part in PARTS:
@@ -110,7 +115,7 @@ def main() -> None:
     parser.add_argument("--stored", type=int, default=2_000_000)
     parser.add_argument("--reports", action="store_true")
     args = parser.parse_args(namespace=Args())
-    campaign = campaign_file.parse(run_collector.CAMPAIGN)
+    campaign = campaign_file.parse(run_collector.CAMPAIGN, SurveyCampaign)
     watch()
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as name:
         args.folder = Path(name, "reports") if args.reports else None

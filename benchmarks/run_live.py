@@ -24,6 +24,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from benchmarks import load, run_collector
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.access.tokens import new_token
 from murmuration.collector.store import open_store
 from murmuration.definition import load as campaign_file
@@ -83,7 +84,7 @@ def first_state(port: int, token: str) -> tuple[float, int]:
 
 def trickle(port: int, tokens: tuple[str, str], args: argparse.Namespace) -> None:
     """Let two reports a second come, so that each look finds news, and print what it costs."""
-    campaign = campaign_file.parse(run_collector.CAMPAIGN)
+    campaign = campaign_file.parse(run_collector.CAMPAIGN, SurveyCampaign)
     device, analyst = tokens
     for viewers in (0, args.viewers) * 2:
         uploads = run_collector.made(campaign, device, 1, report.JSON, 100)
@@ -100,7 +101,7 @@ def trickle(port: int, tokens: tuple[str, str], args: argparse.Namespace) -> Non
 
 def compare(port: int, tokens: tuple[str, str], args: argparse.Namespace) -> None:
     """Put the same load on it with and without viewers, in turn."""
-    campaign = campaign_file.parse(run_collector.CAMPAIGN)
+    campaign = campaign_file.parse(run_collector.CAMPAIGN, SurveyCampaign)
     spent: dict[int, list[float]] = {0: [], args.viewers: []}
     for turn in range(args.rounds + 1):
         for viewers in sorted(spent, reverse=bool(turn % 2)):
@@ -145,7 +146,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as name:
         folder, port = Path(name), run_collector.free_port()
         (folder / "bench.toml").write_text(run_collector.CAMPAIGN)
-        campaign = campaign_file.parse(run_collector.CAMPAIGN)
+        campaign = campaign_file.parse(run_collector.CAMPAIGN, SurveyCampaign)
         device = run_collector.prefill(campaign, folder / "bench.db", args.stored)
         with closing(open_store(folder / "bench.db")) as store:
             analyst = new_token(store, "analyst")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks import load
 from benchmarks.run_collector import CAMPAIGN, KINDS, free_port, made, running
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.access.tokens import new_token
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
@@ -32,7 +33,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=2)
     args = parser.parse_args()
-    campaign = campaign_file.parse(CAMPAIGN)
+    campaign = campaign_file.parse(CAMPAIGN, SurveyCampaign)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=Path(__file__).parent)))
         (folder / "bench.toml").write_text(CAMPAIGN)

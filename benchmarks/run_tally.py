@@ -48,7 +48,7 @@ PER_BATCH = 1 << 20
 def make(folder: Path, reports: int) -> None:
     """Write parts of reports that devices can have sent."""
     folder.mkdir(parents=True, exist_ok=True)
-    campaign = parse(CAMPAIGN)
+    campaign = parse(CAMPAIGN, SurveyCampaign)
     (folder / "_campaign.json").write_bytes(publish(campaign, 1))
     starts = range(0, reports, PER_PART)
     with ThreadPoolExecutor() as pool:

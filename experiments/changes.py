@@ -116,7 +116,7 @@ def main() -> None:
     print(f"{chosen.people:,} people, {WEEKS} weeks")
     print(f"{'law':<12}{'declared':>10}{'measured':>10}{'right':>8}")
     for name, more in MORE.items():
-        asked = campaign_file.parse(TEXT.format(more=more))
+        asked = campaign_file.parse(TEXT.format(more=more), SurveyCampaign)
         (law,) = asked.frame.cells
         assert isinstance(law, Memoised)
         over = Permanent(law) if asked.spells is None else InSpells(law, asked.spells.length)

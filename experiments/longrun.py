@@ -64,7 +64,7 @@ class Attack:
 
 def campaign() -> SurveyCampaign:
     """Return the campaign that is played."""
-    return campaign_file.parse(TEXT)
+    return campaign_file.parse(TEXT, SurveyCampaign)
 
 
 def sent(asked: SurveyCampaign, people: int, weeks: int, fresh: bool, seed: int) -> Ints:

@@ -114,7 +114,9 @@ SCENARIOS: dict[str, Callable[[Draw, int, int], Crowd]] = {
 
 def campaign(epsilon: float = 1.0, permanent: float = 2.0) -> SurveyCampaign:
     """Return the campaign that is played."""
-    return campaign_file.parse(CAMPAIGN.format(epsilon=epsilon, permanent=permanent))
+    return campaign_file.parse(
+        CAMPAIGN.format(epsilon=epsilon, permanent=permanent), SurveyCampaign
+    )
 
 
 def counted(asked: SurveyCampaign, crowd: Crowd, seed: int) -> ByPeriod:

@@ -27,11 +27,11 @@ import numpy as np
 from scipy import stats
 
 from murmuration.cli.local_collector import HOST, collecting
-from murmuration.collector.publish import served_training
+from murmuration.collector.publish import served as served_in
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store import rounds as stored
 from murmuration.collector.training import model
-from murmuration.definition.load import read_any
+from murmuration.definition.load import parse
 from murmuration.exact.arrays import Floats
 from murmuration.exact.keyed import Key
 from murmuration.exact.randomness import seeded_rng, system_rng
@@ -128,14 +128,18 @@ def over_http(campaign: TrainingCampaign, text: str, x: Floats, y: Floats) -> tu
             seconds = time.perf_counter() - begun
         with closing(open_store(store, readonly=True)) as opened:
             require_same(opened, campaign)
-            served = served_training(opened, campaign.name)
+            served = served_in(opened, campaign.name).of_kind(TrainingCampaign)
             kept = stored.finished(opened, served.key) or b""
         return coefficients(model.from_json(kept)), seconds
 
 
 def require_same(store: Store, campaign: TrainingCampaign) -> None:
     """Count the reports that were kept once more: the same rounds, the same model."""
-    served, live, people = served_training(store, campaign.name), LiveTraining(campaign), 0
+    served, live, people = (
+        served_in(store, campaign.name).of_kind(TrainingCampaign),
+        LiveTraining(campaign),
+        0,
+    )
     for kept in stored.rounds(store, served.key):
         found = live.round
         if found is None or found.digest != kept.digest:
@@ -169,7 +173,7 @@ def main() -> int:
     options.add_argument("--json", action="store_true")
     asked = options.parse_args()
     text = CAMPAIGN.format(people=asked.people)
-    campaign = read_any(text).campaign
+    campaign = parse(text, TrainingCampaign)
     if not isinstance(campaign, TrainingCampaign):
         raise TypeError("this campaign trains a model")
     x, y = people(campaign, asked.people)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from murmuration.audit.admission import admit
     from murmuration.audit.exact import Audit
     from murmuration.audit.exact import audit as audit_mechanism
+    from murmuration.campaign.kind import Campaign
     from murmuration.campaign.levels import Levels, Survey
     from murmuration.campaign.survey import SurveyCampaign
     from murmuration.definition.load import load
@@ -41,12 +42,14 @@ if TYPE_CHECKING:
     from murmuration.results.estimate import Estimate, FrequencyEstimate, TupleEstimate
     from murmuration.results.figure import Figure, Figures
     from murmuration.sources.opened import opened as open  # noqa: A004 - murmuration.open
+    from murmuration.training.campaign import TrainingCampaign
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Attribute": "planning.choose",
     "Audit": "audit.exact",
+    "Campaign": "campaign.kind",
     "Client": "device.client",
     "Distribution": "results.distribution",
     "Estimate": "results.estimate",
@@ -64,6 +67,7 @@ _HOMES = {
     "SurveyCampaign": "campaign.survey",
     "Tally": "mechanisms.tally",
     "Task": "mechanisms.base",
+    "TrainingCampaign": "training.campaign",
     "TupleEstimate": "results.estimate",
     "admit": "audit.admission",
     "audit_mechanism": "audit.exact:audit",
@@ -86,6 +90,7 @@ _HOMES = {
 __all__ = [
     "Attribute",
     "Audit",
+    "Campaign",
     "Client",
     "Distribution",
     "Estimate",
@@ -103,6 +108,7 @@ __all__ = [
     "SurveyCampaign",
     "Tally",
     "Task",
+    "TrainingCampaign",
     "TupleEstimate",
     "admit",
     "audit_mechanism",

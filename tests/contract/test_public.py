@@ -13,6 +13,7 @@ import murmuration
 NAMES = [
     "Attribute",
     "Audit",
+    "Campaign",
     "Client",
     "Distribution",
     "Estimate",
@@ -30,6 +31,7 @@ NAMES = [
     "SurveyCampaign",
     "Tally",
     "Task",
+    "TrainingCampaign",
     "TupleEstimate",
     "admit",
     "audit_mechanism",

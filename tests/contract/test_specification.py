@@ -20,6 +20,7 @@ from murmuration.campaign.answers import BLANKS, FOLDS
 from murmuration.campaign.periods import name_of, period_of
 from murmuration.campaign.question import Question
 from murmuration.definition import document as campaign_document
+from murmuration.definition import survey_text
 from murmuration.device import Client
 from murmuration.device.words import DeviceWords
 from murmuration.exact.keyed import Key
@@ -55,18 +56,18 @@ def codes(cell: str) -> list[str]:
 
 def test_the_keys_of_a_document() -> None:
     named = [key for keys, *_ in table("document") for key in codes(keys)]
-    assert named == [field.name for field in msgspec.structs.fields(campaign_document.Document)]
+    assert named == list(campaign_document.KEYS)
 
 
 def defaults() -> dict[str, dict[str, Any]]:
     """The keys of each part of a collection, with their defaults; "-" where there is none."""
     parts: dict[str, list[tuple[str, Any]]] = {
-        "collection": _fields(campaign_document.Collection),
+        "collection": _fields(survey_text.SurveyCollection),
         "an attribute": [
             (field.name, "-" if field.default is dataclasses.MISSING else field.default)
             for field in dataclasses.fields(Question)
         ],
-        "a cell": _fields(campaign_document.Cell),
+        "a cell": _fields(survey_text.Cell),
     }
     return {part: dict(found) for part, found in parts.items()}
 

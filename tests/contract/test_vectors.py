@@ -264,7 +264,6 @@ def refusals() -> list[dict[str, str]]:
         refused("wire", "it is a newer one", put("wire", value=2), "plain"),
         refused("name", "there are two names", outer("campaign", "other"), "plain"),
         refused("unknown key", "it may mean anything", put("more", value=1), "plain"),
-        refused("unknown key outside", "it may mean anything", outer("more", 1), "plain"),
         refused("white space", "another form", respelt(":", ": "), "plain"),
         refused("another number", "another form", respelt("98.0", "98.00"), "plain"),
         refused("a default", "another form", put("rounds", value=1), "plain"),

@@ -188,7 +188,7 @@ def outcomes_of(answer: dict[str, object], size: int) -> list[str]:
 @cache
 def campaign_of(text: str) -> SurveyCampaign:
     """The campaign in a file's text; the same text is planned once."""
-    return campaign_file.parse(text)
+    return campaign_file.parse(text, SurveyCampaign)
 
 
 def commute() -> SurveyCampaign:

@@ -32,9 +32,9 @@ from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.access.sessions import new_code
 from murmuration.collector.access.tokens import new_token
 from murmuration.collector.merging.merge import take_key
-from murmuration.collector.publish import opened, publication
 from murmuration.collector.store import StoreError, StoreFullError, open_store
-from murmuration.definition.load import read_any
+from murmuration.definition.document import publish, read
+from murmuration.definition.load import parse
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Rows
 from murmuration.training.campaign import TrainingCampaign
@@ -294,7 +294,7 @@ class Collector(Asking):
             **{"certificate": str(certificate or ""), "key": str(key or "")},
             **{"fault": str(fault or ""), "forwarded": forwarded},
             **{"prefix": prefix, "truths": truths, "reports": str(reports or "")},
-            "documents": [publication(_campaign(text)).decode() for text in campaigns],
+            "documents": [publish(_campaign(text)).decode() for text in campaigns],
         }
         self._settings.write_text(json.dumps(settings), encoding="utf-8")
         self._log.touch()
@@ -484,7 +484,7 @@ class Collection:
 
 def _campaign(text: str) -> SurveyCampaign | TrainingCampaign:
     """The campaign of a file, of either kind; laws of questions are chosen once."""
-    return read_any(text).campaign if 'kind = "model"' in text else campaign_of(text)
+    return parse(text, TrainingCampaign) if 'kind = "model"' in text else campaign_of(text)
 
 
 def _shown(value: Any) -> str:
@@ -512,7 +512,7 @@ def serve(settings: str) -> None:
     certificate, key = (
         Path(given[name]) if given[name] else None for name in ("certificate", "key")
     )
-    campaigns = [opened(document.encode()) for document in given["documents"]]
+    campaigns = [read(document.encode()) for document in given["documents"]]
     front = {name: given[name] for name in ("forwarded", "prefix")}
     address = Endpoint(HOST, given["port"], certificate, key, **front)
     limits = Limits(**given["limits"])

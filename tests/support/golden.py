@@ -17,7 +17,7 @@ SOLVED = ("optimal", "graded-optimal", "laplace")
 
 def golden_campaign(name: str) -> SurveyCampaign:
     """Load a campaign of `docs/vectors/campaigns`; solved laws are those of its golden file."""
-    campaign = load.load(CAMPAIGNS / f"{name}.toml")
+    campaign = load.load(CAMPAIGNS / f"{name}.toml", SurveyCampaign)
     written = json.loads(json.loads((CAMPAIGNS / f"{name}.json").read_text())["collection"])
     laws = iter(cell["law"] for cell in written["cells"])
     groups = tuple(

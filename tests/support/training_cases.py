@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.collector.training.rounds import OVER
-from murmuration.definition.load import read_any
+from murmuration.definition.load import parse
 from murmuration.exact.arrays import Floats, Rows
 from murmuration.exact.randomness import seeded_rng
 from murmuration.training import round as round_document
@@ -48,7 +48,7 @@ labels = ["no", "yes"]
 
 
 def loans(text: str = LOANS) -> TrainingCampaign:
-    found = read_any(text).campaign
+    found = parse(text, TrainingCampaign)
     assert isinstance(found, TrainingCampaign)
     return found
 

@@ -24,11 +24,11 @@ from functools import cache
 
 import numpy as np
 
-from murmuration.collector.publish import ServedTraining
 from murmuration.collector.store import open_store
 from murmuration.collector.store import rounds as stored
 from murmuration.collector.training import model
 from murmuration.collector.training.rounds import OVER, closed_tallies
+from murmuration.collector.training.served import ServedTraining
 from murmuration.training import round as round_document
 from murmuration.training.round import Round
 from murmuration.training.run import LiveTraining

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.definition import training_text as training
-from murmuration.definition.load import read_any
+from murmuration.definition import document as campaign_document
+from murmuration.definition.load import parse
 from murmuration.exact.randomness import Rng
 from murmuration.training import round as rounds
 from murmuration.training.campaign import TrainingCampaign
@@ -61,7 +61,7 @@ def trained(text: str = LOGISTIC, **changes: str) -> TrainingCampaign:
     for key, value in changes.items():
         lines = [f"{key} = {value}" if x.startswith(f"{key} = ") else x for x in text.split("\n")]
         text = "\n".join(lines)
-    found = read_any(text).campaign
+    found = parse(text, TrainingCampaign)
     assert isinstance(found, TrainingCampaign)
     return of_few(found)
 
@@ -121,7 +121,7 @@ class Rounds:
     def get(self, path: str) -> tuple[int, bytes]:
         below = path.removeprefix(f"/v1/campaigns/{self.campaign.name}")
         if below == "":
-            return 200, training.publish(self.campaign)
+            return 200, campaign_document.publish(self.campaign)
         if self.open is None or below not in ("/round", f"/rounds/{self.open.number}"):
             return 404, json.dumps({"type": "/problems/no-round", "title": "x"}).encode()
         return 200, self.document(rounds.publish(self.open))

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from murmuration.collector.commit import Batch, commit
-from murmuration.collector.publish import ServedTraining, serve_training
-from murmuration.collector.status import training_status
+from murmuration.collector.publish import serve
 from murmuration.collector.store import Store, StoreError, open_store
 from murmuration.collector.store import rounds as stored
 from murmuration.collector.training import model, rounds
 from murmuration.collector.training.rounds import advance, closed_tallies, is_due, taking
 from murmuration.collector.training.rounds import counted as counted_in
+from murmuration.collector.training.served import ServedTraining
 from murmuration.exact.randomness import seeded_rng
 from murmuration.training.round import Round
 from murmuration.training.run import LiveTraining
@@ -154,7 +154,7 @@ class Held:
 
     def __init__(self, store: Store, text: str = LOANS) -> None:
         self.store, self.now = store, NOW
-        self.served = serve_training(store, loans(text))
+        self.served = serve(store, loans(text))
         self.people = People(loans(text))
         self.advance()
 
@@ -164,19 +164,21 @@ class Held:
             advance(self.store, self.served, self.now)
 
     @property
-    def open(self) -> rounds.Intake:
+    def open(self) -> rounds.RoundIntake:
         found = taking(self.store, self.served)
         assert found is not None
         return found
 
-    def come(self, n: int, at: rounds.Intake | None = None, in_time: bool = True) -> list[str]:
+    def come(self, n: int, at: rounds.RoundIntake | None = None, in_time: bool = True) -> list[str]:
         """Let n people answer a round; say what becomes of their reports."""
         goal = at or self.open
-        return self.commit(goal, *self.people.reports(goal.round, n), in_time)
+        return self.commit(goal, *self.people.reports(goal.form, n), in_time)
 
-    def commit(self, goal: rounds.Intake, ids: Any, rows: Any, in_time: bool = True) -> list[str]:
-        body = report.to_binary(goal.round, ids, rows)
-        incoming = report.decode(goal.round, body, report.BINARY, goal.past)
+    def commit(
+        self, goal: rounds.RoundIntake, ids: Any, rows: Any, in_time: bool = True
+    ) -> list[str]:
+        body = report.to_binary(goal.form, ids, rows)
+        incoming = report.decode(goal.form, body, report.BINARY, goal.older)
         batch = Batch(goal, incoming, in_time=in_time)
         commit(self.store, [batch])
         return ["stored" if code == 0 else [*report.REASONS][code - 1] for code in batch.problems]
@@ -193,7 +195,7 @@ class Held:
         for _ in range(rounds):
             if self.model() is not None:
                 return
-            self.come(self.open.round.size)
+            self.come(self.open.form.size)
             self.advance(1)
 
 
@@ -209,7 +211,7 @@ def test_below_the_cohort_a_round_stays_open(held: Held) -> None:
     assert held.states() == ["open"]
     held.advance(100 * HOUR)
     assert held.states() == ["open"]
-    while min(training_status(held.store, held.served).training.rounds[0].asks.values()) < 100:  # type: ignore[union-attr]
+    while min(held.served.status(held.store).training.rounds[0].asks.values()) < 100:  # type: ignore[union-attr]
         assert held.states() == ["open"]
         assert held.come(1) == ["stored"]
         held.advance()
@@ -218,7 +220,7 @@ def test_below_the_cohort_a_round_stays_open(held: Held) -> None:
 
 
 def test_a_deadline_closes_with_those_who_came(held: Held) -> None:
-    size = held.open.round.size
+    size = held.open.form.size
     assert set(held.come(size - 1)) == {"stored"}
     held.advance(HOUR - 1)
     assert held.states() == ["open"]
@@ -237,9 +239,9 @@ def test_a_deadline_closes_with_those_who_came(held: Held) -> None:
 def test_a_deadline_that_passed_while_the_collector_was_down(tmp_path: Path) -> None:
     with closing(open_store(tmp_path / "store.db")) as store:
         held = Held(store)
-        held.come(held.open.round.size - 1)
+        held.come(held.open.form.size - 1)
     with closing(open_store(tmp_path / "store.db")) as store:
-        served = serve_training(store, loans())
+        served = serve(store, loans())
         assert not is_due(store, served, NOW + HOUR - 1)
         assert is_due(store, served, NOW + 50 * HOUR)
         advance(store, served, NOW + 50 * HOUR)
@@ -250,12 +252,12 @@ def test_a_deadline_that_passed_while_the_collector_was_down(tmp_path: Path) -> 
 
 
 def test_a_clock_that_steps_back_opens_nothing_again(held: Held) -> None:
-    held.come(held.open.round.size - 1)
+    held.come(held.open.form.size - 1)
     held.advance(HOUR)
     before = stored.rounds(held.store, held.served.key)
     held.advance(-1000 * HOUR)
     assert stored.rounds(held.store, held.served.key) == before
-    assert set(held.come(held.open.round.size)) == {"stored"}
+    assert set(held.come(held.open.form.size)) == {"stored"}
     held.advance()  # full: whatever the clock says
     assert held.states() == ["closed", "closed", "open"]
 
@@ -276,8 +278,8 @@ def test_a_campaign_that_closes_ends_with_what_was_reached(
         held = Held(store, CLOSING)
         held.play(done)
         if more:
-            held.come(min(more, held.open.round.size - 1))
-        enough = min(t.n for t in counted_in(store, held.open.kept, held.open.round))
+            held.come(min(more, held.open.form.size - 1))
+        enough = min(t.n for t in counted_in(store, held.open.kept, held.open.form))
         held.advance(11 * HOUR)
         counted = enough >= 100
         assert held.states() == ["closed"] * done + ["closed" if counted else "aside"]
@@ -288,7 +290,7 @@ def test_a_campaign_that_closes_ends_with_what_was_reached(
         assert model.EARLY in found.notes
         assert found.rounds == done + counted
         assert found.people == sum(t.n for one in closed_tallies(store, held.served) for t in one)
-        status = training_status(store, held.served)
+        status = held.served.status(store)
         assert status.training is not None
         assert not status.open
         assert any("set aside" in note for note in status.training.notes) is not counted
@@ -304,14 +306,14 @@ def test_a_campaign_that_closes_ends_with_what_was_reached(
 def test_nothing_is_worked_out_from_a_role_below_the_cohort(held: Held) -> None:
     """A full round in which nearly everybody drew one role: the other counts for nobody."""
     at = held.open
-    ids, rows = held.people.reports(at.round, 20 * at.round.size)
-    ((roles, _),) = at.round.frame.entries(rows)
+    ids, rows = held.people.reports(at.form, 20 * at.form.size)
+    ((roles, _),) = at.form.frame.entries(rows)
     some = np.concatenate([np.flatnonzero(roles == 0)[:60], np.flatnonzero(roles == 1)])
-    some = some[: at.round.size]
+    some = some[: at.form.size]
     assert set(held.commit(at, ids[some], rows[some])) == {"stored"}
     held.advance()
     (tallies,) = closed_tallies(held.store, held.served)
-    assert [tally.n for tally in tallies] == [0, at.round.size - 60]
+    assert [tally.n for tally in tallies] == [0, at.form.size - 60]
     held.play()
     assert held.model() is not None
 
@@ -349,7 +351,7 @@ def test_the_same_reports_are_the_same_model(tmp_path: Path, held: Held) -> None
         other = Held(store)
         while other.model() is None:
             at = other.open
-            ids, rows = other.people.reports(at.round, at.round.size)
+            ids, rows = other.people.reports(at.form, at.form.size)
             for some in np.array_split(np.arange(len(ids)), 7)[::-1]:  # in another order
                 other.commit(at, ids[some], rows[some])
             other.advance(5)
@@ -375,9 +377,9 @@ def test_a_changed_file_is_another_training(tmp_path: Path) -> None:
     with closing(open_store(tmp_path / "store.db")) as store:
         held = Held(store)
         held.play(2)
-        again = serve_training(store, loans())
+        again = serve(store, loans())
         assert again.key == held.served.key
-        other = serve_training(store, loans(LOANS.replace("high = 98", "high = 90")))
+        other = serve(store, loans(LOANS.replace("high = 98", "high = 90")))
         assert other.key != held.served.key
         advance(store, other, NOW)
         assert [one.number for one in stored.rounds(store, other.key)] == [1]
@@ -399,7 +401,7 @@ def test_of_several_workers_one_closes_a_round(store_url: str) -> None:
         workers = [open_store(store_url) for _ in range(4)]
         for _ in range(3):
             at = held.open
-            assert set(held.come(at.round.size)) == {"stored"}
+            assert set(held.come(at.form.size)) == {"stored"}
             start = threading.Barrier(len(workers))
             with ThreadPoolExecutor(len(workers)) as pool:
                 steps = [pool.submit(step, held, one, start) for one in workers]
@@ -415,15 +417,15 @@ def test_reports_that_arrive_while_a_round_closes(store_url: str) -> None:
     with closing(open_store(store_url)) as store:
         held = Held(store)
         at = held.open
-        ids, rows = held.people.reports(at.round, at.round.size + 400)
-        held.commit(at, ids[: at.round.size - 100], rows[: at.round.size - 100])
+        ids, rows = held.people.reports(at.form, at.form.size + 400)
+        held.commit(at, ids[: at.form.size - 100], rows[: at.form.size - 100])
         found: list[str] = []
         mine = open_store(store_url)
 
         def late() -> None:
             other = object.__new__(Held)
             other.store, other.served, other.people = mine, held.served, held.people
-            for start in range(at.round.size - 100, len(ids), 20):
+            for start in range(at.form.size - 100, len(ids), 20):
                 found.extend(other.commit(at, ids[start : start + 20], rows[start : start + 20]))
 
         sending = threading.Thread(target=late)
@@ -435,7 +437,7 @@ def test_reports_that_arrive_while_a_round_closes(store_url: str) -> None:
         assert found.count("stored") == 100
         assert set(found) <= {"stored", "round-full", "stale-round"}
         (tallies, *_) = closed_tallies(store, held.served)
-        assert sum(tally.n for tally in tallies) == at.round.size
+        assert sum(tally.n for tally in tallies) == at.form.size
 
 
 def test_seeded_people_are_the_same() -> None:

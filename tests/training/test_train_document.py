@@ -13,10 +13,16 @@ import numpy as np
 import pytest
 
 from murmuration import mechanism
-from murmuration.definition import document as ordinary
-from murmuration.definition import training_text as training
-from murmuration.definition.load import load, load_any, read_any
-from murmuration.errors import CampaignError, FormatError, MismatchError, MurmurationError
+from murmuration.campaign.survey import SurveyCampaign
+from murmuration.definition import document as campaign_document
+from murmuration.definition.load import load, parse, read
+from murmuration.errors import (
+    CampaignError,
+    FormatError,
+    MismatchError,
+    MurmurationError,
+    ParameterError,
+)
 from murmuration.exact.exponential import within
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.registry import to_document
@@ -24,6 +30,7 @@ from murmuration.mechanisms.vector.privunit import PrivUnit
 from murmuration.training import round as rounds
 from murmuration.training.algorithm import questions as asked
 from murmuration.training.algorithm.questions import Model
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import AT, LARGEST, NUMBERS, ROLES, Round
 from tests.support.command import murmur
 from tests.support.trainings import FILES, LINEAR, LOGISTIC, each_round, of_few, people, trained
@@ -62,44 +69,42 @@ def test_mistakes_have_their_line(old: str, new: str, line: int, words: str) -> 
     text = LOGISTIC.replace(old, new, 1)
     assert text != LOGISTIC
     with pytest.raises(CampaignError, match=words.replace("[", r"\[")) as caught:
-        _ = read_any(text).campaign
+        _ = parse(text)
     assert caught.value.line == line, str(caught.value)
 
 
 def test_the_target_fits_the_model() -> None:
     for text in (LOGISTIC.replace('"logistic"', '"linear"'), LINEAR.replace("linear", "svm")):
         with pytest.raises(CampaignError, match="target"):
-            read_any(text)
+            parse(text)
 
 
 def test_figures_and_models_are_not_taken_for_one_another(tmp_path) -> None:
     file = tmp_path / "m.toml"
     file.write_text(LOGISTIC)
-    assert load_any(file).digest == trained().digest
+    assert load(file).digest == trained().digest
     with pytest.raises(CampaignError, match="trains a model"):
-        load(file)
-    data = training.publish(trained())
-    assert training.trains(data)
-    assert not training.trains(b"{}")
-    with pytest.raises(FormatError, match="trains a model"):
-        ordinary.read(data)
-    other = ordinary.publish(
-        load_any_text('name="a"\npurpose="b"\nepsilon=1\n[[attributes]]\nname="x"\nlow=0\nhigh=1')
+        load(file, SurveyCampaign)
+    data = campaign_document.publish(trained())
+    assert campaign_document.read(data).kind == TrainingCampaign.kind
+    with pytest.raises(ParameterError, match="trains a model"):
+        campaign_document.read(data, SurveyCampaign)
+    other = campaign_document.publish(
+        parse('name="a"\npurpose="b"\nepsilon=1\n[[attributes]]\nname="x"\nlow=0\nhigh=1')
     )
-    assert not training.trains(other)
-    with pytest.raises(FormatError):
-        training.read(other)
-
-
-def load_any_text(text: str):
-    return read_any(text).campaign
+    assert campaign_document.read(other).kind == SurveyCampaign.kind
+    with pytest.raises(ParameterError, match="trains no model"):
+        campaign_document.read(other, TrainingCampaign)
+    newer = data.replace(b'\\"kind\\":\\"model\\"', b'\\"kind\\":\\"panel\\"')
+    with pytest.raises(FormatError, match=r"the kind 'panel'.*newer"):
+        campaign_document.read(newer)
 
 
 def test_what_a_file_asks_includes_its_people() -> None:
-    first, other = read_any(LOGISTIC), read_any(LOGISTIC.replace("3000", "4000"))
-    assert first.asked == read_any("# a comment\n" + LOGISTIC).asked
+    first, other = read(LOGISTIC), read(LOGISTIC.replace("3000", "4000"))
+    assert first.asked == read("# a comment\n" + LOGISTIC).asked
     assert first.asked != other.asked
-    assert first.asked == read_any(LOGISTIC.replace("Who buys", "Who sells")).asked
+    assert first.asked == read(LOGISTIC.replace("Who buys", "Who sells")).asked
 
 
 def test_check_says_what_each_person_gives(tmp_path) -> None:
@@ -113,7 +118,7 @@ def test_check_says_what_each_person_gives(tmp_path) -> None:
     assert found["loss"] <= 1
     published = tmp_path / "m.json"
     murmur("check", str(file), "--document", str(published))
-    assert training.read(published.read_bytes()).digest == found["digest"]
+    assert campaign_document.read(published.read_bytes()).digest == found["digest"]
 
 
 # --- encoding ----------------------------------------------------------------------------------
@@ -209,16 +214,16 @@ def swapped_answers(laws: list) -> None:
     ],
 )
 def test_campaigns_that_are_refused(change) -> None:
-    data = training.publish(trained())
+    data = campaign_document.publish(trained())
     assert changed(data, "collection", lambda text: text) != changed(data, "collection", change)
     with pytest.raises(FormatError):
-        training.read(changed(data, "collection", change))
+        campaign_document.read(changed(data, "collection", change))
 
 
 def test_a_text_that_was_changed_is_refused() -> None:
-    data = training.publish(trained())
+    data = campaign_document.publish(trained())
     with pytest.raises(FormatError, match="changed"):
-        training.read(data.replace(b'\\"deadline\\":21600', b'\\"deadline\\":21601'))
+        campaign_document.read(data.replace(b'\\"deadline\\":21600', b'\\"deadline\\":21601'))
 
 
 def all_rounds(model: str = "logistic") -> list[Round]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from murmuration.definition import training_text as training
+from murmuration.definition import document as campaign_document
 from murmuration.device.training import answers
 from murmuration.device.words import DeviceWords
 from murmuration.exact.keyed import Key
@@ -52,7 +52,7 @@ def devices(model: str) -> list[dict[str, Any]]:
 
 def made(document: str, texts: list[str], who: list[dict[str, Any]]) -> dict[str, Any]:
     """All that follows from documents, secrets and raw answers."""
-    campaign = training.read(document.encode())
+    campaign = campaign_document.read(document.encode())
     found = [rounds.read(text.encode(), campaign) for text in texts]
     return {
         "origin": ORIGIN,
@@ -111,7 +111,7 @@ def chosen(model: str) -> tuple[str, list[str]]:
         if not asks <= seen or one.number in (8, 20):
             texts.append(rounds.publish(one).decode())
         seen |= asks
-    return training.publish(campaign).decode(), texts
+    return campaign_document.publish(campaign).decode(), texts
 
 
 @pytest.mark.parametrize("model", FILES)
@@ -123,7 +123,7 @@ def test_devices_make_what_is_written(model: str) -> None:
 @pytest.mark.parametrize("model", FILES)
 def test_every_role_is_there(model: str) -> None:
     golden = json.loads((FOLDER / f"{model}.json").read_text())
-    campaign = training.read(golden["document"].encode())
+    campaign = campaign_document.read(golden["document"].encode())
     found = [rounds.read(text.encode(), campaign) for text in golden["rounds"]]
     asks = {question.ask for one in found for question in one.questions}
     last = {"gain"} if model == "linear" else {"right"}

@@ -20,10 +20,11 @@ from murmuration.collector.access.participants import (
     tokens_of,
 )
 from murmuration.collector.commit import OUTCOMES, Batch, commit
-from murmuration.collector.publish import ServedTraining, serve_training
+from murmuration.collector.publish import serve
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store import rounds as stored
-from murmuration.collector.training.rounds import Intake, advance, taking
+from murmuration.collector.training.rounds import RoundIntake, advance, taking
+from murmuration.collector.training.served import ServedTraining
 from murmuration.wire import report
 from tests.support import command
 from tests.support.between import HOST
@@ -43,12 +44,12 @@ def store(store_url: str) -> Iterator[Store]:
 
 
 def begun(store: Store) -> ServedTraining:
-    served = serve_training(store, loans(OWN))
+    served = serve(store, loans(OWN))
     advance(store, served, NOW)
     return served
 
 
-def at(store: Store, served: ServedTraining) -> Intake:
+def at(store: Store, served: ServedTraining) -> RoundIntake:
     found = taking(store, served)
     assert found is not None
     return found
@@ -58,10 +59,10 @@ def minted(store: Store, count: int) -> list[str]:
     return list(tokens_of(new_batch(store, "loans"), count))
 
 
-def upload(where: Intake, token: str, ids, rows) -> Batch:
+def upload(where: RoundIntake, token: str, ids, rows) -> Batch:
     data = parsed(token)
     assert data is not None
-    incoming = report.decode(where.round, report.to_json(where.round, ids, rows), report.JSON)
+    incoming = report.decode(where.form, report.to_json(where.form, ids, rows), report.JSON)
     return Batch(where, incoming, token=data[:OWN_BYTES])
 
 
@@ -74,10 +75,10 @@ def used(store: Store) -> int:
     return int(store.execute("SELECT COUNT(*) FROM used_tokens")[0][0])
 
 
-def filled(store: Store, where: Intake, people: People, left: int) -> list[str]:
+def filled(store: Store, where: RoundIntake, people: People, left: int) -> list[str]:
     """Fill a round, each report with a token of its own, but for some places."""
-    missing = where.round.size - left
-    ids, rows = people.reports(where.round, missing)
+    missing = where.form.size - left
+    ids, rows = people.reports(where.form, missing)
     tokens = minted(store, missing)
     batches = [
         upload(where, token, ids[i : i + 1], rows[i : i + 1]) for i, token in enumerate(tokens)
@@ -90,7 +91,7 @@ def test_a_token_counts_once_over_all_rounds(store: Store) -> None:
     served, people = begun(store), People(loans(OWN))
     first = at(store, served)
     mine, other, third = minted(store, 3)
-    ids, rows = people.reports(first.round, 6)
+    ids, rows = people.reports(first.form, 6)
     one, two = (ids[:1], rows[:1]), (ids[1:2], rows[1:2])
     assert committed(store, upload(first, mine, *one)) == ["stored"]
     assert committed(store, upload(first, mine, *one)) == ["duplicate"], "tried again"
@@ -100,16 +101,16 @@ def test_a_token_counts_once_over_all_rounds(store: Store) -> None:
     assert used(store) == 2
     again = upload(first, third, *(ids[2:4], rows[2:4]))
     assert committed(store, again) == ["token-used"] * 2, "an upload with a token has one report"
-    without = report.decode(first.round, report.to_json(first.round, *one), report.JSON)
+    without = report.decode(first.form, report.to_json(first.form, *one), report.JSON)
     assert committed(store, Batch(first, without)) == ["token-used"]
     assert used(store) == 2
     filled(store, first, people, left=2)
     advance(store, served, NOW)
     second = at(store, served)
     assert second.number == 2
-    late = people.reports(first.round, 1)
+    late = people.reports(first.form, 1)
     assert committed(store, upload(first, third, *late)) == ["stale-round"]
-    ids, rows = people.reports(second.round, 2)
+    ids, rows = people.reports(second.form, 2)
     own = ids[:1], rows[:1]
     assert committed(store, upload(second, mine, *own)) == ["token-used"], "in any round"
     assert committed(store, upload(second, third, *own)) == ["stored"], "a stale one used nothing"
@@ -123,7 +124,7 @@ def test_a_full_round_uses_no_token_up(store: Store) -> None:
     first = at(store, served)
     filled(store, first, people, left=1)
     mine, other = minted(store, 2)
-    ids, rows = people.reports(first.round, 4)
+    ids, rows = people.reports(first.form, 4)
     parts = [(ids[i : i + 1], rows[i : i + 1]) for i in range(4)]
     before = used(store)
     assert committed(
@@ -140,7 +141,7 @@ def test_a_full_round_uses_no_token_up(store: Store) -> None:
     assert committed(store, upload(first, other, *parts[3])) == ["round-full"]
     advance(store, served, NOW)
     second = at(store, served)
-    ids, rows = people.reports(second.round, 1)
+    ids, rows = people.reports(second.form, 1)
     assert committed(store, upload(second, other, ids, rows)) == ["stored"]
 
 
@@ -148,7 +149,7 @@ def test_a_repeat_in_one_group_is_no_duplicate_of_what_was_refused(store: Store)
     served, people = begun(store), People(loans(OWN))
     first = at(store, served)
     mine, other = minted(store, 2)
-    ids, rows = people.reports(first.round, 2)
+    ids, rows = people.reports(first.form, 2)
     assert committed(store, upload(first, mine, ids[:1], rows[:1])) == ["stored"]
     twice = [upload(first, token, ids[1:], rows[1:]) for token in (mine, mine)]
     assert committed(store, *twice) == ["token-used"] * 2
@@ -159,7 +160,7 @@ def test_hashes_are_deleted_when_training_is_over(store: Store) -> None:
     served = begun(store)
     first, people = at(store, served), People(loans(OWN))
     (mine,) = minted(store, 1)
-    ids, rows = people.reports(first.round, 2)
+    ids, rows = people.reports(first.form, 2)
     assert committed(store, upload(first, mine, ids[:1], rows[:1])) == ["stored"]
     assert not has_closed(store, served.campaign)
     assert close_periods(store, served.campaign) == 0

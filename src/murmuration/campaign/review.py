@@ -103,7 +103,7 @@ def review(campaign: SurveyCampaign) -> Review:
         campaign,
         asked,
         campaign.loss().epsilon,
-        math.fsum(law.charge for law in campaign.costliest()),
+        campaign.charge,
         tuple(audit(law) for law in dict.fromkeys(campaign.frame.cells)),
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,11 +22,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from murmuration.audit import admission
+from murmuration.campaign.kind import WIRE
 from murmuration.campaign.levels import FREELY, Levels
-from murmuration.campaign.origins import checked_origins
 from murmuration.campaign.periods import (
     EVERY,
-    GRACE,
     PERIOD_BYTES,
     last_possible,
     name_of,
@@ -35,6 +35,7 @@ from murmuration.campaign.periods import (
 )
 from murmuration.campaign.question import Question
 from murmuration.campaign.spells import Spells
+from murmuration.campaign.terms import ONE_DEVICE, Terms
 from murmuration.errors import InputError, ParameterError, PromiseError, ReportError
 from murmuration.exact.arrays import Bits, Ints, Rows
 from murmuration.exact.exponential import within
@@ -49,8 +50,6 @@ from murmuration.mechanisms.tally import Tally
 
 ByPeriod = Mapping[int, tuple[Tally, ...]]
 """Tallies, one per cell, of each period that has any; all of period 0 where there are none."""
-WIRE = 1
-"""The version of the report format, on every report."""
 DEFAULTS = {
     **{"sample": 1, "ends": None, "levels": None, "chosen": FREELY},
     **{"limit": None, "accept_loss": None, "rounds": 1, "every": None},
@@ -58,51 +57,8 @@ DEFAULTS = {
 }
 """What settings are that are left out."""
 MOST_ATTRIBUTES = 1000
-LEAST_COHORT, COHORT = 100, 1000
-ONE_DEVICE = "one-device"
-UPLOADS = ("open", "token", ONE_DEVICE)
-"""Who may send reports."""
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What people are told, and what the collector goes by; nothing here changes a report.
-
-    purpose: what the data is for, in plain words
-    people: how many are expected
-    opens, closes: when reports are accepted
-    cohort: nothing is shown about fewer people than that
-    keep_reports: whether the collector keeps reports after counting them
-    upload: "open"; "token": devices need one; "one-device": each has a token of its own, of
-        which one report per period counts
-    origins: web origins, beside the collector's own, whose pages may take part in a browser
-    grace: for how many periods after its end reports of one are taken, if there are periods
-    """
-
-    purpose: str
-    people: int = 100_000
-    opens: datetime | None = None
-    closes: datetime | None = None
-    cohort: int = COHORT
-    keep_reports: bool = True
-    upload: str = "open"
-    origins: tuple[str, ...] = ()
-    grace: int = GRACE
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "origins", checked_origins(self.origins))
-        zones = all(m is None or m.tzinfo is not None for m in (self.opens, self.closes))
-        sane = self.cohort >= LEAST_COHORT and 1 <= self.people < 1 << 40 and self.grace >= 0
-        if not zones or not sane or self.upload not in UPLOADS:
-            raise ParameterError(
-                f"a campaign's times have a zone, its cohort is {LEAST_COHORT} or more, people 1 "
-                'or more, grace 0 or more, and uploads are "open", or by "token", or "one-device"'
-            )
-
-    def accepts(self, now: datetime) -> bool:
-        """Whether reports are accepted at that time."""
-        started = self.opens is None or self.opens <= now
-        return started and (self.closes is None or now < self.closes)
+SHOWN = 5
+"""How many attributes a summary names."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +89,13 @@ class SurveyCampaign:
     max_reports: int = 1
     every: str | None = None
     spells: Spells | None = None
+
+    kind = "survey"
+    lasting = ()
+    use = (
+        "asks for figures, and trains no model: a device answers it with `report` (`murmur send` "
+        "plays devices), `murmur estimate` reads it"
+    )
 
     def __post_init__(self) -> None:
         d = len(self.questions)
@@ -202,6 +165,14 @@ class SurveyCampaign:
     def strategy(self) -> Strategy:
         """Which attributes a report is about."""
         return self.frame.strategy
+
+    @property
+    def summary(self) -> str:
+        """What it asks of whom, in one sentence without its name."""
+        names = [question.name for question in self.questions[:SHOWN]]
+        more = f" and {len(self.questions) - SHOWN} more" if len(self.questions) > SHOWN else ""
+        again = f", again each {self.every}" if self.every else ""
+        return f"asks {self.terms.people:,} people about {', '.join(names)}{more}{again}"
 
     @cached_property
     def text(self) -> str:
@@ -273,6 +244,12 @@ class SurveyCampaign:
         """Return an attribute's laws, one per level; the one law of all of them, if that is so."""
         return self.frame.groups[0 if self.strategy.gathers else attribute]
 
+    def with_terms(self, terms: Terms) -> SurveyCampaign:
+        """Return this campaign with other terms: what affects a report stays the same text."""
+        changed = replace(self, terms=terms)
+        changed.__dict__["text"] = self.text
+        return changed
+
     # --- auditor ---------------------------------------------------------------------------------
 
     def loss(self, level: int | None = None) -> Loss:
@@ -311,6 +288,11 @@ class SurveyCampaign:
             raise PromiseError(
                 f"{self.name}: a report costs {loss.epsilon!r} where {promised!r} is promised"
             )
+
+    @property
+    def charge(self) -> float:
+        """What a device's ledger is charged for one report, at most."""
+        return math.fsum(law.charge for law in self.costliest())
 
     def costliest(self, size: Callable[[Mechanism], float] | None = None) -> list[Mechanism]:
         """Return the laws that one report can name at worst, by what they are charged."""

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from murmuration import sentences
-from murmuration.campaign.bounds import bound_of
-from murmuration.campaign.question import CLAMP, NO_ANSWER, REFUSE, SPREAD, Question
-from murmuration.campaign.review import Asked, Law, Review, review
-from murmuration.campaign.survey import ONE_DEVICE, SurveyCampaign
-from murmuration.cli import check_model
+from murmuration.campaign.kind import Campaign
+from murmuration.campaign.survey import SurveyCampaign
+from murmuration.cli.check_model import TrainingPage
+from murmuration.cli.check_survey import SurveyPage
 from murmuration.cli.fit import MOST_MISFITS, measure, require_fitting, show
 from murmuration.cli.options import (
     AllowMisfits,
@@ -29,18 +22,35 @@ from murmuration.cli.options import (
     Header,
     Json,
 )
-from murmuration.cli.output import console, emit_json, errors, remark, say
+from murmuration.cli.output import emit_json, errors, remark
 from murmuration.cli.tables import Form, open_table
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
-from murmuration.definition import training_text as training_document
-from murmuration.device.ledger import LIMITS
 from murmuration.errors import CampaignError, ParameterError, PromiseError
 from murmuration.training.campaign import TrainingCampaign
-from murmuration.wire.ids import ID_BYTES
 
-MOST_SHOWN = 12
-"""Attributes whose choice is explained one by one."""
+
+class Page(Protocol):
+    """What is said about a campaign of one kind."""
+
+    def __init__(self, campaign: Any) -> None:
+        """Work out what it reveals, and run the audit on every law."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every law keeps its promise, and its sampler keeps to the law."""
+
+    def data(self) -> dict[str, Any]:
+        """Return it as plain data."""
+
+    def show(self) -> None:
+        """Print it in plain words."""
+
+
+PAGES: dict[str, type[Page]] = {
+    SurveyCampaign.kind: SurveyPage,
+    TrainingCampaign.kind: TrainingPage,
+}
 
 
 def check(
@@ -69,7 +79,7 @@ def check(
         raise ParameterError("--document - prints JSON already: leave --json out")
     try:
         with errors.status("building every law"):
-            campaign = campaign_file.load_any(file)
+            campaign = campaign_file.load(file)
     except CampaignError as problem:
         if not as_json:
             raise
@@ -77,388 +87,30 @@ def check(
         mistakes = [{"line": one.line, **_said(one)} for one in (problem, *problem.also)]
         emit_json({"passed": False, "refused": refused, **mistakes[0], "mistakes": mistakes})
         raise typer.Exit(1 if refused else 2) from None
-    if isinstance(campaign, TrainingCampaign):
-        _check_model(campaign, document, data, as_json)
-        return
     if document == "-":
         sys.stdout.write(campaign_document.pretty(campaign_document.publish(campaign)) + "\n")
         return
     with errors.status("auditing every law"):
-        reviewed = review(campaign)
+        page = PAGES[campaign.kind](campaign)
     fits = [] if data is None else measure(campaign, open_table(data, form))
     if as_json:
-        emit_json(
-            as_data(reviewed) | ({"fit": {fit.name: fit.data for fit in fits}} if fits else {})
-        )
+        emit_json(page.data() | ({"fit": {fit.name: fit.data for fit in fits}} if fits else {}))
     else:
-        _print(reviewed)
+        page.show()
         if fits:
             show(fits, allow_misfits)
     if document:
-        Path(document).write_bytes(campaign_document.publish(campaign))
-        remark(f"document: {Path(document).resolve()}")
-    if not reviewed.passed:
+        _write(campaign, Path(document))
+    if not page.passed:
         raise typer.Exit(1)
     require_fitting(fits, allow_misfits)
 
 
-def _check_model(
-    campaign: TrainingCampaign, document: str, data: Path | None, as_json: bool
-) -> None:
-    """Check a campaign that trains a model."""
-    if data is not None:
-        raise ParameterError("--data is for campaigns that ask for figures")
-    published = training_document.publish(campaign)
-    if document == "-":
-        sys.stdout.write(campaign_document.pretty(published) + "\n")
-        return
-    with errors.status("auditing every law"):
-        audits = check_model.audits_of(campaign)
-    if as_json:
-        emit_json(check_model.as_data(campaign, audits))
-    else:
-        check_model.show(campaign, audits)
-    if document:
-        Path(document).write_bytes(published)
-        remark(f"document: {Path(document).resolve()}")
-    if not all(one.sampler_agrees for one in audits):
-        raise typer.Exit(1)
+def _write(campaign: Campaign, path: Path) -> None:
+    """Write what devices will get."""
+    path.write_bytes(campaign_document.publish(campaign))
+    remark(f"document: {path.resolve()}")
 
 
 def _said(problem: CampaignError) -> dict[str, Any]:
     return {"file": problem.source, "message": str(problem)}
-
-
-# --- for machines --------------------------------------------------------------------------------
-
-
-def as_data(reviewed: Review) -> dict[str, Any]:
-    """Return the review as plain data; an infinite loss is null."""
-    campaign, terms = reviewed.campaign, reviewed.campaign.terms
-    return {
-        "passed": reviewed.passed,
-        "campaign": campaign.name,
-        "purpose": terms.purpose,
-        "digest": campaign.digest,
-        "epsilon": campaign.epsilon,
-        "loss": reviewed.loss,
-        "charge": reviewed.charge,
-        "limit": campaign.limit,
-        "accept_loss": campaign.accept_loss,
-        "strategy": campaign.strategy.name,
-        "sample": campaign.strategy.settings().get("sample"),
-        "levels": list(campaign.levels.names) if campaign.levels is not None else None,
-        "repeated": campaign.repeated,
-        "every": campaign.every,
-        "rounds": campaign.max_reports,
-        "grace": terms.grace if campaign.every else None,
-        "spells": campaign.spells and asdict(campaign.spells) | {"number": campaign.spells.number},
-        "report_bytes": campaign.row_bytes,
-        "id_bytes": ID_BYTES,
-        "entries": len(campaign.frame.widths),
-        "people": terms.people,
-        "cohort": terms.cohort,
-        "opens": terms.opens and terms.opens.isoformat(),
-        "closes": terms.closes and terms.closes.isoformat(),
-        "keep_reports": terms.keep_reports,
-        "upload": terms.upload,
-        "origins": list(terms.origins),
-        "sampler": {
-            "words": sum(audit.words_tried for audit in reviewed.audits),
-            "disagreements": sum(audit.disagreements for audit in reviewed.audits),
-            "tests": sum(len(audit.tests) for audit in reviewed.audits),
-            "failed": sum(len(audit.failed) for audit in reviewed.audits),
-        },
-        "attributes": [_asked_data(asked) for asked in reviewed.asked],
-    }
-
-
-def _asked_data(asked: Asked) -> dict[str, Any]:
-    question = asked.question
-    return {
-        "name": question.name,
-        "kind": question.kind,
-        "low": question.low,
-        "high": question.high,
-        "labels": list(question.labels),
-        "unit": unit_of(question),
-        "outside": question.outside,
-        "missing": question.missing,
-        "silence": list(asked.silence),
-        "share": asked.share,
-        "reason": asked.reason,
-        "laws": [_law_data(law) for law in asked.laws],
-    }
-
-
-def _law_data(law: Law) -> dict[str, Any]:
-    return {
-        "level": law.level or None,
-        "mechanism": law.mechanism,
-        "budget": law.budget,
-        "loss": law.loss,
-        "charge": law.charge,
-        "long_run": law.long_run,
-        "all_stay": law.all_stay,
-        "all_change": law.all_change,
-        "ranges": list(law.ranges),
-        "pairs": law.pairs,
-        "pair_budgets": law.pair_budgets,
-        "stderr": law.stderr,
-        "stderr_if_none_missing": law.certain,
-    }
-
-
-# --- for people ----------------------------------------------------------------------------------
-
-
-def unit_of(question: Question) -> str:
-    """Return the unit of an attribute's figures."""
-    return "share" if question.kind == "category" else question.unit
-
-
-def _print(reviewed: Review) -> None:
-    campaign = reviewed.campaign
-    say(f"[bold]{campaign.name}[/]: {escape(campaign.terms.purpose)}")
-    console.print(_questions(reviewed))
-    say(f"[bold]What one person sends[/]: {_sent(campaign)}")
-    say(f"[bold]What it reveals[/]: {_revealed(reviewed)}")
-    for text in _details(reviewed):
-        say(f"  {text}")
-    if any(law.pairs for asked in reviewed.asked for law in asked.laws):
-        _print_pairs(reviewed)
-    _print_silence(reviewed)
-    say(f"[bold]What a device may spend[/]: {_spent(reviewed)}")
-    say(f"[bold]When anything is shown[/]: {_cohort(reviewed)}")
-    say(f"[bold]Kept[/]: {_kept(campaign)}")
-    _print_reasons(reviewed)
-    verdict = "[bold green]passed[/]" if reviewed.passed else "[bold red]FAILED[/]"
-    say(f"audit {verdict}: every law in exact arithmetic; {_sampler(reviewed)}")
-    say(f"digest {campaign.digest}")
-
-
-def _questions(reviewed: Review) -> Table:
-    table = Table(
-        title=f"what is asked, and what {reviewed.campaign.terms.people:,} people will give"
-    )
-    table.add_column("attribute", overflow="fold")
-    table.add_column("answer", overflow="fold")
-    table.add_column("asked", justify="right", no_wrap=True)
-    table.add_column("mechanism", no_wrap=True)
-    table.add_column("standard error", justify="right")
-    for asked in reviewed.asked:
-        table.add_row(
-            escape(asked.question.name),
-            escape(answer_of(asked.question)),
-            f"{asked.share:.3g}" if asked.share < 0.001 else f"{asked.share:.1%}",
-            asked.laws[-1].mechanism,
-            escape(_error(asked)),
-        )
-    return table
-
-
-SILENT = "not sent (such devices are silent, which can be seen)"
-
-
-def answer_of(question: Question) -> str:
-    """Say what an answer is, and what becomes of one that does not fit."""
-    if question.kind == "category":
-        shown = ", ".join(question.labels[:4]) + (", ..." if len(question.labels) > 4 else "")
-        rules = {REFUSE: SILENT, SPREAD: "counted as one of these, by chance"}
-        rest = rules.get(question.outside, f"counted as {question.outside}")
-        none = ", or none" if question.missing else ""
-        return f"one of {len(question.labels)} labels ({shown}){none}; others {rest}"
-    low, high = question.range
-    unit = f" {question.unit}" if question.unit else ""
-    rules = {CLAMP: "set to the nearer end", NO_ANSWER: "counted as no answer"}
-    none = ", or none" if question.missing else ""
-    return f"{low:g} to {high:g}{unit}{none}; beyond: {rules.get(question.outside, SILENT)}"
-
-
-def _error(asked: Asked) -> str:
-    return _errors(asked, [law.stderr for law in asked.laws])
-
-
-def _errors(asked: Asked, expected: list[float]) -> str:
-    """Return expected errors, of one law or of several levels, in the attribute's units."""
-    sizes = sorted(set(expected))
-    if asked.question.kind == "category":
-        shown = [f"{100 * error:.2g}" for error in sizes]
-        unit = " percentage points"
-    else:
-        shown = [f"{error:.3g}" for error in sizes]
-        unit = f" {asked.question.unit}" if asked.question.unit else ""
-    ends = shown[0] if len(shown) == 1 else f"{shown[0]} to {shown[-1]}"
-    return f"±{ends}{unit}"
-
-
-def _sent(campaign: SurveyCampaign) -> str:
-    what = campaign.strategy.in_words(len(campaign.questions))
-    level = "; the level that the person picked is visible" if campaign.levels else ""
-    level += f"; the {campaign.every} that it is about is visible" if campaign.every else ""
-    return (
-        f"{campaign.row_bytes:,} bytes, the same number whatever the answer is: {what}{level}. "
-        f"And an id of {ID_BYTES} bytes without a time, so that it is counted once. "
-        "The answer itself never leaves the device."
-    )
-
-
-def _revealed(reviewed: Review) -> str:
-    if not math.isfinite(reviewed.loss):
-        return "[bold red]possibly everything[/]: the exact loss is infinite, as the file accepts"
-    kept = reviewed.loss <= reviewed.campaign.epsilon
-    accepted = None if kept else reviewed.campaign.accept_loss
-    loss = sentences.reveals(reviewed.loss, reviewed.campaign.epsilon, accepted)
-    return (
-        f"the exact loss of one report is {escape(loss)}. {sentences.odds(reviewed.loss)} "
-        f"{sentences.sure(reviewed.loss)}"
-    )
-
-
-def _details(reviewed: Review) -> list[str]:
-    """Say what each level costs, and what asking again costs."""
-    campaign, bound = reviewed.campaign, bound_of(reviewed.campaign)
-    names = campaign.levels.names if campaign.levels is not None else ()
-    losses = [campaign.loss(place).epsilon for place in range(len(names))]
-    texts = [
-        f"{escape(sentences.level_offer(name, loss))} (loss {sentences.above(loss, 7)})"
-        for name, loss in zip(names, losses, strict=True)
-    ]
-    if bound is not None:
-        texts.append(f"people are told: {sentences.all_reports(bound.loss, bound.hidden)}")
-    for asked in reviewed.asked:
-        law = asked.laws[-1]
-        if law.long_run is not None:
-            name = escape(asked.question.name)
-            texts += [f"{name}: {text}" for text in _over_time(campaign, asked, law)]
-    return texts
-
-
-def _over_time(campaign: SurveyCampaign, asked: Asked, law: Law) -> list[str]:
-    """Say what all reports together tell, of a value that stays and of one that changes."""
-    reports, spells = campaign.max_reports, campaign.spells
-    if spells is not None and law.all_change is not None and law.long_run is not None:
-        length = f"{spells.length} {campaign.every}{'s' * (spells.length > 1)}"
-        number = spells.number
-        return [
-            sentences.one_and_all_spells(
-                law.loss, law.all_change, reports, number, length, law.long_run
-            ),
-            sentences.CHANGES_IN_SPELLS,
-        ]
-    threshold = asked.question.kind != "category"
-    return [
-        sentences.one_and_all_alike(law.loss, law.long_run or 0.0, new_value=not threshold),
-        f"[bold yellow]not hidden[/]: "
-        f"{sentences.changes_show(reports, law.all_change or 0.0, threshold)}",
-    ]
-
-
-def _print_silence(reviewed: Review) -> None:
-    """Say for each attribute when a device would be silent, and what missing = true costs."""
-    say("[bold]What silence would tell[/] (no epsilon covers it):")
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for asked in reviewed.asked:
-        alike.setdefault(asked.silence, []).append(asked.question.name)
-    for texts, names in alike.items():
-        more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
-        for text in texts:
-            say(f"  {escape(', '.join(names[:MOST_SHOWN]))}{more}: {text}")
-    for asked in [one for one in reviewed.asked if one.question.missing][:MOST_SHOWN]:
-        certain = _errors(asked, [law.certain for law in asked.laws])
-        say(
-            f"  {escape(asked.question.name)}: missing = true costs accuracy: {_error(asked)}, "
-            f"where all answer, instead of {certain}; more where fewer do"
-        )
-
-
-def _print_pairs(reviewed: Review) -> None:
-    """Print the loss between ranges, in the attribute's own units."""
-    for asked in reviewed.asked:
-        law = asked.laws[0]
-        if law.pairs is None or law.pair_budgets is None:
-            continue
-        title = f"{escape(asked.question.name)}: exact loss / budget between two ranges"
-        table = Table("range", title=title)
-        for name in law.ranges:
-            table.add_column(name, justify="right")
-        for name, losses, tops in zip(law.ranges, law.pairs, law.pair_budgets, strict=True):
-            cells = [f"{loss:.4g} / {top:.4g}" for loss, top in zip(losses, tops, strict=True)]
-            table.add_row(name, *cells)
-        console.print(table)
-
-
-def _spent(reviewed: Review) -> str:
-    """Say what a device may spend, and where a new ledger allows less."""
-    limit, usual = reviewed.campaign.limit, LIMITS["collector"]
-    if limit is None or limit <= usual:
-        return _spends(reviewed)
-    return f"{_spends(reviewed)} (a new ledger allows {usual:g} for one collector: it stops there)"
-
-
-def _spends(reviewed: Review) -> str:
-    campaign = reviewed.campaign
-    return sentences.may_spend(
-        reviewed.charge,
-        campaign.limit,
-        spells=campaign.spells is not None,
-        by_value=campaign.repeated,
-        numbers=not all(law.by_value for law in campaign.frame.cells),
-    )
-
-
-def _cohort(reviewed: Review) -> str:
-    terms = reviewed.campaign.terms
-    few = [one.question.name for one in reviewed.asked if one.share * terms.people < terms.cohort]
-    too_few = f" [bold yellow](too few for {escape(', '.join(few))})[/]" if few else ""
-    each = f" in each {reviewed.campaign.every}" if reviewed.campaign.every else ""
-    return (
-        f"an attribute's figures from {terms.cohort:,} answers to it on{each}, and none before "
-        f"that; {terms.people:,} people are expected{each}{too_few}"
-    )
-
-
-def _kept(campaign: SurveyCampaign) -> str:
-    terms = campaign.terms
-    what = "randomised reports and counts" if terms.keep_reports else "counts and ids only"
-    who = {
-        "open": "anyone may send",
-        "token": "a token is needed to send",
-        ONE_DEVICE: "each device needs a token of its own: one report of it per period counts",
-    }[terms.upload]
-    times = [
-        f"{word} {moment.isoformat()}"
-        for word, moment in (("opens", terms.opens), ("closes", terms.closes))
-        if moment is not None
-    ]
-    over = terms.closes is not None and terms.closes <= datetime.now(UTC)
-    past = " [bold yellow](that is over)[/]" if over else ""
-    pages = f"; pages of {', '.join(terms.origins)} may take part" if terms.origins else ""
-    late = f"; {_late(campaign)}" if campaign.every else ""
-    return f"{what}; {who}; {', '.join(times) or 'open until it is taken down'}{past}{late}{pages}"
-
-
-def _late(campaign: SurveyCampaign) -> str:
-    """Say for how long reports of a period are taken."""
-    grace = campaign.terms.grace
-    more = f"{grace} {campaign.every}{'s' * (grace != 1)} more" if grace else "no longer"
-    return f"reports of a {campaign.every} are taken until it ends, and {more}"
-
-
-def _print_reasons(reviewed: Review) -> None:
-    for asked in reviewed.asked[:MOST_SHOWN]:
-        chosen = asked.laws[-1].mechanism
-        say(f"[dim]{escape(asked.question.name)}: {chosen}: {asked.reason}[/]")
-    if len(reviewed.asked) > MOST_SHOWN:
-        say(f"[dim]and {len(reviewed.asked) - MOST_SHOWN} more (--json has all)[/]")
-
-
-def _sampler(reviewed: Review) -> str:
-    """Say what the samplers were tried on, and what came of it."""
-    bad = [audit for audit in reviewed.audits if not audit.sampler_agrees]
-    if bad:
-        return f"a sampler {bad[0].how}"
-    words = sum(audit.words_tried for audit in reviewed.audits)
-    tests = sum(len(audit.tests) for audit in reviewed.audits)
-    done = [f"{words:,} words"] * bool(words) + [f"{tests} statistical tests"] * bool(tests)
-    return f"the samplers agree with them on {' and '.join(done)}"

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from murmuration import sentences
 from murmuration.audit.exact import Audit, audit
-from murmuration.campaign.survey import Terms
 from murmuration.cli.output import console, say
+from murmuration.cli.terms import kept, terms_data
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import NUMBERS
 from murmuration.wire.ids import ID_BYTES
@@ -21,25 +21,38 @@ REPORT_BYTES = 1
 """Of a role's number, before the octets of its law."""
 
 
-def audits_of(campaign: TrainingCampaign) -> list[Audit]:
-    """Run the audit on every law of a training."""
-    return [audit(law) for law in campaign.laws]
+class TrainingPage:
+    """What is said about a campaign that trains a model."""
+
+    def __init__(self, campaign: TrainingCampaign) -> None:
+        self._campaign = campaign
+        self._audits = [audit(law) for law in campaign.laws]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every sampler was tried and kept to its law."""
+        return all(one.sampler_agrees for one in self._audits)
+
+    def data(self) -> dict[str, Any]:
+        """Return what is asked, revealed and spent as plain data."""
+        return _data(self._campaign, self.passed)
+
+    def show(self) -> None:
+        """Say in plain words what each person sends, reveals and spends."""
+        _show(self._campaign, self._audits, self.passed)
 
 
-def as_data(campaign: TrainingCampaign, audits: list[Audit]) -> dict[str, Any]:
-    """Return what is asked, revealed and spent as plain data."""
-    terms = campaign.terms
+def _data(campaign: TrainingCampaign, passed: bool) -> dict[str, Any]:
     return {
-        "passed": all(one.sampler_agrees for one in audits),
+        "passed": passed,
         "kind": campaign.kind,
         "campaign": campaign.name,
-        "purpose": terms.purpose,
         "digest": campaign.digest,
         "model": campaign.model,
         "epsilon": campaign.epsilon,
         "loss": campaign.loss().epsilon,
         "charge": campaign.charge,
-        "people": terms.people,
+        **terms_data(campaign.terms),
         "rounds": campaign.rounds,
         "deadline": campaign.deadline,
         "report_bytes": REPORT_BYTES + max(law.report_bytes for law in campaign.laws),
@@ -48,16 +61,10 @@ def as_data(campaign: TrainingCampaign, audits: list[Audit]) -> dict[str, Any]:
         "target": campaign.target.name,
         "laws": [{"mechanism": law.name, "loss": law.loss().epsilon} for law in campaign.laws],
         "asks": list(NUMBERS),
-        "opens": terms.opens and terms.opens.isoformat(),
-        "closes": terms.closes and terms.closes.isoformat(),
-        "upload": terms.upload,
-        "origins": list(terms.origins),
     }
 
 
-def show(campaign: TrainingCampaign, audits: list[Audit]) -> None:
-    """Say in plain words what each person sends, reveals and spends."""
-    passed = all(one.sampler_agrees for one in audits)
+def _show(campaign: TrainingCampaign, audits: list[Audit], passed: bool) -> None:
     say(f"[bold]{campaign.name}[/]: {escape(campaign.terms.purpose)}")
     console.print(_attributes(campaign))
     size = REPORT_BYTES + max(law.report_bytes for law in campaign.laws)
@@ -95,7 +102,7 @@ def show(campaign: TrainingCampaign, audits: list[Audit]) -> None:
             f"{campaign.terms.people:,} some are left out, and less is learnt: expect "
             f"{QUESTIONS * campaign.least:,}, or say a smaller cohort"
         )
-    say(f"[bold]Kept[/]: {_kept(campaign.terms)}")
+    say(f"[bold]Kept[/]: {kept(campaign.terms, 'open until training is over')}")
     verdict = "[bold green]passed[/]" if passed else "[bold red]FAILED[/]"
     tried = sum(one.words_tried for one in audits)
     say(
@@ -133,14 +140,3 @@ def _span(seconds: int) -> str:
         if seconds % unit == 0:
             return f"{seconds // unit} {name}"
     return f"{seconds} seconds"
-
-
-def _kept(terms: Terms) -> str:
-    what = "randomised reports and counts" if terms.keep_reports else "counts and ids only"
-    who = "anyone may send" if terms.upload == "open" else "a token is needed to send"
-    times = [
-        f"{word} {moment.isoformat()}"
-        for word, moment in (("opens", terms.opens), ("closes", terms.closes))
-        if moment is not None
-    ]
-    return f"{what}; {who}; {', '.join(times) or 'open until training is over'}"

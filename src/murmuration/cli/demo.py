@@ -199,7 +199,7 @@ def _send(running: Running, values: Values, seconds: float) -> Sent:
     The words are the operating system's, for all devices at once: none of them reports again, so
     none needs a key (`murmur send` has one for each row).
     """
-    campaign = read(running.get("/v1/campaigns/commute"))
+    campaign = read(running.get("/v1/campaigns/commute"), SurveyCampaign)
     _introduce(campaign, running.url, len(values["age"]))
     rows = campaign.privatize(campaign.encode(values, system_rng()), system_rng())
     start, steps, sent = time.monotonic(), max(1, round(seconds * STEPS)), Sent()

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.options import CampaignOption, Force, Json, StoreArgument
 from murmuration.cli.output import emit_json, progress_bar, say
 from murmuration.collector import publish
@@ -40,7 +41,8 @@ def export(
     if os.path.lexists(out) and not force:
         raise ParameterError(f"{out} exists already; --force overwrites it")
     with closing(open_store(store, readonly=True)) as opened:
-        served = publish.served(opened, publish.named_or_only(opened, campaign))
+        name = publish.named_or_only(opened, campaign)
+        served = publish.served(opened, name).of_kind(SurveyCampaign)
         with progress_bar() as bar:
             task = bar.add_task("exporting", total=opened.report_count(served.key))
             done = reports_file.write(opened, served, out, lambda n: bar.advance(task, n))

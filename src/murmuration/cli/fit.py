@@ -16,13 +16,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from murmuration.campaign.answers import NOTHING, UNKNOWN, Reading
+from murmuration.campaign.kind import Campaign
 from murmuration.campaign.question import FITS
-from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.output import console, progress_bar, remark
 from murmuration.cli.tables import Table as Data
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
-from murmuration.training.campaign import TrainingCampaign
 
 MOST_MISFITS = 0.01
 """The share of values that may not fit unless it is said."""
@@ -59,12 +58,13 @@ class Fit:
 
 
 def measure(
-    campaign: SurveyCampaign | TrainingCampaign,
+    campaign: Campaign,
     table: Data,
-    level_column: str = "",
     limit: int | None = None,
+    level_column: str = "",
+    levels: Sequence[str] = (),
 ) -> list[Fit]:
-    """Return how a file's values fit, by attribute; the level's column comes last."""
+    """Return how a file's values fit, by attribute; the column of levels comes last, if named."""
     found = {question.name: Fit(question.name, question.missing) for question in campaign.questions}
     level = Fit(level_column)
     names = [*found, level_column] if level_column else list(found)
@@ -74,12 +74,8 @@ def measure(
             for question in campaign.questions:
                 values = chunk[question.name]
                 found[question.name].add(question.fits(values), values)
-            if (
-                isinstance(campaign, SurveyCampaign)
-                and campaign.levels is not None
-                and level_column
-            ):
-                places = Reading(campaign.levels.names).places(chunk[level_column])
+            if level_column:
+                places = Reading(tuple(levels)).places(chunk[level_column])
                 fits = np.select([places == NOTHING, places == UNKNOWN], [3, 2], 0)
                 level.add(fits, chunk[level_column])
             bar.advance(task, len(chunk[names[0]]))

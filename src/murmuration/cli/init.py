@@ -102,7 +102,7 @@ def init(
     if all(one.skipped for one in asked):
         raise ParameterError("there is nothing to ask: name at least one attribute")
     text = written(name, purpose, epsilon, people, asked)
-    campaign = campaign_file.parse(text, str(file))
+    campaign = campaign_file.parse(text, source=str(file))
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     said = _said(delimiter, encoding, header, columns, decimal)

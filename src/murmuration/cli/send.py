@@ -15,7 +15,9 @@ import typer
 from rich.table import Table
 
 from murmuration.campaign.answers import Reading
-from murmuration.campaign.survey import ONE_DEVICE, SurveyCampaign, utc_now
+from murmuration.campaign.kind import of_kind
+from murmuration.campaign.survey import SurveyCampaign, utc_now
+from murmuration.campaign.terms import ONE_DEVICE
 from murmuration.cli.fit import MOST_MISFITS, Fit, measure, require_fitting, show
 from murmuration.cli.keys import key_of
 from murmuration.cli.options import (
@@ -136,7 +138,8 @@ def send(
     with the first of its rows in a spell, in the order of the file.
     """
     table = open_table(data, Form.said(delimiter, encoding, header, columns, decimal))
-    campaign, address = load(_address(source, plain_http), plain_http)
+    asked, address = load(_address(source, plain_http), plain_http)
+    campaign = of_kind(asked, SurveyCampaign)
     url = _address(to, plain_http) or (str(address) if address else "")
     if not url:
         raise ParameterError("a campaign from a file needs --to, the collector's address")
@@ -145,7 +148,8 @@ def send(
     played = RowPlan(campaign, period, period_column, device_column)
     wanted = [*_wanted(campaign, level_column), *played.columns]
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
-    fits = measure(campaign, table, level_column, limit)
+    offered = () if campaign.levels is None else campaign.levels.names
+    fits = measure(campaign, table, limit, level_column, offered)
     if not as_json:
         show(fits, allow_misfits)
     _require_fitting(campaign, fits, allow_misfits, as_json)

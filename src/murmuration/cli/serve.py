@@ -11,18 +11,17 @@ import typer
 from rich.markup import escape
 
 from murmuration import sentences
-from murmuration.campaign.survey import SurveyCampaign
+from murmuration.campaign.kind import Campaign
 from murmuration.cli.extras import require
 from murmuration.cli.options import STORE_HELP
 from murmuration.cli.output import console, say
 from murmuration.collector.files.sink import check as check_folder
-from murmuration.collector.publish import published_any
-from murmuration.collector.publish import serve_any as publish
+from murmuration.collector.publish import published
+from murmuration.collector.publish import serve as publish
 from murmuration.collector.store import Store, open_store
 from murmuration.definition import load as campaign_file
-from murmuration.definition.load import CampaignFile, ModelFile
+from murmuration.definition.load import CampaignFile
 from murmuration.errors import ParameterError
-from murmuration.training.campaign import TrainingCampaign
 
 
 def serve(
@@ -73,7 +72,7 @@ def serve(
     from murmuration.server import workers as processes
     from murmuration.server.run import Endpoint
 
-    read = [campaign_file.opened_any(path) for path in files]
+    read = [campaign_file.opened(path) for path in files]
     names = [file.name for file in read]
     if len(set(names)) != len(names):
         raise ParameterError("two of these campaigns have the same name")
@@ -101,12 +100,10 @@ def serve(
     processes.run(campaigns, where, address, workers, truths=known, reports=reports)
 
 
-def _published(
-    store: Store, file: CampaignFile | ModelFile, url: str, new_laws: bool
-) -> SurveyCampaign | TrainingCampaign:
+def _published(store: Store, file: CampaignFile, url: str, new_laws: bool) -> Campaign:
     """Publish a campaign, with the laws that it has if its file asks what it asked before."""
-    known = None if new_laws else published_any(store, file)
-    campaign: SurveyCampaign | TrainingCampaign = file.campaign if known is None else known
+    known = None if new_laws else published(store, file)
+    campaign = file.campaign if known is None else known
     _introduce(campaign, url)
     if known is not None:
         say("  laws as they are published in the store; `--new-laws` chooses them anew")
@@ -115,22 +112,17 @@ def _published(
     return campaign
 
 
-def _introduce(campaign: SurveyCampaign | TrainingCampaign, url: str) -> None:
+def _introduce(campaign: Campaign, url: str) -> None:
     loss = campaign.loss()
     say(
         f"[bold]{campaign.name}[/]: {url}/v1/campaigns/{campaign.name}\n"
         f"  the exact loss of one report is {sentences.reveals(loss.epsilon, campaign.epsilon)}; "
         f"digest {campaign.digest[:16]}"
     )
-    if isinstance(campaign, TrainingCampaign):
-        say(
-            f"  trains a {campaign.model} model of {escape(campaign.target.name)} from "
-            f"{campaign.terms.people:,} people, one report each, in rounds that close at their "
-            f"size, or after {campaign.deadline:,} s with those who came"
-        )
+    say(f"  {escape(campaign.summary)}")
 
 
-def _compare(store: Store, campaign: SurveyCampaign | TrainingCampaign) -> None:
+def _compare(store: Store, campaign: Campaign) -> None:
     """Say what becomes of the reports that answered other questions."""
     others = store.digests(campaign.name) - {campaign.digest}
     keys = [key for key in map(store.key_of, others) if key is not None]

@@ -14,7 +14,7 @@ import numpy as np
 import typer
 from rich.progress import Progress, TaskID
 
-from murmuration.campaign.survey import ONE_DEVICE
+from murmuration.campaign.terms import ONE_DEVICE
 from murmuration.cli.extras import require
 from murmuration.cli.fit import MOST_MISFITS, Fit, measure, require_fitting
 from murmuration.cli.fit import show as show_fits
@@ -35,9 +35,9 @@ from murmuration.cli.output import emit_json, errors, progress_bar, remark, say
 from murmuration.cli.send import ADVICE, SIMULATION, DeviceTokens
 from murmuration.cli.tables import Form, Table, open_table
 from murmuration.collector.access.participants import new_batch, tokens_of
-from murmuration.collector.publish import served_training
-from murmuration.collector.store import open_store, rounds
-from murmuration.definition.load import opened_any
+from murmuration.collector.publish import served
+from murmuration.collector.store import open_store
+from murmuration.definition.load import opened
 from murmuration.device.words import CrowdWords
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats, Ints
@@ -103,14 +103,12 @@ def train(
     the run makes them itself. Exit code 2 if something was refused, 3 if training is not over at
     the end: the devices were too few, or the collector did not answer.
     """
-    file = opened_any(campaign)
-    training = file.campaign
-    if not isinstance(training, TrainingCampaign):
-        raise ParameterError(f"{campaign} trains no model: `murmur send` plays its devices")
+    file = opened(campaign)
+    training = file.of_kind(TrainingCampaign)
     table = open_table(devices, Form.said(delimiter, encoding, header, columns, decimal))
     handed = _handed(training, tokens, own=not collector)
     errors.print(SIMULATION, style="yellow", soft_wrap=True)
-    fits = measure(training, table, "", limit)
+    fits = measure(training, table, limit)
     if not as_json:
         show_fits(fits, allow_misfits)
     require_fitting(fits, allow_misfits)
@@ -163,11 +161,11 @@ def _collector(
 
 def _require_new(store: str, training: TrainingCampaign) -> None:
     """Refuse a store in which this training is over."""
-    with closing(open_store(store, readonly=True)) as opened:
-        if training.name not in opened.campaigns():
+    with closing(open_store(store, readonly=True)) as store_of_training:
+        if training.name not in store_of_training.campaigns():
             return
-        found = served_training(opened, training.name)
-        if found.campaign.digest == training.digest and rounds.finished(opened, found.key):
+        found = served(store_of_training, training.name)
+        if found.campaign.digest == training.digest and found.is_over(store_of_training):
             raise ParameterError(
                 f"{store} has this training, and it is over: murmur model {store} prints it; "
                 "another --store begins anew"

@@ -16,15 +16,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from murmuration.campaign.survey import ONE_DEVICE, SurveyCampaign
-from murmuration.collector.access.participants import counts_once
+from murmuration.campaign.terms import ONE_DEVICE
 from murmuration.collector.files.sink import ToFolder
-from murmuration.collector.publish import Served
+from murmuration.collector.served import Intake
 from murmuration.collector.store import Store
-from murmuration.collector.store.runs import picked
-from murmuration.collector.training.rounds import Intake, take
-from murmuration.exact.arrays import Ints
-from murmuration.wire.ids import ID_BYTES, in_order
+from murmuration.wire.ids import ID_BYTES
 from murmuration.wire.report import (
     CODES,
     FINE,
@@ -32,7 +28,6 @@ from murmuration.wire.report import (
     Codes,
     Incoming,
     Upload,
-    copy_first_outcome,
     joined,
 )
 
@@ -45,8 +40,8 @@ OUTCOMES = ("stored", *REASONS)
 class Batch:
     """One upload on its way to the store."""
 
-    served: Served | Intake
-    """The campaign that it is for, or the round of a training."""
+    intake: Intake
+    """What it is for."""
     incoming: Incoming
     unreadable: int = 0
     """1 for a body that could not be read: it counts as one report, refused."""
@@ -65,14 +60,12 @@ class Batch:
     @property
     def weight(self) -> int:
         """Bytes of ids and rows, at most."""
-        served = self.served
-        form = served.round if isinstance(served, Intake) else served.campaign
-        return len(self.incoming) * (ID_BYTES + form.row_bytes)
+        return len(self.incoming) * (ID_BYTES + self.intake.form.row_bytes)
 
     @property
     def goes_to(self) -> tuple[int, int]:
         """The campaign that it is for, and of a training the round."""
-        return self.served.key, self.served.number if isinstance(self.served, Intake) else 0
+        return self.intake.key, self.intake.number
 
 
 def commit(store: Store, group: Sequence[Batch], reports: ToFolder | None = None) -> None:
@@ -80,133 +73,76 @@ def commit(store: Store, group: Sequence[Batch], reports: ToFolder | None = None
 
     With `reports`, rows of campaigns go there and not into the store; those of trainings stay.
     """
-    by_campaign: dict[tuple[int, int], list[Batch]] = {}
+    by_intake: dict[tuple[int, int], list[Batch]] = {}
     for batch in sorted(group, key=lambda batch: batch.incoming.columns is not None):
-        by_campaign.setdefault(batch.goes_to, []).append(batch)
-    uploads = [_checked(batches) for batches in by_campaign.values()]
+        by_intake.setdefault(batch.goes_to, []).append(batch)
+    uploads = [_checked(batches) for batches in by_intake.values()]
     with store.transaction():
         if reports is not None:
             reports.begin(store)
         found = [
-            _commit_campaign(store, batches, upload, reports)
-            for batches, upload in zip(by_campaign.values(), uploads, strict=True)
+            _commit_intake(store, batches, upload, reports)
+            for batches, upload in zip(by_intake.values(), uploads, strict=True)
         ]
         end = 0 if reports is None else reports.write(store)
     if reports is not None:
         reports.committed(end)
     # Only now is it true: a transaction that failed has made no report a duplicate.
-    for batches, decided in zip(by_campaign.values(), found, strict=True):
+    for batches, decided in zip(by_intake.values(), found, strict=True):
         ends = np.cumsum([len(batch) for batch in batches])[:-1]
         for batch, problems in zip(batches, np.split(decided, ends), strict=True):
             batch.problems = problems
 
 
 def _checked(batches: Sequence[Batch]) -> Upload:
-    """Put one campaign's uploads together and check them."""
-    served, incoming = batches[0].served, [batch.incoming for batch in batches]
-    if isinstance(served, Intake):
-        upload = served.marked(joined(served.round, incoming, served.past))
-    else:
-        upload = joined(served.campaign, incoming, served.older)
+    """Put the uploads for one intake together and check them."""
+    intake, incoming = batches[0].intake, [batch.incoming for batch in batches]
+    upload = joined(intake.form, incoming, intake.older)
+    upload = upload.renaming("superseded", intake.outdated)
     late = np.array([not batch.in_time for batch in batches])
     if late.any():
         each = np.repeat(late, [len(batch) for batch in batches])
         upload = upload.refusing(each, "outside-window")
-    if served.campaign.terms.upload == ONE_DEVICE:
+    if intake.campaign.terms.upload == ONE_DEVICE:
         sizes = np.array([len(batch) for batch in batches])
         alone = np.array([bool(batch.token) for batch in batches]) & (sizes == 1)
         upload = upload.refusing(np.repeat(~alone, sizes), "token-used")
-    if isinstance(served, Intake) or served.campaign.every is None:
-        return upload
-    return _of_open_periods(served.campaign, batches, upload)
+    return upload if intake.form.every is None else _of_open_periods(intake, batches, upload)
 
 
-def _of_open_periods(campaign: SurveyCampaign, batches: Sequence[Batch], upload: Upload) -> Upload:
+def _of_open_periods(intake: Intake, batches: Sequence[Batch], upload: Upload) -> Upload:
     """Refuse reports of periods that were over, or had not begun, when they arrived."""
     everything = range(1 << 32)
-    windows = [everything if one.periods is None else one.periods for one in batches]
+    windows = [everything if batch.periods is None else batch.periods for batch in batches]
     sizes = [len(batch) for batch in batches]
     first = np.repeat([window.start for window in windows], sizes)
     end = np.repeat([window.stop for window in windows], sizes)
-    fine, periods = upload.problems == FINE, campaign.periods_of(upload.rows)
+    fine, periods = upload.problems == FINE, intake.form.periods_of(upload.rows)
     wrong = np.zeros(len(upload), dtype=bool)
     wrong[fine] = (periods < first[fine]) | (periods >= end[fine])
     return upload.refusing(wrong, "wrong-period") if wrong.any() else upload
 
 
-def _commit_campaign(
+def _commit_intake(
     store: Store, batches: Sequence[Batch], upload: Upload, reports: ToFolder | None
 ) -> Codes:
-    """Store one campaign's reports and account for them; return their problems with duplicates.
+    """Store the reports for one intake and account for them; return their problems and duplicates.
 
     The upload is left as it was: it may have to be tried again.
     """
-    served = batches[0].served
-    owns = _owns(batches, upload) if served.campaign.terms.upload == ONE_DEVICE else []
-    if isinstance(served, Intake):
-        problems = take(store, served, upload, owns)
-    else:
-        problems = _take(store, served, upload, owns, reports)
+    intake = batches[0].intake
+    one_device = intake.campaign.terms.upload == ONE_DEVICE
+    tokens = _tokens(batches, upload) if one_device else []
+    problems = intake.take(store, upload, tokens, reports)
     unreadable = sum(batch.unreadable for batch in batches)
-    store.add_counts(served.campaign.name, outcomes(problems, unreadable))
+    store.add_counts(intake.campaign.name, outcomes(problems, unreadable))
     return problems
 
 
-def _owns(batches: Sequence[Batch], upload: Upload) -> list[bytes]:
+def _tokens(batches: Sequence[Batch], upload: Upload) -> list[bytes]:
     """Return what the token of each report that may count is known by."""
     tokens = [batch.token for batch in batches for _ in range(len(batch))]
     return [tokens[place] for place in np.flatnonzero(upload.problems == FINE).tolist()]
-
-
-def _take(
-    store: Store, served: Served, upload: Upload, owns: Sequence[bytes], reports: ToFolder | None
-) -> Codes:
-    """Store a campaign's reports and add them to its tallies; return all problems."""
-    problems, ids, rows = upload.problems.copy(), upload.ids, upload.rows
-    fine = np.flatnonzero(problems == FINE)
-    order, first = in_order(ids)
-    chosen = order[first]
-    if owns:
-        chosen, refused = _once(store, served, owns, upload, chosen)
-        for reason, which in refused.items():
-            problems[fine[which]] = CODES[reason]
-    elsewhere = reports is not None
-    kept = rows if served.campaign.terms.keep_reports and not elsewhere else rows[:, :0]
-    mine = picked(ids, chosen), picked(kept, chosen)
-    new = chosen[store.add_reports(served.key, *mine, elsewhere=elsewhere)]
-    counted = picked(rows, new)
-    store.add_tallies(served.key, served.campaign.counted(counted))
-    if reports is not None:
-        reports.add(served.campaign, picked(ids, new), counted)
-    if len(new):
-        store.note_hour(served.key)
-    again = problems[fine] == FINE
-    again[new] = False
-    problems[fine[again]] = DUPLICATE
-    problems[fine] = copy_first_outcome(problems[fine], order, first)
-    return problems
-
-
-def _once(
-    store: Store, served: Served, owns: Sequence[bytes], upload: Upload, chosen: Ints
-) -> tuple[Ints, dict[str, Ints]]:
-    """Leave the first report of each token in each period; say why others are refused.
-
-    One that is stored already is a duplicate, and uses nothing up.
-    """
-    known = store.known_reports(served.key, picked(upload.ids, chosen))
-    arrived = np.sort(chosen[~known])  # in this order: the first one counts
-    campaign = served.campaign
-    periods = np.zeros(len(arrived), dtype=np.int64)
-    if campaign.every is not None:
-        periods = campaign.periods_of(upload.rows[arrived])
-    mine = [owns[place] for place in arrived.tolist()]
-    first, closed = counts_once(store, served.key, mine, periods)
-    late = "outside-window" if campaign.every is None else "wrong-period"
-    kept = np.zeros(len(upload.ids), dtype=bool)
-    kept[arrived[first]] = True
-    refused = {late: arrived[closed], "token-used": arrived[~first & ~closed]}
-    return chosen[kept[chosen]], refused
 
 
 def refuse(store: Store, campaign: str, reason: str) -> None:

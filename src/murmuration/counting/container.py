@@ -65,7 +65,7 @@ class TallyFile:
         document, at = data[at : at + size], at + size
         if size < 0 or zlib.crc32(document) != checksum:
             raise FormatError("the campaign in this file of tallies is damaged")
-        campaign = campaign_document.read(document)
+        campaign = campaign_document.read(document, SurveyCampaign)
         tallies = {}
         for period in sorted(periods):
             if len(periods[period]) != len(campaign.frame.cells) or min(periods[period]) < 0:

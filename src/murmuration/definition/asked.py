@@ -13,40 +13,34 @@ from typing import Any
 
 import msgspec
 
-from murmuration.definition.schema import CampaignTable
-from murmuration.definition.training import ModelTable
-
-TERMS = ("purpose", "people", "opens", "closes", "cohort", "keep_reports", "upload", "origins")
+from murmuration.campaign.terms import Told
+from murmuration.definition.schema import FileTable
 
 
-def asked(table: CampaignTable | ModelTable) -> str:
-    """Return the digest of all that a file says about questions, mechanisms and what they cost.
-
-    How many people are expected decides what a training asks: there it counts.
-    """
-    terms = [key for key in TERMS if key != "people" or isinstance(table, CampaignTable)]
+def asked(table: FileTable) -> str:
+    """Return the digest of all that a file says about questions, mechanisms and what they cost."""
+    terms = set(Told.__struct_fields__) - table.counted
     said = {key: value for key, value in _said(table).items() if key not in terms}
     if "repeat" in said:
         said["repeat"].pop("grace", None)  # a term, too
-    if isinstance(table, CampaignTable) and table.levels is not None:
-        said["levels"] = list(table.levels.items())  # whose order counts
+    for key in set(table.ordered) & set(said):
+        said[key] = list(said[key].items())
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _said(table: msgspec.Struct) -> dict[str, Any]:
     """Return the keys of a table that are not at their default."""
-    found = {}
+    values = {}
     for field in msgspec.structs.fields(table):
-        value = getattr(table, field.name)
-        usual = field.default
+        value, usual = getattr(table, field.name), field.default
         if field.default_factory is not msgspec.NODEFAULT:
             usual = field.default_factory()
         if value != usual:
-            found[field.name] = _plain(value)
-    return found
+            values[field.name] = _plain(value)
+    return values
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return _said(value)
-    return [_plain(one) for one in value] if isinstance(value, list) else value
+    return [_plain(item) for item in value] if isinstance(value, list) else value

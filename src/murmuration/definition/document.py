@@ -1,114 +1,77 @@
 """The published campaign: one JSON document with all that a device needs, and nothing it computes.
 
     format, campaign, version, digest   what it is
-    purpose, people, opens, closes, ... what people are told
+    purpose, people, opens, closes, ... the terms: what people are told
     collection                          everything that affects a report, integer laws included
 
 `collection` is JSON inside a string: its digest is that of the string's bytes, so that every
 language finds the same one without agreeing on how to write a number. A document is not trusted:
 its digest is checked, every law is audited, and a law that leaks is refused by the device.
+
+Keys of the collection must all be known. Keys beside it that are not known are terms of a later
+release: they only inform, and are passed over (`campaign.terms`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import fields, replace
-from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import msgspec
 
-from murmuration.campaign.levels import FREELY, Levels
-from murmuration.campaign.periods import GRACE
-from murmuration.campaign.question import Question
-from murmuration.campaign.spells import Spells
-from murmuration.campaign.survey import WIRE, SurveyCampaign, Terms
+from murmuration.campaign.kind import WIRE, Campaign, Kind, of_kind
+from murmuration.campaign.survey import SurveyCampaign
+from murmuration.campaign.terms import READ, WRITTEN, Terms
+from murmuration.definition import survey_text, training_text
+from murmuration.definition.text import Collection, Reader
 from murmuration.errors import FormatError, MurmurationError, ParameterError
-from murmuration.mechanisms.base import Mechanism, checked_epsilon
-from murmuration.mechanisms.frame import Frame
-from murmuration.mechanisms.registry import from_document
-from murmuration.mechanisms.strategy import strategy_of
+from murmuration.training.campaign import TrainingCampaign
 
 FORMAT = 1
-MOST_BYTES, MOST_CELLS, MOST_ITEMS = 8 << 20, 2048, 1 << 18
-"""Of a document, of its laws, and of items over all laws: a device looks at no more, before it has
-read anything. What is as large as that takes some seconds to audit."""
-MOST_COMPARED, PER_PAIR = 1 << 24, 64
-"""Of comparisons between ranges, over all laws: each two ranges, symbol by symbol, and `PER_PAIR`
-more for what is done once."""
+MOST_BYTES = 8 << 20
+"""Of a document: a device reads no more."""
+READERS: dict[str, Reader[Any]] = {
+    SurveyCampaign.kind: survey_text.READER,
+    TrainingCampaign.kind: training_text.READER,
+}
+"""The kinds of campaigns: a collection that names none is a survey's."""
 
 
-class Document(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
-):
-    """A published campaign as it travels; a key that is added later is left out at its default."""
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A published campaign as it travels; its terms stand between the digest and the collection."""
 
     format: int
     campaign: str
     version: int
     digest: str
-    purpose: str
-    people: int
-    opens: datetime | None
-    closes: datetime | None
-    cohort: int
-    keep_reports: bool
-    upload: str
-    origins: tuple[str, ...] = ()
-    grace: int = GRACE
     collection: str
 
 
-class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A law, and what it is for; keys in the order in which they are written."""
-
-    attributes: tuple[int, ...]
-    level: int | None = None
-    mechanism: str
-    parameters: dict[str, Any]
-    law: dict[str, Any]
+_Part = TypeVar("_Part")
 
 
-class Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What affects a report: keys in the order in which they are written; not at their default."""
-
-    wire: int
-    campaign: str
-    epsilon: float
-    strategy: str
-    sample: int = 1
-    ends: tuple[int, ...] | None = None
-    levels: dict[str, float] | None = None
-    chosen: str = FREELY
-    limit: float | None = None
-    accept_loss: str | None = None
-    rounds: int = 1
-    every: str | None = None
-    first: int | None = None
-    spell: int | None = None
-    attributes: list[dict[str, Any]]
-    cells: list[Cell]
+KEYS = (*Document.__struct_fields__[:-1], *READ, "collection")
+"""The keys that devices read, in their order."""
 
 
-def publish(campaign: SurveyCampaign, version: int = 1) -> bytes:
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = SurveyCampaign.kind
+
+
+def publish(campaign: Campaign, version: int = 1) -> bytes:
     """Return the document of a campaign."""
-    terms = {field.name: getattr(campaign.terms, field.name) for field in fields(Terms)}
-    document = Document(
-        format=FORMAT,
-        campaign=campaign.name,
-        version=version,
-        digest=campaign.digest,
-        collection=campaign.text,
-        **terms,
-    )
-    data = msgspec.json.encode(document)
-    items = [len(q.labels) for q in campaign.questions]
-    groups = zip(campaign.strategy.grouped(len(items)), campaign.frame.groups, strict=True)
-    cells = [[items[place] for place in places] for places, group in groups for _ in group]
-    laws = msgspec.json.decode(campaign.text, type=Collection).cells
-    if size := _too_large(data, cells) or _too_many_ranges(laws):
+    document = {
+        "format": FORMAT,
+        "campaign": campaign.name,
+        "version": version,
+        "digest": campaign.digest,
+        **campaign.terms.document(),
+        "collection": campaign.text,
+    }
+    data, reader = msgspec.json.encode(document), READERS[campaign.kind]
+    size = _excess(data) or reader.excess(msgspec.json.decode(campaign.text, type=reader.form))
+    if size:
         raise ParameterError(
             f"this campaign's document would have {size}: ask for fewer attributes, labels or "
             "levels, or name mechanisms with smaller laws (duchi, dithered or optimal)"
@@ -116,39 +79,85 @@ def publish(campaign: SurveyCampaign, version: int = 1) -> bytes:
     return data
 
 
-def _too_large(data: bytes, cells: Sequence[Sequence[int]]) -> str:
-    """Say in what a document is larger than a device reads, if it is; cells have sizes."""
-    found = (len(data), "bytes"), (len(cells), "laws"), (sum(map(sum, cells)), "items")
-    for (many, what), most in zip(found, (MOST_BYTES, MOST_CELLS, MOST_ITEMS), strict=True):
-        if many > most:
-            return f"{many:,} {what}, and devices read {most:,} at most"
-    return ""
-
-
-def _too_many_ranges(cells: Sequence[Cell]) -> str:
-    """Say that laws with ranges compare more than a device does, if they do."""
-    compared = sum(map(_comparisons, cells))
-    if compared <= MOST_COMPARED:
+def _excess(data: bytes) -> str:
+    if len(data) <= MOST_BYTES:
         return ""
-    return f"{compared:,} comparisons between ranges, and devices make {MOST_COMPARED:,} at most"
+    return f"{len(data):,} bytes, and devices read {MOST_BYTES:,} at most"
 
 
-def _comparisons(cell: Cell) -> int:
-    ranges, symbols = cell.parameters.get("epsilon"), cell.law.get("values")
-    if not isinstance(ranges, list) or not isinstance(symbols, list):
-        return 0
-    return len(ranges) ** 2 * (len(symbols) + PER_PAIR)
+@overload
+def read(data: bytes) -> Campaign: ...
 
 
-def read(data: bytes) -> SurveyCampaign:
-    """Return the campaign of a document, or say what is wrong with it."""
-    if size := _too_large(data, ()):
+@overload
+def read(data: bytes, wanted: type[Kind]) -> Kind: ...
+
+
+def read(data: bytes, wanted: type[Kind] | None = None) -> Campaign:
+    """Return the campaign of a document, of the wanted kind, or say what is wrong with it."""
+    if size := _excess(data):
         raise FormatError(f"the campaign's document has {size}")
-    document = decoded(data)
-    if '"kind":"model"' in document.collection[:40]:
-        raise FormatError("this campaign trains a model: it has no figures, and other documents")
+    document, terms = decoded(data), terms_in(data)
+    reader = _reader_of(document)
+    collection = _collection(document, reader)
+    if hashlib.sha256(document.collection.encode()).hexdigest() != document.digest:
+        raise FormatError("the campaign's digest is not that of its text: it was changed")
     try:
-        found = msgspec.json.decode(document.collection, type=Collection)
+        if size := reader.excess(collection):
+            raise FormatError(f"the campaign's document has {size}")
+        campaign = reader.campaign(collection, terms)
+    except MurmurationError as problem:
+        raise FormatError(f"the campaign cannot be used: {problem}") from None
+    except (TypeError, ValueError, LookupError, OverflowError, RecursionError) as problem:
+        raise FormatError(f"the campaign cannot be read: {problem}") from None
+    if campaign.name != document.campaign:
+        raise FormatError("the campaign's name differs inside and outside its collection")
+    if campaign.text != document.collection:
+        raise FormatError(
+            "the campaign is not written as it is published: another spelling of the same words "
+            "has another digest, which could tell devices apart"
+        )
+    return campaign if wanted is None else of_kind(campaign, wanted)
+
+
+def decoded(data: bytes) -> Document:
+    """Return the document's own parts, unchecked."""
+    return _decoded(data, Document)
+
+
+def terms_in(data: bytes) -> Terms:
+    """Return the terms in a document. Those that this release does not know are passed over."""
+    keys = _decoded(data, dict[str, msgspec.Raw])
+    if missing := [key for key in WRITTEN if key not in keys]:
+        raise FormatError(f"this is not a published campaign: it has no {missing[0]}")
+    return _decoded(data, Terms)
+
+
+def _decoded(data: bytes, form: type[_Part]) -> _Part:
+    try:
+        return msgspec.json.decode(data, type=form)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
+        raise FormatError(f"this is not a published campaign: {problem}") from None
+
+
+def _reader_of(document: Document) -> Reader[Any]:
+    """Return the reader for the kind that a collection names."""
+    try:
+        kind = msgspec.json.decode(document.collection, type=_Kind).kind
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
+        raise FormatError(f"the campaign's collection cannot be read: {problem}") from None
+    if kind not in READERS:
+        raise FormatError(
+            f"the campaign is of the kind {kind!r}; this program knows {', '.join(READERS)}: a "
+            "newer one is needed"
+        )
+    return READERS[kind]
+
+
+def _collection(document: Document, reader: Reader[Any]) -> Collection:
+    """Return what a collection says, every key of it known."""
+    try:
+        found: Collection = msgspec.json.decode(document.collection, type=reader.form)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
         raise FormatError(f"the campaign's collection cannot be read: {problem}") from None
     if document.format != FORMAT or found.wire != WIRE:
@@ -156,96 +165,7 @@ def read(data: bytes) -> SurveyCampaign:
             f"the campaign is in format {document.format}, reports in {found.wire}; this program "
             f"reads {FORMAT} and {WIRE}: a newer one is needed"
         )
-    try:
-        sizes = [len(table.get("labels", ())) for table in found.attributes]
-        items = [[sizes[a] for a in cell.attributes] for cell in found.cells]
-        if size := _too_large(b"", items) or _too_many_ranges(found.cells):
-            raise FormatError(f"the campaign's document has {size}")
-        campaign = _campaign(document, found)
-    except MurmurationError as problem:
-        raise FormatError(f"the campaign cannot be used: {problem}") from None
-    except (TypeError, ValueError, LookupError, OverflowError, RecursionError) as problem:
-        raise FormatError(f"the campaign cannot be read: {problem}") from None
-    if campaign.name != document.campaign:
-        raise FormatError("the campaign has two names: one outside, and one in its collection")
-    if hashlib.sha256(document.collection.encode()).hexdigest() != document.digest:
-        raise FormatError("the campaign's digest is not that of its text: it was changed")
-    if campaign.text != document.collection:
-        raise FormatError(
-            "the campaign is not written as it is published: another spelling of the same words "
-            "has another digest, which could tell devices apart"
-        )
-    return campaign
-
-
-def decoded(data: bytes) -> Document:
-    """Return the document's parts, unchecked."""
-    try:
-        return msgspec.json.decode(data, type=Document)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
-        raise FormatError(f"this is not a published campaign: {problem}") from None
-
-
-def _campaign(document: Document, found: Collection) -> SurveyCampaign:
-    levels = None if found.levels is None else Levels.checked(found.levels)
-    if levels is None and found.chosen != FREELY:
-        raise FormatError("levels are chosen, and there are none")
-    levels = levels and replace(levels, chosen=found.chosen)
-    terms = Terms(**{field.name: getattr(document, field.name) for field in fields(Terms)})
-    questions = tuple(question_of(table) for table in found.attributes)
-    strategy = strategy_of(found.strategy, found.sample, found.ends)
-    epsilon = checked_epsilon(found.epsilon)
-    for part in levels.budgets(epsilon) if levels else ():
-        checked_epsilon(part)
-    return SurveyCampaign(
-        name=found.campaign,
-        terms=terms,
-        questions=questions,
-        frame=Frame(_groups(found.cells, strategy.grouped(len(questions)), levels), strategy),
-        epsilon=epsilon,
-        levels=levels,
-        limit=found.limit,
-        accept_loss=found.accept_loss,
-        max_reports=found.rounds,
-        every=found.every,
-        spells=_spells(found),
-    ).admitted()
-
-
-def _spells(found: Collection) -> Spells | None:
-    if found.first is None and found.spell is None:
-        return None
-    if found.first is None or found.spell is None:
-        raise FormatError("spells have a first period and a length")
-    return Spells(found.first, found.spell, found.rounds)
-
-
-def _groups(
-    cells: Sequence[Cell], groups: Sequence[tuple[int, ...]], levels: Levels | None
-) -> tuple[tuple[Mechanism, ...], ...]:
-    """Return the laws by group, if each is where it says it belongs."""
-    choices = [None] if levels is None else range(len(levels))
-    places = [(attributes, level) for attributes in groups for level in choices]
-    if [(cell.attributes, cell.level) for cell in cells] != places:
-        raise FormatError(f"this campaign has {len(places)} cells, by attribute and level")
-    laws = [from_document(_law(cell)) for cell in cells]
-    per = len(choices)
-    return tuple(tuple(laws[start : start + per]) for start in range(0, len(laws), per))
-
-
-def _law(cell: Cell) -> dict[str, Any]:
-    return {"mechanism": cell.mechanism, "parameters": cell.parameters, "law": cell.law}
-
-
-def question_of(table: dict[str, Any]) -> Question:
-    """Return an attribute; a range is in floats, and 0 has no sign: one form for one range."""
-    given = dict(table)
-    for key in {"labels", "markers"} & set(given):
-        given[key] = tuple(given[key])
-    for key in ("low", "high"):
-        if type(given.get(key)) in (int, float):
-            given[key] = float(given[key]) + 0.0
-    return Question(**given)
+    return found
 
 
 def pretty(data: bytes) -> str:

@@ -1,7 +1,8 @@
 """`campaign.toml`: what the engineer writes. Every mistake is reported with its line, all at once.
 
 The file says what is asked and what it may cost; what is left out is chosen by the planner (see
-`resolve`). The result is a `Campaign`, whose laws have been audited.
+`resolve`, and `training` for a campaign that trains a model). The result is a `Campaign`, whose
+laws have been audited.
 """
 
 from __future__ import annotations
@@ -9,40 +10,33 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, overload
 
 import msgspec
 
 from murmuration.campaign.answers import CASES
+from murmuration.campaign.kind import Campaign, Kind, of_kind
 from murmuration.campaign.periods import EVERY
-from murmuration.campaign.question import KINDS
-from murmuration.campaign.survey import UPLOADS, SurveyCampaign, Terms
+from murmuration.campaign.survey import SurveyCampaign
+from murmuration.campaign.terms import UPLOADS, Terms
+from murmuration.definition import resolve as survey_file
+from murmuration.definition import training as training_file
 from murmuration.definition.asked import asked
+from murmuration.definition.form import Form
 from murmuration.definition.lines import Lines
-from murmuration.definition.resolve import check, resolve, terms_of
-from murmuration.definition.schema import (
-    LAWS,
-    AttributeTable,
-    CampaignTable,
-    Mistake,
-    Mistakes,
-    RepeatTable,
-    gathered,
-)
-from murmuration.definition.training import (
-    FeatureTable,
-    ModelTable,
-    check_model,
-    resolve_model,
-    terms_of_model,
-)
+from murmuration.definition.schema import LAWS, FileTable, Mistake, Mistakes, gathered
 from murmuration.errors import CampaignError, RefusedError
-from murmuration.training.campaign import MODELS, TrainingCampaign
+from murmuration.training.campaign import MODELS
+
+FORMS: dict[str, Form[Any]] = {
+    form.makes.kind: form for form in (survey_file.FORM, training_file.FORM)
+}
+"""The kinds of campaign files; one that names no kind is a survey's."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +45,8 @@ class CampaignFile:
 
     source: str
     text: str
-    table: CampaignTable
+    form: Form[Any]
+    table: FileTable
 
     @property
     def name(self) -> str:
@@ -61,66 +56,46 @@ class CampaignFile:
     @cached_property
     def terms(self) -> Terms:
         """What people are told."""
-        return terms_of(self.table)
+        return self.table.terms
 
     @cached_property
     def asked(self) -> str:
-        """A digest of what is asked: see `campaign.file.asked`."""
+        """A digest of what is asked: see `definition.asked`."""
         return asked(self.table)
 
     @cached_property
-    def campaign(self) -> SurveyCampaign:
+    def campaign(self) -> Campaign:
         """The campaign, with laws that are chosen and solved now, and audited."""
         with _pointing(self.text, self.source):
-            return resolve(self.table)
+            return self.form.resolve(self.table)
+
+    def of_kind(self, wanted: type[Kind]) -> Kind:
+        """Return the campaign, of the wanted kind; refuse a file of another kind."""
+        self.require(wanted)
+        return of_kind(self.campaign, wanted)
+
+    def require(self, wanted: type[Campaign]) -> None:
+        """Refuse a file of another kind, and point at the line that says so."""
+        if self.form.makes is not wanted:
+            line = Lines(self.text).of(("kind",))
+            raise CampaignError(f"{self.name} {self.form.makes.use}", self.source, line)
 
 
-@dataclass(frozen=True)
-class ModelFile:
-    """The same of a file with `kind = "model"`: it trains a model."""
-
-    source: str
-    text: str
-    table: ModelTable
-
-    @property
-    def name(self) -> str:
-        """What the campaign is called."""
-        return self.table.name
-
-    @cached_property
-    def terms(self) -> Terms:
-        """What people are told."""
-        return terms_of_model(self.table)
-
-    @cached_property
-    def asked(self) -> str:
-        """A digest of what is asked: see `campaign.file.asked`."""
-        return asked(self.table)
-
-    @cached_property
-    def campaign(self) -> TrainingCampaign:
-        """The training, with laws that are chosen now, and audited."""
-        with _pointing(self.text, self.source):
-            return resolve_model(self.table)
+@overload
+def load(path: Path | str) -> Campaign: ...
 
 
-def load(path: Path | str) -> SurveyCampaign:
-    """Read, check and audit a campaign file that asks for figures."""
-    return _figures(opened_any(path)).campaign
+@overload
+def load(path: Path | str, wanted: type[Kind]) -> Kind: ...
 
 
-def load_any(path: Path | str) -> SurveyCampaign | TrainingCampaign:
-    """Read, check and audit a campaign file, be it for figures or for a model."""
-    return opened_any(path).campaign
+def load(path: Path | str, wanted: type[Kind] | None = None) -> Campaign:
+    """Read, check and audit a campaign file; `wanted` refuses other kinds of campaigns."""
+    file = opened(path)
+    return file.campaign if wanted is None else file.of_kind(wanted)
 
 
 def opened(path: Path | str) -> CampaignFile:
-    """Read a campaign file that asks for figures, and check its keys one by one."""
-    return _figures(opened_any(path))
-
-
-def opened_any(path: Path | str) -> CampaignFile | ModelFile:
     """Read a campaign file, and check its keys one by one."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
@@ -128,50 +103,49 @@ def opened_any(path: Path | str) -> CampaignFile | ModelFile:
         raise CampaignError("this is not a text file (UTF-8)", str(path)) from None
     except (FileNotFoundError, IsADirectoryError):
         raise CampaignError("there is no such file; `murmur init` writes one", str(path)) from None
-    return read_any(text, str(path))
+    return read(text, str(path))
 
 
-def _figures(found: CampaignFile | ModelFile) -> CampaignFile:
-    """Refuse a file that trains a model, where it is not what is meant."""
-    if isinstance(found, CampaignFile):
-        return found
-    line = Lines(found.text).of(("kind",))
-    raise CampaignError(
-        'kind = "model": this campaign trains a model, and has no figures; `murmur check` reads it',
-        found.source,
-        line,
-    )
+@overload
+def parse(text: str, *, source: str = ...) -> Campaign: ...
 
 
-def parse(text: str, source: str = "campaign.toml") -> SurveyCampaign:
+@overload
+def parse(text: str, wanted: type[Kind], *, source: str = ...) -> Kind: ...
+
+
+def parse(
+    text: str, wanted: type[Kind] | None = None, *, source: str = "campaign.toml"
+) -> Campaign:
     """Return the campaign that a file's text describes, or point at the lines that are wrong.
 
     The error is about the first line; what is wrong with others is in its `also`.
     """
-    return read(text, source).campaign
+    file = read(text, source)
+    return file.campaign if wanted is None else file.of_kind(wanted)
 
 
 def read(text: str, source: str = "campaign.toml") -> CampaignFile:
-    """Return what a file's text says that asks for figures, or point at its mistakes."""
-    return _figures(read_any(text, source))
-
-
-def read_any(text: str, source: str = "campaign.toml") -> CampaignFile | ModelFile:
     """Return what a file's text says, or point at the lines that are wrong."""
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise CampaignError(*_unreadable(text, str(problem), source)) from None
     with _pointing(text, source):
-        if data.get("kind") == "model":
-            trained = _converted(data, ModelTable, check_model)
-            check_model(trained)
-            return ModelFile(source, text, trained)
-        if "kind" in data:
-            raise Mistake('kind is "model", for a campaign that trains one, or left out', "kind")
-        table = _converted(data, CampaignTable, check)
-        check(table)
-        return CampaignFile(source, text, table)
+        form = _form_of(data)
+        table = _converted(data, form)
+        form.check(table, ())
+        return CampaignFile(source, text, form, table)
+
+
+def _form_of(data: Mapping[str, Any]) -> Form[Any]:
+    """Return the form for the kind that a file names."""
+    kind = data.get("kind", "")
+    if kind == "":
+        return FORMS[SurveyCampaign.kind]
+    if kind not in FORMS or kind == SurveyCampaign.kind:
+        raise Mistake('kind is "model", for a campaign that trains one, or left out', "kind")
+    return FORMS[kind]
 
 
 @contextmanager
@@ -211,17 +185,12 @@ def _unreadable(text: str, problem: str, source: str) -> tuple[str, str, int | N
     return f"this is no TOML{where}: {message[:1].lower()}{message[1:]}", source, line
 
 
-_Form = TypeVar("_Form", CampaignTable, ModelTable)
-
-
-def _converted(
-    data: dict[str, Any], form: type[_Form], check: Callable[[_Form, Collection[int]], None]
-) -> _Form:
+def _converted(data: dict[str, Any], form: Form[Any]) -> FileTable:
     """Return the file's tables, or say which keys are missing, unknown or of the wrong type."""
     wrong, passed_over = list[Mistake](), set[int]()
     while True:
         try:
-            table = msgspec.convert(data, form)
+            table: FileTable = msgspec.convert(data, form.table)
             break
         except msgspec.ValidationError as problem:
             message, _, place = str(problem).partition(" - at ")
@@ -234,7 +203,7 @@ def _converted(
         except OverflowError:
             raise Mistake("a number in this file is too large") from None
     if wrong:
-        gathered([partial(check, table, passed_over), partial(_raised, wrong)])
+        gathered([partial(form.check, table, passed_over), partial(_raised, wrong)])
     return table
 
 
@@ -292,9 +261,7 @@ _TYPES = {
 }
 
 
-def _complaint(
-    message: str, path: tuple[str | int, ...], form: type[msgspec.Struct] = CampaignTable
-) -> Mistake:
+def _complaint(message: str, path: tuple[str | int, ...], form: Form[Any]) -> Mistake:
     """Say what is wrong in the words of the file."""
     keys = [step for step in path if isinstance(step, str)]
     subject = keys[-1] if keys else "the file"
@@ -308,8 +275,7 @@ def _complaint(
         wanted = " or ".join(_TYPES.get(one, one) for one in found[1].split(" | ") if one != "null")
         return Mistake(f"{subject} is {wanted}; this is {_TYPES.get(found[2], found[2])}", *path)
     if found := re.match(r"Invalid enum value '(.*)'", message):
-        kinds = KINDS if form is CampaignTable else ("number", "category")
-        choices = {"kind": kinds, "case": CASES, "model": tuple(MODELS)}
+        choices = {"kind": form.kinds, "case": CASES, "model": tuple(MODELS)}
         known = (choices | {"every": EVERY, "law": LAWS}).get(subject, UPLOADS)
         near = difflib.get_close_matches(found[1], known, 1)
         meant = f"; {near[0]} is meant?" if near else ""
@@ -319,20 +285,20 @@ def _complaint(
     return Mistake(f"{subject}: {message}", *path)
 
 
-def _unknown(key: str, keys: Sequence[str], form: type[msgspec.Struct]) -> str:
+def _unknown(key: str, keys: Sequence[str], form: Form[Any]) -> str:
     """Say that there is no such key, and which one may be meant."""
-    tables: dict[str, type[msgspec.Struct]] = {
-        **{"attributes": AttributeTable, "repeat": RepeatTable},
-        **{"features": FeatureTable, "target": FeatureTable},
-    }
-    table = tables.get("".join(keys), form)
-    known = [field.name for field in msgspec.structs.fields(table)]
+    whole = _keys_of(form.table)
+    known = _keys_of(form.tables.get("".join(keys), form.table))
     near = difflib.get_close_matches(key, known, 1)
-    elsewhere = key in {field.name for field in msgspec.structs.fields(form)}
-    if form is ModelTable and not keys and key == "attributes":
-        return "a campaign that trains a model has [[features]] and a [target], no attributes"
+    if not keys and key in form.elsewhere:
+        return form.elsewhere[key]
     if near:
         return f"there is no key {key}; {near[0]} is meant?"
-    if keys and elsewhere:
+    if keys and key in whole:
         return f"{key} belongs above the first table: it is about the whole campaign"
     return f"there is no key {key}; there are {', '.join(known)}"
+
+
+def _keys_of(table: type[msgspec.Struct]) -> list[str]:
+    """Return a table's keys, the name first."""
+    return sorted(table.__struct_fields__, key=lambda key: key != "name")

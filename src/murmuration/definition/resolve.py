@@ -16,10 +16,11 @@ from typing import Any, TypeGuard
 
 from murmuration.audit import admission
 from murmuration.campaign.levels import BY_LOT, FREELY, Levels
-from murmuration.campaign.periods import GRACE, period_of
-from murmuration.campaign.question import Question
+from murmuration.campaign.periods import period_of
+from murmuration.campaign.question import KINDS, Question
 from murmuration.campaign.spells import Spells
-from murmuration.campaign.survey import SurveyCampaign, Terms
+from murmuration.campaign.survey import SurveyCampaign
+from murmuration.definition.form import Form
 from murmuration.definition.schema import (
     SPELLS,
     VALUES,
@@ -268,7 +269,7 @@ def _collected(
     try:
         return SurveyCampaign(
             name=table.name,
-            terms=terms_of(table),
+            terms=table.terms,
             questions=questions,
             frame=Frame(tuple(groups), sharing.strategy(table.sample, shares)),
             epsilon=total,
@@ -290,21 +291,6 @@ def _spells(repeat: RepeatTable | None) -> Spells | None:
     if repeat.every is None or repeat.first is None or repeat.changes is None:
         raise Mistake("spells need every, first and changes", "repeat", "law")
     return Spells.allowing(repeat.changes, period_of(repeat.every, repeat.first), repeat.rounds)
-
-
-def terms_of(table: CampaignTable) -> Terms:
-    """Return what people are told."""
-    return Terms(
-        purpose=table.purpose.strip(),
-        people=table.people,
-        opens=table.opens,
-        closes=table.closes,
-        cohort=table.cohort,
-        keep_reports=table.keep_reports,
-        upload=table.upload,
-        origins=tuple(table.origins),
-        grace=GRACE if table.repeat is None else table.repeat.grace,
-    )
 
 
 def _laws(
@@ -539,3 +525,17 @@ def _admitted(campaign: SurveyCampaign) -> SurveyCampaign:
         return campaign.admitted()
     except PromiseError as problem:
         raise Mistake(str(problem), "epsilon", refused=True) from None
+
+
+FORM = Form(
+    makes=SurveyCampaign,
+    table=CampaignTable,
+    tables={"attributes": AttributeTable, "repeat": RepeatTable},
+    check=check,
+    resolve=resolve,
+    kinds=KINDS,
+    elsewhere={
+        key: f'{key} is for a campaign that trains a model: say kind = "model"'
+        for key in ("features", "target", "model", "deadline")
+    },
+)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from datetime import date
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -24,12 +24,10 @@ from murmuration.campaign.question import (
     SPREAD,
     Question,
 )
-from murmuration.campaign.survey import COHORT, LEAST_COHORT, MOST_ATTRIBUTES
+from murmuration.campaign.survey import MOST_ATTRIBUTES
+from murmuration.campaign.terms import Terms, Told, mistakes
 from murmuration.errors import MurmurationError
 from murmuration.mechanisms.base import checked_epsilon
-
-if TYPE_CHECKING:
-    from murmuration.definition.training import ModelTable
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 GIVEN = ("epsilon", "k", "edges", "semantics")
@@ -79,6 +77,22 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table of the file."""
 
 
+class FileTable(Told, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole file: its terms, and what each kind of campaign has beside them."""
+
+    name: str
+
+    counted: ClassVar[frozenset[str]] = frozenset()
+    """Terms that decide what is asked."""
+    ordered: ClassVar[tuple[str, ...]] = ()
+    """Keys whose tables mean something by their order."""
+
+    @property
+    def terms(self) -> Terms:
+        """What people are told, checked."""
+        return Terms.of(self)
+
+
 class AttributeTable(Table, frozen=True):
     """One [[attributes]] of the file."""
 
@@ -121,26 +135,24 @@ class RepeatTable(Table, frozen=True):
     """A day of the first period. With spells only."""
 
 
-class CampaignTable(Table, frozen=True):
-    """The whole file."""
+class CampaignTable(FileTable, frozen=True, kw_only=True):
+    """A file that asks for figures."""
 
-    name: str
-    purpose: str
     attributes: list[AttributeTable]
     epsilon: float | None = None
-    people: int = 100_000
-    opens: datetime | None = None
-    closes: datetime | None = None
-    cohort: int = COHORT
     lifetime: float | None = None
     strategy: str = "auto"
     sample: int = 1
     levels: dict[str, float | str] | None = None
-    keep_reports: bool = True
-    upload: Literal["open", "token", "one-device"] = "open"
-    origins: list[str] = []
     accept_loss: str | None = None
     repeat: RepeatTable | None = None
+
+    ordered: ClassVar[tuple[str, ...]] = ("levels",)
+
+    @property
+    def terms(self) -> Terms:
+        """What people are told; for how long periods stay open stands under [repeat]."""
+        return Terms.of(self, GRACE if self.repeat is None else self.repeat.grace)
 
 
 # --- single keys -------------------------------------------------------------------------------
@@ -204,23 +216,13 @@ def _spell_mistakes(repeat: RepeatTable) -> Iterator[Mistake]:
         yield Mistake(message, "repeat", "first")
 
 
-def terms_mistakes(table: CampaignTable | ModelTable) -> Iterator[Mistake]:
-    """Say what is wrong with what people are told, each by its key."""
-    zone = "say date, time and time zone: 2026-11-16T09:00:00Z"
-    rules = [
-        ("name", NAME.fullmatch(table.name), "a name has small letters, digits and - only"),
-        ("purpose", table.purpose.strip(), "say in plain words what the data is for"),
-        ("cohort", table.cohort >= LEAST_COHORT, f"a cohort is {LEAST_COHORT} people or more"),
-        ("people", 1 <= table.people < 1 << 40, "people, how many are expected, is 1 or more"),
-        ("opens", _zoned(table.opens), zone),
-        ("closes", _zoned(table.closes), zone),
-    ]
-    for key, fine, message in rules:
-        if not fine:
-            yield Mistake(message, key)
-    zoned = _zoned(table.opens) and _zoned(table.closes)
-    if table.opens and table.closes and zoned and table.opens >= table.closes:
-        yield Mistake("it closes before it opens", "closes")
+def terms_mistakes(table: FileTable) -> Iterator[Mistake]:
+    """Say what is wrong with name and terms, each by its key."""
+    if not NAME.fullmatch(table.name):
+        yield Mistake("a name has small letters, digits and - only", "name")
+    if not table.purpose.strip():
+        yield Mistake("say in plain words what the data is for", "purpose")
+    yield from (Mistake(message, key) for key, message in mistakes(table))
     yield from _origin_mistakes(table.origins)
 
 
@@ -238,10 +240,6 @@ def _origin_mistakes(origins: Sequence[str]) -> Iterator[Mistake]:
             checked_origins(origins)
         except MurmurationError as problem:
             yield Mistake(str(problem), "origins")
-
-
-def _zoned(moment: datetime | None) -> bool:
-    return moment is None or moment.tzinfo is not None
 
 
 def budget_of(epsilon: float, *path: str | int) -> float:

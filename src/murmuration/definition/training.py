@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from datetime import datetime
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
 from murmuration.campaign.question import REFUSE, Question
-from murmuration.campaign.survey import COHORT, Terms
+from murmuration.definition.form import Form
 from murmuration.definition.schema import (
     AttributeTable,
+    FileTable,
     Mistake,
     Mistakes,
     Table,
@@ -63,29 +63,23 @@ class FeatureTable(Table, frozen=True):
     typical: tuple[float, float] | None = None
 
 
-class ModelTable(Table, frozen=True):
-    """The whole file."""
+class ModelTable(FileTable, frozen=True, kw_only=True):
+    """A file that trains a model."""
 
     kind: Literal["model"]
-    name: str
-    purpose: str
     model: Literal["linear", "logistic", "svm"]
     epsilon: float
     features: list[FeatureTable]
     target: FeatureTable
-    people: int = 100_000
     mechanism: str = "auto"
     rounds: int | None = None
     deadline: str | int = DEADLINE
-    opens: datetime | None = None
-    closes: datetime | None = None
-    cohort: int = COHORT
-    keep_reports: bool = True
-    upload: Literal["open", "token", "one-device"] = "open"
-    origins: list[str] = msgspec.field(default_factory=list)
+
+    counted: ClassVar[frozenset[str]] = frozenset({"people"})
+    """How many people are expected decides what a training asks."""
 
 
-def check_model(table: ModelTable, passed_over: Collection[int] = ()) -> None:
+def check(table: ModelTable, passed_over: Collection[int] = ()) -> None:
     """Refuse what can be seen without building a law: all of it together."""
     places = [place for place in range(len(table.features)) if place not in passed_over]
     steps: list[Callable[[], object]] = [
@@ -96,14 +90,14 @@ def check_model(table: ModelTable, passed_over: Collection[int] = ()) -> None:
     gathered(steps)
 
 
-def resolve_model(table: ModelTable) -> TrainingCampaign:
+def resolve(table: ModelTable) -> TrainingCampaign:
     """Build the laws of a training, and audit them."""
     features = tuple(_feature(one, "features", at) for at, one in enumerate(table.features))
     width = sum(feature.width for feature in features)
     try:
         return TrainingCampaign(
             name=table.name,
-            terms=terms_of_model(table),
+            terms=table.terms,
             model=table.model,
             features=features,
             target=_target(table),
@@ -114,20 +108,6 @@ def resolve_model(table: ModelTable) -> TrainingCampaign:
         ).admitted()
     except MurmurationError as problem:
         raise Mistake(str(problem), "features") from None
-
-
-def terms_of_model(table: ModelTable) -> Terms:
-    """Return what people are told."""
-    return Terms(
-        purpose=table.purpose.strip(),
-        people=table.people,
-        opens=table.opens,
-        closes=table.closes,
-        cohort=table.cohort,
-        keep_reports=table.keep_reports,
-        upload=table.upload,
-        origins=tuple(table.origins),
-    )
 
 
 def seconds_of(deadline: str | int) -> int:
@@ -220,3 +200,17 @@ def _target(table: ModelTable) -> Question:
         key = "labels" if question.kind == "category" else "kind"
         raise Mistake(str(problem), "target", key) from None
     return question
+
+
+FORM = Form(
+    makes=TrainingCampaign,
+    table=ModelTable,
+    tables={"features": FeatureTable, "target": FeatureTable},
+    check=check,
+    resolve=resolve,
+    kinds=("number", "category"),
+    elsewhere={
+        "attributes": "a campaign that trains a model has [[features]] and a [target], no "
+        "attributes"
+    },
+)

@@ -6,8 +6,12 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, get_args, get_type_hints
+
+import msgspec
 
 from murmuration.campaign.answers import EXACT, IGNORE
+from murmuration.campaign.terms import Told
 
 LISTED = 1000
 """Labels that are listed in the comment on a column that is left out, at most."""
@@ -56,11 +60,42 @@ class Draft:
 def written(name: str, purpose: str, epsilon: float, people: int, asked: Sequence[Draft]) -> str:
     """Return the text of a campaign file."""
     head = _HEAD.format(
-        name=_quoted(name), purpose=_quoted(purpose), epsilon=f"{epsilon:g}", people=people
+        name=_quoted(name),
+        purpose=_quoted(purpose),
+        plain=_comment("purpose"),
+        epsilon=f"{epsilon:g}",
+        people=people,
+        expected=_comment("people"),
+        terms=_terms(),
     )
     first = next(one for one in asked if not one.skipped)
     parts = [head, *(_attribute(one, one is first) for one in asked), _TAIL]
     return "\n".join(parts)
+
+
+def _terms() -> str:
+    """Return the other terms: each below its comment, commented out unless it is a usual choice."""
+    lines = []
+    for field in msgspec.structs.fields(Told):
+        if field.name in ("purpose", "people"):
+            continue
+        if comment := _comment(field.name):
+            lines += ["", *(f"# {line}" for line in comment.splitlines())]
+        example = _meta(field.name).extra["example"]
+        lines.append(
+            f"# {field.name} = {example}" if example else f"{field.name} = {field.default}"
+        )
+    return "\n".join(lines[1:])
+
+
+def _comment(term: str) -> str:
+    return _meta(term).description or ""
+
+
+def _meta(term: str) -> Any:
+    """Return what is written about a term."""
+    _, about, *_ = get_args(get_type_hints(Told, include_extras=True)[term])
+    return about
 
 
 def _quoted(text: str) -> str:
@@ -131,20 +166,15 @@ _HEAD = """\
 # A campaign: what is asked, and what it may cost. `murmur check` says what it means.
 
 name = {name}  # small letters, digits and -
-purpose = {purpose}  # plain words: people read this before they agree
+purpose = {purpose}  # {plain}
 
 # What one report may reveal, at most. 1 is usual; less is more private and less exact.
 # Left out, each attribute needs an epsilon of its own.
 epsilon = {epsilon}
 
-people = {people}  # how many are expected; only plans and predictions depend on it
+people = {people}  # {expected}
 
-# Nothing is shown about fewer people than that (100 is the least).
-cohort = 1000
-
-# When reports are accepted, with the time zone. Left out: always.
-# opens = 2027-01-01T00:00:00Z
-# closes = 2027-02-01T00:00:00Z
+{terms}
 
 # Several attributes: "auto" asks each person one of them, with all of epsilon ("sample");
 # "split" and "split-optimal" ask everyone everything and share epsilon out; "block" (numbers),
@@ -154,16 +184,6 @@ cohort = 1000
 
 # The most that this campaign may ever cost one device. Left out: one report.
 # lifetime = 1.0
-
-# Whether the collector keeps randomised reports after counting them.
-# keep_reports = true
-
-# Who may send reports: "open" is anyone, "token" anyone who holds a device's token,
-# "one-device" each who holds a token of their own: one report of it per period counts.
-# upload = "open"
-
-# Other sites whose pages may take part, in a browser. Left out: only pages of the collector itself.
-# origins = ["https://app.example"]
 
 # Only for a mechanism that breaks its promise: the audit's sentence on what it costs.
 # accept_loss = "an infinite loss where 1.0 is promised"

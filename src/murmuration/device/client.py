@@ -34,7 +34,7 @@ all campaigns: 5.'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -45,9 +45,10 @@ from numpy.typing import NDArray
 
 from murmuration import sentences
 from murmuration.campaign.bounds import reserved
+from murmuration.campaign.kind import of_kind
 from murmuration.campaign.survey import SurveyCampaign, utc_now
 from murmuration.device.ledger import Entry, Ledger, Memo, SpellBegunError, exact_cost
-from murmuration.device.loading import load_any, open_round
+from murmuration.device.loading import load, open_round
 from murmuration.device.secret import Cost
 from murmuration.device.sending import (
     DUPLICATE,
@@ -156,7 +157,7 @@ class Client(Trainee):
         accept_loss: str | None = None,
         refuse_outside: bool = False,
     ) -> None:
-        self.source, found = load_any(source, allow_plain_http, digest, witness)
+        self.source, found = load(source, allow_plain_http, digest, witness)
         self._witness, self._plain = witness, allow_plain_http
         self._require_consent(accept_loss)
         self._refuse_outside = refuse_outside
@@ -187,18 +188,12 @@ class Client(Trainee):
     @property
     def campaign(self) -> SurveyCampaign:
         """The campaign, if it asks for figures."""
-        if isinstance(self.source, TrainingCampaign):
-            raise ParameterError(
-                f"{self.source.name} trains a model: answer it with train, not report"
-            )
-        return self.source
+        return of_kind(self.source, SurveyCampaign)
 
     @property
     def training(self) -> TrainingCampaign:
         """The campaign, if it trains a model."""
-        if not isinstance(self.source, TrainingCampaign):
-            raise ParameterError(f"{self.source.name} trains no model: answer it with report")
-        return self.source
+        return of_kind(self.source, TrainingCampaign)
 
     # --- sending -------------------------------------------------------------------------------
 
@@ -253,8 +248,7 @@ class Client(Trainee):
         Reports of many periods, side by side, show when the value behind them changed: their bytes
         are not kept once they have arrived.
         """
-        forget = isinstance(self.source, SurveyCampaign) and self.source.repeated
-        return self.ledger.acknowledge(entry.report_id, outcome, forget).outcome
+        return self.ledger.acknowledge(entry.report_id, outcome, self.source.repeated).outcome
 
     def _receipt(self, entry: Entry) -> Receipt:
         """Return what became of a report that is in the ledger."""
@@ -388,20 +382,18 @@ class Client(Trainee):
     @property
     def most(self) -> Cost:
         """The most that one report can cost: the costliest cells that it may have."""
-        if isinstance(self.source, TrainingCampaign):
-            return min(exact_cost(self.source.charge), exact_cost(self.source.epsilon))
-        return self._total(self.campaign.costliest())
+        return self._total(self.source.costliest())
 
-    def _total(self, laws: list[Mechanism]) -> Cost:
+    def _total(self, laws: Sequence[Mechanism]) -> Cost:
         """Add up costs, in the decimals that the ledger goes by.
 
         All entries of a report together were audited to keep the campaign's epsilon, so what
         decimals add to that in the last digit is no cost.
         """
         total: Cost = sum((exact_cost(law.charge) for law in laws), start=Fraction(0))
-        if self.campaign.accept_loss or any(law.memoised for law in laws):
+        if self.source.accept_loss or any(law.memoised for law in laws):
             return total
-        return min(total, exact_cost(self.campaign.epsilon))
+        return min(total, exact_cost(self.source.epsilon))
 
     # --- what is asked for ---------------------------------------------------------------------
 
@@ -439,9 +431,7 @@ class Client(Trainee):
 
     def _period(self, turn: str) -> int | None:
         """Return the number of the period of a report; None where there are none."""
-        if isinstance(self.source, TrainingCampaign) or self.source.every is None:
-            return None
-        return self.source.period_named(turn)
+        return None if self.source.every is None else self.campaign.period_named(turn)
 
     def _require_open(self, turn: str = "") -> None:
         """Refuse, before anything is charged, what the collector would refuse."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from murmuration.campaign.survey import SurveyCampaign
+from murmuration.campaign.kind import Campaign
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
-from murmuration.definition import training_text as training_document
 from murmuration.device.sending import Link, reason
 from murmuration.errors import MismatchError, ParameterError, SendError
 from murmuration.training import round as round_document
@@ -24,20 +23,7 @@ def load(
     allow_plain_http: bool = False,
     digest: str | None = None,
     witness: str | None = None,
-) -> tuple[SurveyCampaign, Address | None]:
-    """Return a campaign for figures: see `load_any`."""
-    campaign, address = load_any(source, allow_plain_http, digest, witness)
-    if isinstance(campaign, TrainingCampaign):
-        raise ParameterError(f"{campaign.name} trains a model: it asks for no figures")
-    return campaign, address
-
-
-def load_any(
-    source: str | Path,
-    allow_plain_http: bool = False,
-    digest: str | None = None,
-    witness: str | None = None,
-) -> tuple[SurveyCampaign | TrainingCampaign, Address | None]:
+) -> tuple[Campaign, Address | None]:
     """Return a campaign from its address, its published document or its file, and its address.
 
     A document's digest is checked and every law in it is audited; a law that leaks is refused. So
@@ -56,9 +42,7 @@ def load_any(
     return campaign, address
 
 
-def _loaded(
-    source: str | Path, allow_plain_http: bool
-) -> tuple[SurveyCampaign | TrainingCampaign, Address | None]:
+def _loaded(source: str | Path, allow_plain_http: bool) -> tuple[Campaign, Address | None]:
     if isinstance(source, str) and source.startswith(("http://", "https://")):
         address = Address.parse(source, allow_plain_http)
         return _fetched(address), address
@@ -66,24 +50,18 @@ def _loaded(
     if not path.is_file():
         raise ParameterError(f"{path} is neither a file nor an address (https://...)")
     if path.suffix == ".toml":
-        return campaign_file.load_any(path), None
-    return _read(path.read_bytes()), None
+        return campaign_file.load(path), None
+    return campaign_document.read(path.read_bytes()), None
 
 
-def _read(data: bytes) -> SurveyCampaign | TrainingCampaign:
-    if training_document.trains(data[: campaign_document.MOST_BYTES + 1]):
-        return training_document.read(data)
-    return campaign_document.read(data)
-
-
-def _fetched(address: Address) -> SurveyCampaign | TrainingCampaign:
+def _fetched(address: Address) -> Campaign:
     """Return the campaign that an address publishes, if it is the one that the address names."""
     with Link(address) as link:
         answer = link.get(campaign_document.MOST_BYTES)
     if answer.status != 200:
         hint = "; an address ends in /v1/campaigns/NAME" if answer.status == 404 else ""
         raise SendError(f"no campaign from {address}: {reason(answer)}{hint}")
-    campaign = _read(answer.data)
+    campaign = campaign_document.read(answer.data)
     if address.path.rpartition("/")[2] != campaign.name:
         raise MismatchError(
             f"{address} publishes a campaign of another name, {campaign.name!r}: a limit on one "

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -37,6 +37,7 @@ from murmuration.analysis.read import figures
 from murmuration.campaign.question import Question
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition.load import CampaignFile, opened
+from murmuration.definition.schema import CampaignTable
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import seeded_rng
 from murmuration.files import ANYBODY, private_file
@@ -163,6 +164,7 @@ def read(path: Path, reader: Reader) -> Study:
     campaigns, people = {}, {}
     for entry in table.campaigns:
         file = opened(path.parent / entry.file)
+        file.require(SurveyCampaign)
         if file.name in people:
             raise ParameterError(f"{path}: two campaigns are called {file.name}")
         for epsilon, mechanism in product(table.epsilon, table.mechanism):
@@ -180,14 +182,14 @@ def _with(file: CampaignFile, epsilon: float, mechanism: str) -> SurveyCampaign:
     known = list_mechanisms()
     if unknown := [name for name in names if name != AUTO and name not in known]:
         raise ParameterError(f"no mechanism is called {', '.join(unknown)}")
-    chosen = []
-    for one in file.table.attributes:
+    chosen, asked = [], cast(CampaignTable, file.table)
+    for one in asked.attributes:
         kind = "category" if one.kind == "category" else "number"
         fit = [name for name in names if name != AUTO and _takes(known[name], kind)]
         law = fit[0] if fit and one.kind in ("category", "number") else AUTO
         chosen.append(msgspec.structs.replace(one, mechanism=law, parameters={}, epsilon=None))
-    table = msgspec.structs.replace(file.table, epsilon=float(epsilon), attributes=chosen)
-    return replace(file, table=table).campaign
+    table = msgspec.structs.replace(asked, epsilon=float(epsilon), attributes=chosen)
+    return replace(file, table=table).of_kind(SurveyCampaign)
 
 
 def _takes(kind: Any, wanted: str) -> bool:

@@ -19,7 +19,8 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from murmuration.campaign.survey import ONE_DEVICE
+from murmuration.campaign.kind import Campaign
+from murmuration.campaign.terms import ONE_DEVICE
 from murmuration.collector.access.participants import (
     BATCH_BYTES,
     OWN_BYTES,
@@ -29,7 +30,7 @@ from murmuration.collector.access.participants import (
 )
 from murmuration.collector.access.sessions import SESSION_PREFIX
 from murmuration.collector.access.tokens import ADMIN, ANALYST, DEVICE, MERGE, PREFIX, RANKS, hashed
-from murmuration.collector.publish import Serving
+from murmuration.collector.served import Served
 from murmuration.collector.store import Token
 from murmuration.server.problems import Problem
 
@@ -67,7 +68,11 @@ class Gate:
         self._first = asyncio.Lock()
 
     async def check(
-        self, policy: str, header: str | None, served: Serving | None, session: str | None = None
+        self,
+        policy: str,
+        header: str | None,
+        served: Served[Campaign] | None,
+        session: str | None = None,
     ) -> Token | None:
         """Let the request pass, and return the token that it needed; or raise the problem.
 

@@ -14,9 +14,10 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 from starlette.applications import Starlette
 
+from murmuration.campaign.kind import Campaign
 from murmuration.collector.access.participants import close_periods, has_closed
 from murmuration.collector.files.sink import ToFolder
-from murmuration.collector.publish import Served, ServedTraining, Serving
+from murmuration.collector.served import Served
 from murmuration.collector.store import Store, StoreError, Token
 from murmuration.errors import MurmurationError
 from murmuration.server.access import Gate
@@ -25,13 +26,12 @@ from murmuration.server.client_files import client_files
 from murmuration.server.encoded import Encoded
 from murmuration.server.fair_use import Share
 from murmuration.server.ingest import Ingest
+from murmuration.server.kinds import Runner, kind_of
 from murmuration.server.limits import Limits
 from murmuration.server.page_files import page_files
-from murmuration.server.rounds import TrainingRunner
 from murmuration.server.signing import Front, cookie_name
-from murmuration.server.streams import Watcher, books
-from murmuration.server.training_watch import TrainingWatch, training_books
-from murmuration.server.watch import Truths, Watch
+from murmuration.server.streams import Watcher
+from murmuration.server.watch import Truths
 from murmuration.wire.report import JSON
 
 log = logging.getLogger("murmuration.server")
@@ -56,7 +56,7 @@ class Collector:
     def __init__(
         self,
         store: Store,
-        served: Sequence[Serving],
+        served: Sequence[Served[Campaign]],
         limits: Limits | None = None,
         front: Front | None = None,
         truths: Truths | None = None,
@@ -79,8 +79,7 @@ class Collector:
         self._reader = store.reader()
         self.cookie = cookie_name(store.collector_name())
         self.watchers: dict[str, Watcher] = {}
-        self.runners: dict[str, TrainingRunner] = {}
-        """Of trainings."""
+        self.runners: dict[str, Runner] = {}
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="murmur-read")
         self._figures = ThreadPoolExecutor(1, thread_name_prefix="murmur-figures")
         self._parsing = ThreadPoolExecutor(1, thread_name_prefix="murmur-parse")
@@ -97,12 +96,13 @@ class Collector:
         if self._reports is not None:
             running.append(self._seal(self._reports))
         for name, served in self.served.items():
-            self.watchers[name] = self._watcher(served)
-            running.append(self.watchers[name].run())
-            if isinstance(served, ServedTraining):
-                self.runners[name] = desk = TrainingRunner(served, self.read, self.ingest.write)
-                await desk.begin()
-                running.append(desk.run())
+            watch = kind_of(served).watch(served, self._truths)
+            self.watchers[name] = watcher = Watcher(watch, self.read, self.compute)
+            self.runners[name] = runner = kind_of(served).runner(
+                served, self.read, self.ingest.write
+            )
+            await runner.begin()
+            running += [watcher.run(), runner.run()]
         tasks = [asyncio.create_task(one) for one in running]
         try:
             yield
@@ -129,14 +129,6 @@ class Collector:
     async def parse(self, decode: Callable[[Unpack[_Values]], _T], *values: *_Values) -> _T:
         """Parse a large body, in a thread of its own."""
         return await _in(self._parsing, partial(decode, *values))
-
-    def _watcher(self, served: Serving) -> Watcher:
-        if isinstance(served, Served):
-            return Watcher(
-                Watch(served, self._truths), partial(books, served), self.read, self.compute
-            )
-        look = partial(training_books, served)
-        return Watcher(TrainingWatch(served), look, self.read, self.compute)
 
     def end_streams(self) -> None:
         """Let all viewers go: the server waits for open answers before it ends."""
@@ -180,7 +172,7 @@ def _overdue(store: Store, now: int) -> bool:
     return store.has_sessions(now) or any(0 < one.expires <= now for one in store.tokens())
 
 
-def _document(served: Serving) -> Encoded:
+def _document(served: Served[Campaign]) -> Encoded:
     """Return a campaign's document as it is answered."""
     tag = f"{served.campaign.digest[:32]}-{served.version}"
     return Encoded.of(served.document, JSON, tag, cache_control="public, max-age=60")

@@ -12,7 +12,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 
-from murmuration.collector.publish import Serving
+from murmuration.campaign.kind import Campaign
+from murmuration.collector.served import Served
 from murmuration.server.problems import Problem
 
 SECONDS = 7200
@@ -22,14 +23,14 @@ READ = "etag, retry-after"
 """Headers that a page may send and read, beside those that every page may."""
 
 
-def allowed(request: Request, served: Serving | None) -> str | None:
+def allowed(request: Request, served: Served[Campaign] | None) -> str | None:
     """Return the origin of the page that asks, if the campaign names it."""
     origin = request.headers.get("origin")
     named = () if served is None else served.campaign.terms.origins
     return origin if origin in named else None
 
 
-def permitted(response: Response, request: Request, served: Serving | None) -> Response:
+def permitted(response: Response, request: Request, served: Served[Campaign] | None) -> Response:
     """Let a page that may take part read an answer; caches must not mix up pages."""
     _vary(response.headers)
     if (origin := allowed(request, served)) is not None:
@@ -38,7 +39,7 @@ def permitted(response: Response, request: Request, served: Serving | None) -> R
     return response
 
 
-def preflight(request: Request, served: Serving, method: str) -> Response:
+def preflight(request: Request, served: Served[Campaign], method: str) -> Response:
     """Answer a browser that asks, before a page's request, whether it may be sent."""
     origin = allowed(request, served)
     if origin is None and "origin" in request.headers:

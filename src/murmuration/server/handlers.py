@@ -19,24 +19,25 @@ from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.periods import ALL, LAST
+from murmuration.campaign.kind import Campaign, Kind
 from murmuration.campaign.survey import ByPeriod, SurveyCampaign, utc_now
 from murmuration.collector.access.sessions import signed_in, signed_out
 from murmuration.collector.access.tokens import ANALYST, hashed
 from murmuration.collector.commit import Batch, refuse
 from murmuration.collector.merging.merge import merge_tallies
 from murmuration.collector.merging.tallies import CollectorTallies, by_period, exported, own_sketch
-from murmuration.collector.publish import Served, ServedTraining, Serving
-from murmuration.collector.status import status as status_of
-from murmuration.collector.status import training_status
+from murmuration.collector.publish import only
+from murmuration.collector.served import Intake, Served
 from murmuration.collector.store import Store, Token, rounds
 from murmuration.collector.training.model import from_json, to_json, with_liars
-from murmuration.collector.training.rounds import CLOSED_NOW, GOES_ON, Intake, where
+from murmuration.collector.training.rounds import CLOSED_NOW, GOES_ON, where
 from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
 from murmuration.server import body, cors, signing
 from murmuration.server.accept import preferred
 from murmuration.server.app import Collector
 from murmuration.server.chunks import reserved
 from murmuration.server.fair_use import Part
+from murmuration.server.kinds import kind_of
 from murmuration.server.live import SessionState
 from murmuration.server.metrics import exposition
 from murmuration.server.page_files import GUARDED, PRIVATE, SIGN_IN, shell
@@ -50,9 +51,9 @@ from murmuration.server.responses import (
     Merging,
     Ready,
 )
-from murmuration.server.rounds import digest_in
 from murmuration.server.streams import Events
 from murmuration.statistics.liars import SHARE, checked_share
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.wire import report
 from murmuration.wire.report import Incoming
 
@@ -75,32 +76,34 @@ class Call:
 
     collector: Collector
     request: Request
-    named: Serving | None
+    named: Served[Campaign] | None
     turn: Part
     """Its place among the requests that are being answered."""
     token: Token | None = None
     """What the request showed, if it needed any."""
 
     @property
-    def serving(self) -> Serving:
+    def serving(self) -> Served[Campaign]:
         """The campaign that the address names, of either kind."""
         if self.named is None:
             raise Problem("unknown-campaign")
         return self.named
 
     @property
-    def served(self) -> Served:
-        """The campaign that the address names, which asks questions."""
-        if isinstance(self.serving, ServedTraining):
-            raise Problem("is-training")
-        return self.serving
+    def served(self) -> Served[SurveyCampaign]:
+        """The campaign that the address names, which asks for figures."""
+        return self._of_kind(SurveyCampaign, "is-training")
 
     @property
-    def training(self) -> ServedTraining:
+    def training(self) -> Served[TrainingCampaign]:
         """The training that the address names."""
-        if isinstance(self.serving, Served):
-            raise Problem("no-training")
-        return self.serving
+        return self._of_kind(TrainingCampaign, "no-training")
+
+    def _of_kind(self, wanted: type[Kind], problem: str) -> Served[Kind]:
+        try:
+            return self.serving.of_kind(wanted)
+        except ParameterError:
+            raise Problem(problem) from None
 
 
 # --- what devices use ----------------------------------------------------------------------------
@@ -109,14 +112,11 @@ class Call:
 async def campaigns(call: Call) -> Response:
     """List the campaigns."""
     now, collector = utc_now(), call.collector
-    over = {
-        name: await collector.read(rounds.finished, desk.served.key) is not None
-        for name, desk in collector.runners.items()
-    }
+    over = {name: await collector.read(one.is_over) for name, one in collector.served.items()}
     found = [
         Listed(
             *(name, one.version, one.campaign.digest, terms.purpose),
-            terms.accepts(now) and not over.get(name, False),
+            terms.accepts(now) and not over[name],
         )
         for name, one in collector.served.items()
         for terms in [one.campaign.terms]
@@ -163,21 +163,20 @@ async def upload(call: Call) -> Response:
         data = b""
         try:
             data = await _body(call, held)
-            served = await _goal(call, data, kind)
-            incoming = await _incoming(call, held, data, kind, served)
+            intake = await _intake(call, data, kind)
+            incoming = await _incoming(call, held, data, kind, intake)
         except (FormatError, body.Unreadable) as problem:
-            unread = Batch(await _goal(call, data, kind), Incoming([]), unreadable=1)
+            unread = Batch(await _intake(call, data, kind), Incoming([]), unreadable=1)
             await collector.ingest.submit(unread, sender)
             detail = problem.detail if isinstance(problem, Problem) else str(problem)
             raise Problem("unreadable-body", detail) from None
         now, own = utc_now(), call.token.own if call.token else b""
-        periods = served.campaign.open_periods(now) if isinstance(served, Served) else None
+        periods = named.open_periods(now)
         in_time = named.terms.accepts(now)
-        batch = Batch(served, incoming, in_time=in_time, periods=periods, token=own)
+        batch = Batch(intake, incoming, in_time=in_time, periods=periods, token=own)
         reserve(len(batch), answer)
         await collector.ingest.submit(batch, sender)
-    if isinstance(served, Intake):
-        collector.runners[named.name].counted()
+    collector.runners[named.name].counted()
     return receipt(batch.problems, answer)
 
 
@@ -189,24 +188,19 @@ async def _body(call: Call, held: Part) -> bytes:
     return data
 
 
-async def _goal(call: Call, data: bytes, kind: str) -> Served | Intake:
+async def _intake(call: Call, data: bytes, kind: str) -> Intake:
     """Return what a body is for: the campaign, or the round of a training that it names."""
-    if isinstance(call.serving, Served):
-        return call.serving
     name = call.serving.campaign.name
-    found = await call.collector.runners[name].taking(digest_in(data, kind))
-    if found is None:  # it has not opened yet
+    intake = await call.collector.runners[name].intake(data, kind)
+    if intake is None:  # it has not opened yet
         await call.collector.ingest.write(refuse, name, "outside-window")
         raise Problem("no-round")
-    return found
+    return intake
 
 
-async def _incoming(
-    call: Call, held: Part, data: bytes, kind: str, served: Served | Intake
-) -> Incoming:
+async def _incoming(call: Call, held: Part, data: bytes, kind: str, intake: Intake) -> Incoming:
     """Decode a body."""
-    form: report.Framed = served.round if isinstance(served, Intake) else served.campaign
-    older = served.past if isinstance(served, Intake) else served.older
+    form, older = intake.form, intake.older
     if len(data) >= LARGE:
         return await call.collector.parse(report.decode, form, data, kind, older)
     incoming = report.decode(form, data, kind, older)
@@ -276,7 +270,7 @@ async def trend(call: Call) -> Response:
 
 async def status(call: Call) -> Response:
     """Say what has arrived and what became of it."""
-    return _json(await call.collector.read(status_of, call.serving))
+    return _json(await call.collector.read(call.serving.status))
 
 
 async def live(call: Call) -> Response:
@@ -324,16 +318,16 @@ async def dashboard(call: Call) -> Response:
 
 async def participant(call: Call) -> Response:
     """Show a campaign to somebody who may take part."""
-    training = isinstance(call.named, ServedTraining)
-    return _page(call, "trainee.html" if training else "participant.html")
+    return _page(call, kind_of(call.serving).page)
 
 
 async def proof(call: Call) -> Response:
     """Show the audit of a campaign's laws; a training's own page checks them."""
-    if isinstance(call.named, ServedTraining):
-        place = f"../{call.named.campaign.name}"
+    page = kind_of(call.serving).proof
+    if page is None:
+        place = f"../{call.serving.campaign.name}"
         return Response(status_code=303, headers={"location": place, **GUARDED, **PRIVATE})
-    return _page(call, "proof.html")
+    return _page(call, page)
 
 
 async def planner(call: Call) -> Response:
@@ -385,8 +379,8 @@ async def session(call: Call) -> Response:
 
 
 def shown(
-    collector: Collector, request: Request, served: Serving | None
-) -> tuple[str | None, Serving | None, str | None]:
+    collector: Collector, request: Request, served: Served[Campaign] | None
+) -> tuple[str | None, Served[Campaign] | None, str | None]:
     """Return what a request shows of who it is: a header, or the session of a page of ours."""
     header = request.headers.get("authorization")
     return header, served, signing.session_of(request, collector.cookie, collector.front)
@@ -465,8 +459,8 @@ async def metrics(call: Call) -> Response:
     collector = call.collector
     counts = {name: await collector.read(Store.counts, name) for name in collector.served}
     training = {
-        name: await collector.read(training_status, one.served)
-        for name, one in collector.runners.items()
+        one.campaign.name: await collector.read(one.status)
+        for one in only(collector.served.values(), TrainingCampaign)
     }
     return Response(exposition(collector, counts, training), media_type=f"{TEXT}; version=0.0.4")
 
@@ -550,7 +544,7 @@ def _liars(request: Request) -> float:
         raise Problem("bad-parameter", "liars is a share between 0 and 1") from None
 
 
-def _tallies(data: bytes, served: Served) -> CollectorTallies:
+def _tallies(data: bytes, served: Served[SurveyCampaign]) -> CollectorTallies:
     """Read tallies; what is wrong with them is not said in the sender's words."""
     try:
         return CollectorTallies.from_bytes(data, served.campaign)
@@ -577,11 +571,11 @@ def _query(request: Request, campaign: SurveyCampaign) -> Query:
     return Query(*how, period, since, _liars(request))
 
 
-def _trend(served: Served, tallies: ByPeriod, query: Query) -> figures.Trend:
+def _trend(served: Served[SurveyCampaign], tallies: ByPeriod, query: Query) -> figures.Trend:
     return trend_of(served.campaign, tallies, query, version=served.version)
 
 
-def _estimates(served: Served, tallies: ByPeriod, query: Query, form: str) -> bytes:
+def _estimates(served: Served[SurveyCampaign], tallies: ByPeriod, query: Query, form: str) -> bytes:
     try:
         found = estimates_of(served.campaign, tallies, query, version=served.version)
         return figures.rendered(found, form)

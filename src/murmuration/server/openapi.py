@@ -9,7 +9,7 @@ import msgspec
 
 from murmuration.analysis import figures
 from murmuration.analysis.combine import NAMES
-from murmuration.campaign.survey import WIRE
+from murmuration.campaign.kind import WIRE
 from murmuration.definition.schema import NAME
 from murmuration.server.access import BY_BROWSER
 from murmuration.server.planner import Question

@@ -13,12 +13,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from murmuration.collector.publish import ServedTraining
+from murmuration.collector.served import Served
 from murmuration.collector.store import Store, StoreError
 from murmuration.collector.store import rounds as stored
 from murmuration.collector.training import rounds
-from murmuration.collector.training.rounds import Intake
+from murmuration.collector.training.rounds import RoundIntake
 from murmuration.server.access import Clock
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.wire import report
 
 log = logging.getLogger("murmuration.server")
@@ -33,24 +34,24 @@ Ask = Callable[..., Awaitable[Any]]
 class TrainingRunner:
     """One training in this process."""
 
-    def __init__(self, served: ServedTraining, read: Ask, write: Ask) -> None:
+    def __init__(self, served: Served[TrainingCampaign], read: Ask, write: Ask) -> None:
         self.served, self._read, self._write = served, read, write
-        self._known: dict[str, Intake] = {}
+        self._known: dict[str, RoundIntake] = {}
         self._news, self._clock = asyncio.Event(), Clock()
         self._failed = ""
 
-    async def taking(self, digest: str = "") -> Intake | None:
-        """Return the round of a digest, or the one that was published last; None before any."""
-        found: Intake | None = await self._read(self._taking, digest)
+    async def intake(self, data: bytes, kind: str) -> RoundIntake | None:
+        """Return the round that a body names, or the one that was published last; None before."""
+        found: RoundIntake | None = await self._read(self._intake, digest_in(data, kind))
         return found
 
-    def _taking(self, store: Store, digest: str) -> Intake | None:
+    def _intake(self, store: Store, digest: str) -> RoundIntake | None:
         """Look for it in the reading thread; what was read of a document is kept."""
         numbers = stored.digests(store, self.served.key)
         if digest not in numbers:
             digest = max(numbers, key=numbers.__getitem__, default="")
         known = self._known.get(digest)
-        if known is None or len(known.past) + 1 != len(numbers):
+        if known is None or len(known.older) + 1 != len(numbers):
             found = rounds.taking(store, self.served, digest)
             if found is None:
                 return None

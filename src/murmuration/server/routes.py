@@ -18,8 +18,9 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from murmuration.analysis.figures import Estimates, Trend
+from murmuration.campaign.kind import Campaign
 from murmuration.collector.access.tokens import ADMIN, ANALYST, DEVICE, MERGE
-from murmuration.collector.publish import Serving
+from murmuration.collector.served import Served
 from murmuration.collector.status import Status
 from murmuration.collector.store import StoreError, StoreFullError
 from murmuration.collector.training.model import TrainedModel
@@ -346,7 +347,7 @@ def _note(route: Route, failure: BaseException) -> None:
     log.error("%s %s failed: %s in %s", route.method, route.path, type(failure).__name__, where)
 
 
-def _served(collector: Collector, request: Request) -> Serving | None:
+def _served(collector: Collector, request: Request) -> Served[Campaign] | None:
     name = request.path_params.get("campaign")
     if name is None:
         return None

@@ -18,10 +18,6 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from murmuration.campaign.survey import ByPeriod
-from murmuration.collector.merging.tallies import by_period
-from murmuration.collector.publish import Served
-from murmuration.collector.status import Status, status
 from murmuration.collector.store import Store, StoreError
 from murmuration.server.fair_use import Part
 from murmuration.server.live import Live, Trails
@@ -40,13 +36,15 @@ STILL = b": still here\n\n"
 
 Books = tuple[Any, Any]
 """A status, and what figures are made from: of one moment."""
-Look = Callable[[Store], Books]
-Read = Callable[[Look], Awaitable[Books]]
+Read = Callable[[Callable[[Store], Books]], Awaitable[Books]]
 Compute = Callable[..., Awaitable[bytes]]
 
 
 class Watching(Protocol):
-    """Makes states of what was read, for all who look."""
+    """Looks at one campaign, and makes states of what was read, for all who look."""
+
+    def look(self, store: Store) -> Books:
+        """Read what has arrived, and what figures are made from: of one moment."""
 
     def state(self, status: Any, counted: Any, /) -> Live:
         """Return the campaign as it is now."""
@@ -58,8 +56,8 @@ class Watching(Protocol):
 class Watcher:
     """One campaign, looked at for all who watch it."""
 
-    def __init__(self, watch: Watching, look: Look, read: Read, compute: Compute) -> None:
-        self._watch, self._look, self._read, self._compute = watch, look, read, compute
+    def __init__(self, watch: Watching, read: Read, compute: Compute) -> None:
+        self._watch, self._read, self._compute = watch, read, compute
         self._viewers = 0
         self._wanted, self._news = asyncio.Event(), asyncio.Event()
         self._books: Books | None = None
@@ -94,7 +92,7 @@ class Watcher:
 
     async def _refresh(self) -> None:
         """Make a new state if anything has changed, or the last one is no longer fresh."""
-        books = await self._read(self._look)
+        books = await self._read(self._watch.look)
         old = time.monotonic() - self._looked > BEAT_SECONDS
         if self._books is not None and not old and _same(self._books, books):
             return
@@ -196,12 +194,6 @@ async def _first_of(*calls: Awaitable[None]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def books(served: Served, store: Store) -> tuple[Status, ByPeriod]:
-    """Read what has arrived, as of one moment."""
-    with store.snapshot():
-        return status(store, served), by_period(store, served.campaign)
 
 
 def _same(some: Books, others: Books) -> bool:

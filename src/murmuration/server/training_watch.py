@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
-from murmuration.collector.publish import ServedTraining
-from murmuration.collector.status import RoundStatus, Status, TrainingStatus, training_status
+from murmuration.collector.served import Served
+from murmuration.collector.status import RoundStatus, Status, TrainingStatus
 from murmuration.collector.store import Store
 from murmuration.collector.store.rounds import finished
 from murmuration.collector.training.model import Point, TrainedModel, from_json
@@ -17,54 +15,41 @@ from murmuration.server.live import (
     Trails,
     TrainingState,
 )
-from murmuration.server.watch import CONFIDENCE, Paced
+from murmuration.server.watch import Paced, Truths, head
+from murmuration.training.campaign import TrainingCampaign
 
 Learnt = tuple[list[Point], TrainedModel | None]
 """The learning curve, and what training has ended with."""
 
 
-def training_books(served: ServedTraining, store: Store) -> tuple[Status, Learnt]:
-    """Read how far a training is, as of one moment."""
-    with store.snapshot():
-        status, ending = training_status(store, served), finished(store, served.key)
-        if ending is not None:
-            model = from_json(ending)
-            return status, (list(model.curve), model)
-        curve = [Point(one.asked, one.gained, one.doubt) for one in replayed(store, served).curve]
-        return status, (curve, None)
-
-
 class TrainingWatch:
     """What is known about one training from look to look; used by one thread at a time."""
 
-    def __init__(self, served: ServedTraining) -> None:
-        self._campaign = served.campaign
+    def __init__(self, served: Served[TrainingCampaign], truths: Truths | None = None) -> None:
+        del truths  # a training has no figures that are so or not
+        self._served, self._campaign = served, served.campaign
         self._loss = served.campaign.loss().epsilon
         self._paced = Paced()
+
+    def look(self, store: Store) -> tuple[Status, Learnt]:
+        """Read how far a training is, as of one moment."""
+        served = self._served
+        with store.snapshot():
+            status, ending = served.status(store), finished(store, served.key)
+            if ending is not None:
+                model = from_json(ending)
+                return status, (list(model.curve), model)
+            stages = replayed(store, served).curve
+            return status, ([Point(one.asked, one.gained, one.doubt) for one in stages], None)
 
     def state(self, status: Status, learnt: Learnt) -> Live:
         """Return the training as it is now."""
         if status.training is None:
             raise ValueError("this is no training")
         return Live(
-            campaign=status.campaign,
-            version=status.version,
-            digest=status.digest,
-            purpose=self._campaign.terms.purpose,
-            open=status.open,
-            at=int(time.time()),
-            confidence=CONFIDENCE,
-            epsilon=self._campaign.epsilon,
-            loss=self._loss,
+            **head(status, self._campaign, self._loss),
             people=status.people,
             reports=status.reports,
-            people_expected=status.people_expected,
-            cohort=status.cohort,
-            received=status.received,
-            outcomes=status.outcomes,
-            balanced=status.balanced,
-            merged_collectors=0,
-            last_report=status.last_report,
             pace=self._paced.per_hour(status.received),
             attributes=[],
             training=_training(status.training, *learnt),

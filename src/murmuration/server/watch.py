@@ -19,11 +19,14 @@ from murmuration.analysis.liars import is_plain, with_liar_bounds
 from murmuration.analysis.periods import LAST, Periods
 from murmuration.analysis.postprocess import project_simplex
 from murmuration.analysis.running import Running, RunningFigures
+from murmuration.campaign.kind import Campaign
 from murmuration.campaign.question import ANSWERED, Question
 from murmuration.campaign.review import expected_stderr, shares_of
-from murmuration.campaign.survey import ByPeriod
-from murmuration.collector.publish import Served
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.collector.merging.tallies import by_period
+from murmuration.collector.served import Served
 from murmuration.collector.status import Status
+from murmuration.collector.store import Store
 from murmuration.counting.periods import pooled
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import FrequencyEstimate
@@ -79,10 +82,25 @@ class Paced:
         return Pace((received - pace[0][1]) / seconds * 3600, seconds)
 
 
+def head(status: Status, campaign: Campaign, loss: float) -> dict[str, Any]:
+    """Return what a state says about any campaign."""
+    same = ("version", "digest", "open", "people_expected", "cohort", "received", "outcomes")
+    counts = ("balanced", "merged_collectors", "last_report")
+    return {
+        "campaign": campaign.name,
+        "purpose": campaign.terms.purpose,
+        "at": int(time.time()),
+        "confidence": CONFIDENCE,
+        "epsilon": campaign.epsilon,
+        "loss": loss,
+        **{key: getattr(status, key) for key in (*same, *counts)},
+    }
+
+
 class Watch:
     """What is known about one campaign from look to look; used by one thread at a time."""
 
-    def __init__(self, served: Served, truths: Truths | None = None) -> None:
+    def __init__(self, served: Served[SurveyCampaign], truths: Truths | None = None) -> None:
         campaign = served.campaign
         self._served, self._campaign, self._truths = served, campaign, truths or {}
         self._each = 1 if campaign.every else campaign.max_reports
@@ -99,13 +117,18 @@ class Watch:
         self._paced = Paced()
         self._trails: dict[tuple[str, str], list[Running]] = {}
 
+    def look(self, store: Store) -> tuple[Status, ByPeriod]:
+        """Read what has arrived, as of one moment."""
+        with store.snapshot():
+            return self._served.status(store), by_period(store, self._campaign)
+
     def state(self, status: Status, counted: ByPeriod) -> Live:
         """Return the campaign as it is now, and remember this look.
 
         Where a question comes back, it is about the last period that is shown.
         """
         campaign = self._campaign
-        period = self._look(counted)
+        period = self._shown(counted)
         tallies = pooled(campaign, counted if period is None else {0: counted[period]})
         people = status.people if period is None else campaign.frame.reports(tallies)
         reports = status.reports if period is None else people
@@ -118,24 +141,9 @@ class Watch:
         cards = [self._card(place, part, own, reports) for place, (part, own) in enumerate(rows)]
         self._note(cards)
         return Live(
-            campaign=campaign.name,
-            version=status.version,
-            digest=status.digest,
-            purpose=campaign.terms.purpose,
-            open=status.open,
-            at=int(time.time()),
-            confidence=CONFIDENCE,
-            epsilon=campaign.epsilon,
-            loss=self._loss,
+            **head(status, campaign, self._loss),
             people=people,
             reports=reports,
-            people_expected=status.people_expected,
-            cohort=status.cohort,
-            received=status.received,
-            outcomes=status.outcomes,
-            balanced=status.balanced,
-            merged_collectors=status.merged_collectors,
-            last_report=status.last_report,
             pace=self._paced.per_hour(status.received),
             attributes=cards,
             demo=bool(self._truths),
@@ -143,7 +151,7 @@ class Watch:
             **self._over_time(period),
         )
 
-    def _look(self, counted: ByPeriod) -> int | None:
+    def _shown(self, counted: ByPeriod) -> int | None:
         """Read all periods; return the last one that is shown, None where there are none."""
         if self._campaign.every is None or not counted:
             return None

@@ -19,16 +19,17 @@ from types import FrameType
 import uvicorn
 import uvloop
 
+from murmuration.campaign.kind import Campaign
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.files.sink import ToFolder
-from murmuration.collector.publish import Served, opened, publication, serve_any
+from murmuration.collector.publish import only, serve
 from murmuration.collector.store import open_store
+from murmuration.definition.document import publish, read
 from murmuration.errors import ParameterError
 from murmuration.server.app import Collector
 from murmuration.server.limits import Limits
 from murmuration.server.run import Endpoint, configured, discreet, log_to_stderr
 from murmuration.server.watch import Truths
-from murmuration.training.campaign import TrainingCampaign
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Server(uvicorn.Server):
 
 
 def run(
-    campaigns: Sequence[SurveyCampaign | TrainingCampaign],
+    campaigns: Sequence[Campaign],
     store: str,
     endpoint: Endpoint,
     workers: int = 1,
@@ -70,7 +71,7 @@ def run(
     With `reports`, reports go to that folder and not into the store.
     """
     check(store, endpoint, workers)
-    documents = tuple(publication(campaign) for campaign in campaigns)
+    documents = tuple(map(publish, campaigns))
     settings = Settings(store, documents, endpoint, limits or Limits(), truths, reports)
     listener = listening(endpoint)
     if workers == 1:
@@ -122,12 +123,12 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
     _end_with_parent()
     log_to_stderr()
     store = open_store(settings.store)
-    served = [serve_any(store, opened(document)) for document in settings.documents]
+    served = [serve(store, read(document)) for document in settings.documents]
     endpoint = settings.endpoint
-    where, asked = settings.reports, [one for one in served if isinstance(one, Served)]
+    where, surveys = settings.reports, only(served, SurveyCampaign)
     collector = Collector(
         *(store, served, settings.limits, endpoint.front, settings.truths),
-        None if where is None else ToFolder(where, store, asked),
+        None if where is None else ToFolder(where, store, surveys),
     )
     server = Server(configured(collector, endpoint), collector)
     _calm_collection()

@@ -17,22 +17,16 @@ from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.figures import Estimates, Trend
-from murmuration.campaign.survey import ByPeriod
+from murmuration.campaign.kind import Campaign
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign
 from murmuration.collector.merging.tallies import by_period
-from murmuration.collector.publish import (
-    TRAINS,
-    Served,
-    named_or_only,
-    opened,
-    served,
-    served_any,
-    served_training,
-)
+from murmuration.collector.publish import named_or_only, served
+from murmuration.collector.served import Served
 from murmuration.collector.status import Status
-from murmuration.collector.status import status as status_of
 from murmuration.collector.store import Store, open_store, rounds
 from murmuration.collector.training.model import TrainedModel, from_json
 from murmuration.counting.container import MAGIC, TallyFile
+from murmuration.definition import document as campaign_document
 from murmuration.errors import CohortError, FormatError, MurmurationError, ParameterError
 from murmuration.statistics.liars import SHARE
 from murmuration.training.campaign import TrainingCampaign
@@ -130,33 +124,33 @@ class StoreSource(Source):
         asked, tallies, cohort = self._counted()
         return trend_of(asked.campaign, tallies, query, version=asked.version, cohort=cohort)
 
-    def _counted(self) -> tuple[Served, ByPeriod, int]:
+    def _counted(self) -> tuple[Served[SurveyCampaign], ByPeriod, int]:
         """Return the campaign, its tallies and its cohort.
 
         A cohort that was raised since holds for earlier versions too: they may have the same
         reports.
         """
         with self.store.snapshot():
-            latest = served(self.store, self.name)
-            asked = latest if self.version is None else self._served()
+            latest = served(self.store, self.name).of_kind(SurveyCampaign)
+            asked = latest if self.version is None else self._served().of_kind(SurveyCampaign)
             tallies = by_period(self.store, asked.campaign)
         return asked, tallies, max(one.campaign.terms.cohort for one in (latest, asked))
 
     def status(self) -> Status:
         """Read the counts."""
         with self.store.snapshot():
-            return status_of(self.store, served_any(self.store, self.name, self.version))
+            return self._served().status(self.store)
 
     def model(self) -> tuple[TrainingCampaign, TrainedModel]:
         """Read what training has ended with."""
         with self.store.snapshot():
-            found = served_training(self.store, self.name, self.version)
+            found = self._served().of_kind(TrainingCampaign)
             ending = rounds.finished(self.store, found.key)
         if ending is None:
             raise ParameterError(GOES_ON.format(name=self.name))
         return found.campaign, from_json(ending)
 
-    def _served(self) -> Served:
+    def _served(self) -> Served[Campaign]:
         return served(self.store, self.name, self.version)
 
     def close(self) -> None:
@@ -195,9 +189,7 @@ class TallySource(Source):
 
     def model(self) -> tuple[TrainingCampaign, TrainedModel]:
         """A file of tallies is no training's."""
-        raise ParameterError(
-            f"{self.file.campaign.name} trains no model: `murmur estimate` reads it"
-        )
+        raise ParameterError(f"{self.file.campaign.name} {self.file.campaign.use}")
 
     def close(self) -> None:
         """It is read already."""
@@ -249,9 +241,8 @@ class CollectorSource(Source):
     def model(self) -> tuple[TrainingCampaign, TrainedModel]:
         """Ask for the model, and for the campaign that says what its columns are."""
         place = f"{PLACE}/{quote(self.name, safe='')}"
-        campaign = opened(json.dumps(self._get(place)).encode())
-        if not isinstance(campaign, TrainingCampaign):
-            raise ParameterError(f"{self.name} trains no model: `murmur estimate` reads it")
+        document = json.dumps(self._get(place)).encode()
+        campaign = campaign_document.read(document, TrainingCampaign)
         return campaign, self._as(self._get(f"{place}/model"), TrainedModel)
 
     def close(self) -> None:
@@ -293,7 +284,7 @@ class CollectorSource(Source):
         if answer.code == 404 and str(problem.get("type", "")).endswith("/no-model"):
             return ParameterError(GOES_ON.format(name=self.name))
         if answer.code == 409 and str(problem.get("type", "")).endswith("/is-training"):
-            return ParameterError(TRAINS.format(name=self.name))
+            return ParameterError(f"{self.name} {TrainingCampaign.use}")
         if answer.code == 409:
             return CohortError(str(problem.get("detail", said)))
         if answer.code >= 500 or answer.code == 429:

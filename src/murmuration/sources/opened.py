@@ -129,7 +129,7 @@ class Opened:
 
     @contextmanager
     def _source(self) -> Iterator[Source]:
-        name = self.campaign.name if isinstance(self.campaign, SurveyCampaign) else self.campaign
+        name = self.campaign if isinstance(self.campaign, str) else self.campaign.name
         how: dict[str, Any] = {"plain_http": self.plain_http, "version": self.version}
         with closing(open_source(self.where, name, self.token, **how)) as source:
             yield source
@@ -187,7 +187,7 @@ def _from_file(data: bytes, campaign: str | SurveyCampaign, query: Query) -> Fig
 
 def _counted(data: bytes, campaign: str | SurveyCampaign) -> tuple[SurveyCampaign, ByPeriod]:
     """Read the tallies of a whole campaign."""
-    if not isinstance(campaign, SurveyCampaign):
+    if isinstance(campaign, str):
         raise ParameterError(
             "a collector's tallies do not say what was asked: give the campaign, as in "
             'murmuration.open(file, campaign=murmuration.load("campaign.toml"))'

@@ -16,7 +16,8 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -25,8 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.audit import admission
+from murmuration.campaign.kind import WIRE
 from murmuration.campaign.question import Question
-from murmuration.campaign.survey import WIRE, Terms, encoded, unusual
+from murmuration.campaign.survey import encoded, unusual
+from murmuration.campaign.terms import Terms
 from murmuration.errors import (
     InputError,
     ParameterError,
@@ -155,8 +158,19 @@ class TrainingCampaign:
     deadline: int = DEADLINE
 
     kind = "model"
+    use = (
+        "trains a model, and has no figures of attributes, nothing to export or merge: a device "
+        "answers it with `train`, `murmur status` says how far it is, `murmur model` reads what it "
+        "ends with"
+    )
     accept_loss = None
     """A training's laws keep their promise: there is no other way."""
+    limit = None
+    """One device sends one report."""
+    every = None
+    repeated = False
+    lasting = ("cohort",)
+    """How many people each question is asked of follows from it."""
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
@@ -189,6 +203,15 @@ class TrainingCampaign:
     def questions(self) -> tuple[Question, ...]:
         """All attributes, the target last."""
         return (*(feature.question for feature in self.features), self.target)
+
+    @property
+    def summary(self) -> str:
+        """What it asks of whom, in one sentence without its name."""
+        return (
+            f"trains a {self.model} model of {self.target.name} from {self.terms.people:,} people, "
+            "one report each, in rounds that close at their size, or after "
+            f"{self.deadline:,} s with those who came"
+        )
 
     @cached_property
     def width(self) -> int:
@@ -265,6 +288,10 @@ class TrainingCampaign:
         """SHA-256 of the text. Each round's document names it."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
+    def with_terms(self, terms: Terms) -> TrainingCampaign:
+        """Return this campaign with other terms."""
+        return replace(self, terms=terms)
+
     # --- auditor ---------------------------------------------------------------------------------
 
     @cached_property
@@ -278,7 +305,16 @@ class TrainingCampaign:
     @property
     def charge(self) -> float:
         """What a device's ledger is charged, once for all rounds."""
-        return max(law.charge for law in self.laws)
+        return self.costliest()[0].charge
+
+    def costliest(self) -> list[Mechanism]:
+        """Return the law that is charged most: a report is by one."""
+        return [max(self.laws, key=lambda law: law.charge)]
+
+    def open_periods(self, now: datetime) -> range:
+        """A training has no periods: all of its reports are of period 0."""
+        del now
+        return range(1)
 
     def admitted(self) -> TrainingCampaign:
         """Return this campaign, or refuse a law that leaks more than epsilon, with the numbers."""

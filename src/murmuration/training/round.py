@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from murmuration.campaign.survey import WIRE
+from murmuration.campaign.kind import WIRE
 from murmuration.errors import FormatError, MismatchError, MurmurationError, ParameterError
 from murmuration.exact.arrays import Bits, Floats, Ints, Rows
 from murmuration.exact.loss import Loss

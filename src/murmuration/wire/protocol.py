@@ -25,10 +25,12 @@ import msgspec
 
 from murmuration.campaign import origins, periods
 from murmuration.campaign.answers import MOST_TEXT
+from murmuration.campaign.kind import WIRE
 from murmuration.campaign.levels import MOST_LEVELS
 from murmuration.campaign.question import MOST_LABELS, Question
-from murmuration.campaign.survey import LEAST_COHORT, MOST_ATTRIBUTES, UPLOADS, WIRE
-from murmuration.definition import document, training_text
+from murmuration.campaign.survey import MOST_ATTRIBUTES
+from murmuration.campaign.terms import LEAST_COHORT, UPLOADS, WRITTEN, Terms
+from murmuration.definition import document, survey_text, training_text
 from murmuration.mechanisms.base import MAX_EPSILON, MIN_EPSILON, Mechanism
 from murmuration.mechanisms.domain import Ball, Box, Graded, Items, NumberOrNone
 from murmuration.mechanisms.graded.base import MOST_RANGES
@@ -63,14 +65,14 @@ def limits() -> dict[str, float]:
     """Return how large anything may be."""
     return {
         "document_bytes": document.MOST_BYTES,
-        "cells": document.MOST_CELLS,
-        "labels": document.MOST_ITEMS,
+        "cells": survey_text.MOST_CELLS,
+        "labels": survey_text.MOST_ITEMS,
         "attributes": MOST_ATTRIBUTES,
         "attribute_labels": MOST_LABELS,
         "levels": MOST_LEVELS,
         "ranges": MOST_RANGES,
-        "compared": document.MOST_COMPARED,
-        "compared_per_pair": document.PER_PAIR,
+        "compared": survey_text.MOST_COMPARED,
+        "compared_per_pair": survey_text.PER_PAIR,
         "text": MOST_TEXT,
         "reports": report.MOST_REPORTS,
         "body_bytes": report.MOST_BODY,
@@ -92,14 +94,14 @@ def limits() -> dict[str, float]:
 def keys() -> dict[str, Keys]:
     """Return the keys of each object that travels, in the order in which they are written."""
     return {
-        "document": struct_keys(document.Document),
-        "collection": struct_keys(document.Collection),
+        "document": document_keys(),
+        "collection": struct_keys(survey_text.SurveyCollection),
         "attribute": [
             [field.name] if field.default is dataclasses.MISSING else [field.name, field.default]
             for field in dataclasses.fields(Question)
         ],
-        "cell": struct_keys(document.Cell),
-        "training": struct_keys(training_text.Collection),
+        "cell": struct_keys(survey_text.Cell),
+        "training": struct_keys(training_text.TrainingCollection),
         "round": struct_keys(training_round.RoundDocument),
         "asked": struct_keys(training_round.AskedTable),
         "model": [[name] for name in training_round.MODEL_KEYS],
@@ -107,10 +109,16 @@ def keys() -> dict[str, Keys]:
     }
 
 
+def document_keys() -> Keys:
+    """Return the keys of a document that devices read; others only inform, and are passed over."""
+    usual = {key: one for key, *one in struct_keys(Terms) if key not in WRITTEN}
+    return [[key, *usual.get(key, [])] for key in document.KEYS]
+
+
 def struct_keys(kind: type[msgspec.Struct]) -> Keys:
     """Return the keys of a struct.
 
-    >>> struct_keys(document.Cell)
+    >>> struct_keys(survey_text.Cell)
     [['attributes'], ['level', None], ['mechanism'], ['parameters'], ['law']]
     """
     return [
@@ -191,7 +199,7 @@ def floats() -> list[str]:
         for name, words in law_keys(kind)["parameters"].items()
         if "float" in words
     }
-    structs = (document.Collection, training_text.Collection)
+    structs = (survey_text.SurveyCollection, training_text.TrainingCollection)
     written = {
         field.name
         for kind in structs

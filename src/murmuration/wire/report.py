@@ -28,8 +28,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.campaign.kind import WIRE
 from murmuration.campaign.periods import PERIOD_BYTES, last_possible
-from murmuration.campaign.survey import WIRE
 from murmuration.errors import FormatError, ReportError
 from murmuration.exact.arrays import Ints, Rows
 from murmuration.mechanisms.frame import Frame
@@ -165,6 +165,14 @@ class Upload:
         problems = np.where(fine & which, CODES[reason], self.problems).astype(np.uint8)
         stay = ~which[fine]
         return Upload(self.ids[stay], self.rows[stay], problems)
+
+    def renaming(self, reason: str, better: str) -> Upload:
+        """Return this with another reason for what was refused for one."""
+        if reason == better:
+            return self
+        found = self.problems == CODES[reason]
+        problems = np.where(found, CODES[better], self.problems).astype(np.uint8)
+        return Upload(self.ids, self.rows, problems)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from murmuration.collector.commit import OUTCOMES, Batch, commit
 from murmuration.collector.files import export
 from murmuration.collector.merging.merge import merge, merge_tallies, shared_key
 from murmuration.collector.merging.tallies import CollectorTallies, by_period, exported, total
-from murmuration.collector.publish import Served, serve
+from murmuration.collector.publish import serve
+from murmuration.collector.served import Served
 from murmuration.collector.store import Store, open_store
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
@@ -316,7 +317,7 @@ def test_the_same_sum_in_other_periods_is_no_later_tally(two) -> None:
 def test_stores_merge_by_their_reports_period_by_period(two, scrubs: bool) -> None:
     (a, ours), (b, theirs) = two
     if scrubs:
-        scrubbing = replace(CAMPAIGN, terms=replace(CAMPAIGN.terms, keep_reports=False))
+        scrubbing = CAMPAIGN.with_terms(msgspec.structs.replace(CAMPAIGN.terms, keep_reports=False))
         theirs = replace(theirs, campaign=scrubbing)
     take(a, ours, new_ids(40, seeded_rng(1)), rows_of(40))
     rows = np.concatenate([rows_of(30), rows_of(20, WEEK + 1)])

@@ -29,7 +29,8 @@ from murmuration.collector.access.participants import (
     tokens_of,
 )
 from murmuration.collector.commit import OUTCOMES, Batch, commit
-from murmuration.collector.publish import Served, serve
+from murmuration.collector.publish import serve
+from murmuration.collector.served import Served
 from murmuration.collector.store import Store, Token, open_store
 from murmuration.definition.load import parse
 from murmuration.errors import CampaignError, ParameterError, SendError

@@ -22,8 +22,8 @@ from murmuration.collector.access.tokens import new_token
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.files import export
 from murmuration.collector.merging.tallies import total
-from murmuration.collector.publish import Served, serve
-from murmuration.collector.status import status
+from murmuration.collector.publish import serve
+from murmuration.collector.served import Served
 from murmuration.collector.store import Store, StoreError, open_store, postgres
 from murmuration.collector.store.migrations import NEWEST
 from murmuration.errors import FormatError, ParameterError
@@ -121,7 +121,7 @@ def test_analysts_do_not_wait_for_who_writes(url: str, murmur: Murmur, tmp_path:
     with closing(open_store(url)) as store:
         served = serve(store, CAMPAIGN)
         expected = estimates(CAMPAIGN, CAMPAIGN.counted(ROWS[:PEOPLE]))
-        books = status(store, served)
+        books = served.status(store)
     assert books.outcomes == {"stored": PEOPLE}
     with locked(url), pytest.raises(StoreError):
         open_store(url)  # as a writer it would have to wait

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import psycopg
 import pytest
@@ -15,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from murmuration.collector.commit import DUPLICATE, OUTCOMES, Batch, commit
-from murmuration.collector.publish import Served, serve
+from murmuration.collector.publish import serve
+from murmuration.collector.served import Served
 from murmuration.collector.store import (
     Store,
     StoreError,
@@ -55,7 +57,7 @@ def outcomes(batch: Batch) -> set[str]:
 
 
 def test_scrubbed_reports_count_once_too(store: Store) -> None:
-    campaign = replace(CAMPAIGN, terms=replace(CAMPAIGN.terms, keep_reports=False))
+    campaign = CAMPAIGN.with_terms(msgspec.structs.replace(CAMPAIGN.terms, keep_reports=False))
     served, (ids, rows) = serve(store, campaign), made(campaign, 300)
     for expected in ("stored", "duplicate", "duplicate"):
         batch = columns(served, ids, rows)
@@ -69,7 +71,7 @@ def test_scrubbed_reports_count_once_too(store: Store) -> None:
 
 def test_ids_are_known_after_the_campaign_begins_to_scrub(store: Store) -> None:
     ids, rows = made(CAMPAIGN, 50)
-    scrubbing = replace(CAMPAIGN, terms=replace(CAMPAIGN.terms, keep_reports=False))
+    scrubbing = CAMPAIGN.with_terms(msgspec.structs.replace(CAMPAIGN.terms, keep_reports=False))
     versions = []
     for campaign, expected in ((CAMPAIGN, "stored"), (scrubbing, "duplicate")):
         served = serve(store, campaign)

@@ -16,7 +16,8 @@ from murmuration.collector.commit import Batch, commit
 from murmuration.collector.files import folder, log
 from murmuration.collector.files import sink as to_folder
 from murmuration.collector.files.sink import ToFolder
-from murmuration.collector.publish import Served, serve
+from murmuration.collector.publish import serve
+from murmuration.collector.served import Served
 from murmuration.collector.store import Store, StoreError, StoreFullError, open_store
 from murmuration.collector.store.sqlite import SqliteStore
 from murmuration.definition.load import parse
@@ -158,7 +159,7 @@ def test_logs_end_with_their_hour_and_a_part_has_its_day(tmp_path: Path) -> None
         with sender.store.transaction():
             sender.reports.begin(sender.store, late + timedelta(minutes=minutes))
             ids, rows = made(commute(), 10, number)
-            sender.reports.add(commute(), ids, rows)
+            sender.reports.add(commute().digest, ids, rows)
             end = sender.reports.write(sender.store)
         sender.reports.committed(end)
     assert len(sender.reports.sealing) == 1

@@ -18,6 +18,7 @@ export {
   float,
   list,
   must,
+  passingOver,
   table,
   whole,
   wholes,

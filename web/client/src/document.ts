@@ -12,6 +12,7 @@ import {
   budget,
   list,
   must,
+  passingOver,
   table,
   texts,
   whole,
@@ -65,7 +66,7 @@ async function checked(bytes: Uint8Array, { address, digest }: ReadOptions): Pro
     `${bytes.length} bytes are more than ${MOST_DOCUMENT_BYTES}`,
   );
   const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  const document = table(JSON.parse(text) as Json, DOCUMENT_KEYS, "the document", false);
+  const document = table(passingOver(JSON.parse(text) as Json, DOCUMENT_KEYS), DOCUMENT_KEYS, "the document", false);
   const { format, campaign: name, collection, digest: claimed } = document;
   must(format === FORMAT && typeof collection === "string", NEWER);
   const found = await digestOf(collection);

@@ -82,6 +82,13 @@ export function table(value: Json | undefined, keys: string, what: string, inOrd
   return found;
 }
 
+/** Return a document with the keys that are known. Others are terms of a later release: they only
+ * inform, as whatever changes what a device does is in the collection. */
+export function passingOver(value: Json, keys: string): Table {
+  const known = new Set(keys.split(" ").map((key) => key.split("=")[0]));
+  return Object.fromEntries(Object.entries(value ?? {}).filter(([key]) => known.has(key)));
+}
+
 /** Return a list of 1 to so many. */
 export function list(value: Json | undefined, most: number, what: string): Json[] {
   must(

@@ -47,6 +47,14 @@ test("what is published is read", async () => {
   );
 });
 
+test("a term that is not known is passed over, a key of the collection is not", async () => {
+  const known = await shared("sample");
+  const newer = await read(around(collection("sample"), { contact: "us@example.org" }), "sample");
+  assert.deepEqual({ ...newer, cells: [] }, { ...known, cells: [] });
+  const inside = collection("sample").replace('"attributes"', '"contact":"x","attributes"');
+  await assert.rejects(read(around(inside), "sample"), REFUSED);
+});
+
 test("a pinned digest and the address's name must be the document's", async () => {
   const { digest } = await shared("sample");
   const bytes = around(collection("sample"));

@@ -30,12 +30,13 @@ from secrets import token_bytes
 import numpy as np
 from numpy.typing import NDArray
 
-from murmuration.campaign.survey import ONE_DEVICE, SurveyCampaign, utc_now
+from murmuration.campaign.kind import Campaign
+from murmuration.campaign.survey import utc_now
+from murmuration.campaign.terms import ONE_DEVICE
 from murmuration.collector.access.tokens import DAY
 from murmuration.collector.store import Store, Token, rounds
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
-from murmuration.training.campaign import TrainingCampaign
 
 PARTICIPANT = "participant"
 """The role of a batch."""
@@ -211,12 +212,12 @@ def _known(store: Store, key: int, period: int, hashes: Sequence[bytes]) -> set[
 # --- closing -------------------------------------------------------------------------------------
 
 
-def has_closed(store: Store, campaign: SurveyCampaign | TrainingCampaign) -> bool:
+def has_closed(store: Store, campaign: Campaign) -> bool:
     """Whether hashes are kept of a period that is over."""
     return any(_over(store, campaign))
 
 
-def close_periods(store: Store, campaign: SurveyCampaign | TrainingCampaign) -> int:
+def close_periods(store: Store, campaign: Campaign) -> int:
     """Delete hashes and secrets of all periods that are over, for good; return of how many."""
     with store.transaction():
         over = list(_over(store, campaign))
@@ -233,18 +234,17 @@ def close_periods(store: Store, campaign: SurveyCampaign | TrainingCampaign) -> 
     return len(over)
 
 
-def _over(store: Store, campaign: SurveyCampaign | TrainingCampaign) -> Iterator[tuple[int, int]]:
+def _over(store: Store, campaign: Campaign) -> Iterator[tuple[int, int]]:
     """Yield key and period of what has a secret and is over, in any version of a campaign."""
     if campaign.terms.upload != ONE_DEVICE:
         return
     keys = [store.key_of(digest) for digest in sorted(store.digests(campaign.name))]
     now = utc_now()
     late = campaign.terms.closes is not None and campaign.terms.closes <= now
-    window = campaign.open_periods(now) if isinstance(campaign, SurveyCampaign) else None
+    first = campaign.open_periods(now).start
     for key in (key for key in keys if key is not None):
         ended = late or rounds.finished(store, key) is not None  # a training is one period
         sql = "SELECT period, secret FROM period_secrets WHERE key = ? ORDER BY period"
         for period, secret in store.execute(sql, (key,)):
-            passed = window is not None and int(period) < window.start
-            if bytes(secret) != CLOSED and (ended or passed):
+            if bytes(secret) != CLOSED and (ended or int(period) < first):
                 yield key, int(period)

@@ -19,7 +19,7 @@ import numpy as np
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector import publish
 from murmuration.collector.files import folder
-from murmuration.collector.publish import Served
+from murmuration.collector.served import Served
 from murmuration.collector.store import Store
 from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError, ParameterError
@@ -45,7 +45,10 @@ class Exported:
 
 
 def write(
-    store: Store, served: Served, path: Path, advance: Callable[[int], None] | None = None
+    store: Store,
+    served: Served[SurveyCampaign],
+    path: Path,
+    advance: Callable[[int], None] | None = None,
 ) -> Exported:
     """Write all reports of a campaign, chunk by chunk; the file is there when it is whole.
 
@@ -75,7 +78,7 @@ def _nothing_kept(name: str, scrubbed: int) -> ParameterError:
     )
 
 
-def _kept(store: Store, served: Served) -> Iterator[tuple[Ids, Rows, int]]:
+def _kept(store: Store, served: Served[SurveyCampaign]) -> Iterator[tuple[Ids, Rows, int]]:
     """Yield ids and rows as of one moment, and how many rows were scrubbed."""
     with store.snapshot():
         for ids, rows, kept in store.kept_reports(served.key, served.campaign.row_bytes):
@@ -120,19 +123,22 @@ def write_folder(
     return Exported(written, scrubbed, before)
 
 
-def _versions(store: Store, name: str) -> list[Served]:
+def _versions(store: Store, name: str) -> list[Served[SurveyCampaign]]:
     """Return the newest version of each digest of a campaign."""
     newest = {digest: version for version, digest in store.versions(name).items()}
-    return [publish.served(store, name, version) for version in sorted(newest.values())]
+    return [
+        publish.served(store, name, version).of_kind(SurveyCampaign)
+        for version in sorted(newest.values())
+    ]
 
 
-def _waiting(store: Store, served: Served) -> tuple[int, int]:
+def _waiting(store: Store, served: Served[SurveyCampaign]) -> tuple[int, int]:
     """Return how many reports are kept, and how many are known by their id only."""
     kept = store.report_count(served.key, kept=True)
     return kept, store.report_count(served.key) - kept
 
 
-def _rows_of(store: Store, served: Served, part: str) -> folder.Chunks:
+def _rows_of(store: Store, served: Served[SurveyCampaign], part: str) -> folder.Chunks:
     with store.snapshot():
         for ids, rows, _ in store.kept_reports(served.key, served.campaign.row_bytes, part):
             yield ids, rows
@@ -146,7 +152,7 @@ def campaign_of(path: Path) -> SurveyCampaign:
     metadata = _opened(path).schema_arrow.metadata or {}
     if DOCUMENT not in metadata:
         raise FormatError(f"{path} was not written by `murmur export`")
-    campaign = campaign_document.read(metadata[DOCUMENT])
+    campaign = campaign_document.read(metadata[DOCUMENT], SurveyCampaign)
     if campaign.digest.encode() != metadata.get(parquet.DIGEST):
         raise FormatError(f"{path}: the digest is not that of the campaign")
     return campaign

@@ -92,7 +92,7 @@ def described(folder: Path, campaign: SurveyCampaign, document: bytes) -> Place:
 def opened(path: Path) -> Place:
     """Return the place at a path `.../NAME/digest=...`, by the campaign that lies there."""
     try:
-        campaign = campaign_document.read((path / CAMPAIGN).read_bytes())
+        campaign = campaign_document.read((path / CAMPAIGN).read_bytes(), SurveyCampaign)
     except OSError:
         raise ParameterError(f"{path} has no {CAMPAIGN}: it is no folder of reports") from None
     if path.name != f"digest={campaign.digest[:DIGITS]}":

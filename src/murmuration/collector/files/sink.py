@@ -24,10 +24,11 @@ from pathlib import Path
 
 import numpy as np
 
-from murmuration.campaign.survey import SurveyCampaign, Terms, utc_now
+from murmuration.campaign.survey import SurveyCampaign, utc_now
+from murmuration.campaign.terms import Terms
 from murmuration.collector.files import folder
 from murmuration.collector.files.log import EMPTY, ENDING, FOLDER, SEALED, Log, sweep, taken
-from murmuration.collector.publish import Served
+from murmuration.collector.served import Served
 from murmuration.collector.store import Store, StoreError
 from murmuration.collector.store.base import HOUR
 from murmuration.collector.store.runs import picked
@@ -51,7 +52,7 @@ class ToFolder:
     Only `seal` may run in another one, on a log that waits for it.
     """
 
-    def __init__(self, path: Path, store: Store, served: Sequence[Served]) -> None:
+    def __init__(self, path: Path, store: Store, served: Sequence[Served[SurveyCampaign]]) -> None:
         check(path, {one.campaign.name: one.campaign.terms for one in served})
         self.path, self._name = path, store.collector_name()
         self._log: Log | None = None
@@ -77,10 +78,10 @@ class ToFolder:
         if self._log is None:
             self._log, self._hour = Log.new(self.path / FOLDER, self._name, now), _hour(now)
 
-    def add(self, campaign: SurveyCampaign, ids: Ids, rows: Rows) -> None:
+    def add(self, digest: str, ids: Ids, rows: Rows) -> None:
         """Inside a transaction: take reports that are counted in it."""
         if len(ids):
-            self._open().add(campaign.digest, ids, rows)
+            self._open().add(digest, ids, rows)
 
     def write(self, store: Store) -> int:
         """Inside a transaction, at its end: sync, and note up to where the log counts."""
@@ -207,7 +208,7 @@ class ToFolder:
             return
         if (document := store.document_with(digest)) is None:
             raise FormatError(f"the store does not know the campaign {digest[:16]}")
-        campaign = campaign_document.read(document)
+        campaign = campaign_document.read(document, SurveyCampaign)
         self._places[digest] = folder.described(self.path, campaign, document)
 
 

@@ -39,7 +39,8 @@ from murmuration.collector.merging.tallies import (
     known,
     own_sketch,
 )
-from murmuration.collector.publish import Served, served
+from murmuration.collector.publish import served
+from murmuration.collector.served import Served
 from murmuration.collector.store import Merged, Store
 from murmuration.counting.periods import Tallies, minus, plus
 from murmuration.definition import document as campaign_document
@@ -102,7 +103,7 @@ class Taken:
 
 def merge_tallies(
     store: Store,
-    served: Served,
+    served: Served[SurveyCampaign],
     other: CollectorTallies,
     sources: Collection[str] | None = None,
     sketch: Sketch | None = None,
@@ -276,7 +277,7 @@ def remove(store: Store, name: str, source: str) -> int | None:
             key, document = store.key_of(digest), store.document_of(name, digest)
             if key is None or document is None:
                 continue
-            ours = known(store, campaign_document.read(document))
+            ours = known(store, campaign_document.read(document, SurveyCampaign))
             counted, held = ours.counted.get(source), ours.held.get(source)
             found += counted is not None or source in ours.absorbed
             if held is None and counted is not None:
@@ -328,7 +329,7 @@ def _digests(into: Store, other: Store, name: str) -> list[str]:
     """Return the versions to merge: all that have reports, and this store must know each."""
     if name not in into.campaigns():
         raise MismatchError(f"this store does not have the campaign {name}")
-    theirs = served(other, name)
+    theirs = served(other, name).of_kind(SurveyCampaign)
     wanted = [theirs.campaign.digest, *sorted(theirs.older)]
     keys = {digest: other.key_of(digest) for digest in wanted}
     used = [d for d, key in keys.items() if key and (other.report_count(key) or other.merged(key))]
@@ -347,7 +348,7 @@ def _merge_digest(
     if document is None:  # pragma: no cover - `_digests` has looked
         raise MismatchError(f"{name}: digest {digest[:16]} is unknown here")
     campaign, key, secret = (
-        campaign_document.read(document),
+        campaign_document.read(document, SurveyCampaign),
         into.open_collection(digest),
         shared_key(into, other.merge_secret()),
     )

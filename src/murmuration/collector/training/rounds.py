@@ -3,7 +3,7 @@
 A round takes so many reports, and no more. An id counts once over all rounds: one report a device
 in all. A round is closed when it is full, or when its time is over and each of its roles has as
 many reports as the cohort; until then it stays open. What follows (the next round, or the model) is
-worked out from the tallies of all closed rounds (`campaign.live`), and is published in the
+worked out from the tallies of all closed rounds (`training.run`), and is published in the
 transaction that closes the round. So a crash finds a round open, or closed with what follows, never
 anything in between; and of several workers one closes it, as a transaction locks the store.
 
@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from murmuration.collector.access.participants import uses
-from murmuration.collector.publish import ServedTraining
+from murmuration.collector.served import Served, Sink
 from murmuration.collector.store import Store, StoreError, rounds
 from murmuration.collector.store.rounds import ASIDE, CLOSED, OPEN, StoredRound
 from murmuration.collector.store.runs import picked
@@ -45,15 +45,21 @@ OTHER_RELEASE = (
 Tallies = tuple[Tally, ...]
 
 
+Training = Served[TrainingCampaign]
+"""A training that is being collected for, and where its rounds are."""
+
+
 @dataclass(frozen=True, eq=False)
-class Intake:
+class RoundIntake:
     """A round that reports are for."""
 
-    training: ServedTraining
+    training: Training
     kept: StoredRound
-    round: Round
-    past: frozenset[str]
+    form: Round
+    older: frozenset[str]
     """The digests of the training's other rounds."""
+
+    outdated = "stale-round"
 
     @property
     def campaign(self) -> TrainingCampaign:
@@ -70,16 +76,36 @@ class Intake:
         """The round's number."""
         return self.kept.number
 
-    def marked(self, upload: Upload) -> Upload:
-        """Say of reports for other rounds that these are closed."""
-        other = upload.problems == CODES["superseded"]
-        if not other.any():
-            return upload
-        problems = np.where(other, STALE, upload.problems).astype(np.uint8)
-        return Upload(upload.ids, upload.rows, problems)
+    def take(
+        self, store: Store, upload: Upload, tokens: Sequence[bytes], reports: Sink | None
+    ) -> Codes:
+        """Store and count a round's reports, in a transaction; return the problems of all.
+
+        One that was counted before is a duplicate, whatever has become of its round: the device
+        that sends it again has to know that it counts. Each of `tokens` counts once in all rounds.
+        Reports of trainings stay in the store.
+        """
+        del reports
+        problems, fine = upload.problems.copy(), np.flatnonzero(upload.problems == FINE)
+        order, first = in_order(upload.ids)
+        chosen = order[first]
+        known = store.known_reports(self.key, picked(upload.ids, chosen))
+        new = np.sort(chosen[~known])  # as they came
+        found = np.full(len(upload.ids), DUPLICATE, dtype=np.uint8)
+        kept = rounds.numbered(store, self.key, self.number)
+        if kept is None or kept.state != OPEN:
+            found[new] = STALE
+        else:
+            room = max(0, self.form.size - _answered(counted(store, kept, self.form)))
+            found[new] = FULL
+            taken = _with_tokens(store, self, tokens, new, found, room) if tokens else new[:room]
+            found[taken] = FINE
+            _count(store, self, upload, taken)
+        problems[fine] = copy_first_outcome(found, order, first)
+        return problems
 
 
-def taking(store: Store, served: ServedTraining, digest: str = "") -> Intake | None:
+def taking(store: Store, served: Training, digest: str = "") -> RoundIntake | None:
     """Return the round of a digest, or the last that was published; None before the first."""
     known = rounds.digests(store, served.key)
     number = known.get(digest) or max(known.values(), default=0)
@@ -87,7 +113,7 @@ def taking(store: Store, served: ServedTraining, digest: str = "") -> Intake | N
     if kept is None:
         return None
     past = frozenset(known) - {kept.digest}
-    return Intake(served, kept, round_of(served.campaign, kept), past)
+    return RoundIntake(served, kept, round_of(served.campaign, kept), past)
 
 
 def round_of(campaign: TrainingCampaign, kept: StoredRound) -> Round:
@@ -119,7 +145,7 @@ GOES_ON, OVER, IS_FULL, CLOSED_NOW, EARLY = (
 )
 
 
-def where(store: Store, served: ServedTraining) -> tuple[str, StoredRound | None]:
+def where(store: Store, served: Training) -> tuple[str, StoredRound | None]:
     """Say whether a round takes reports, or why none does; and return the last that there is."""
     with store.snapshot():
         kept = rounds.latest(store, served.key)
@@ -135,50 +161,24 @@ def where(store: Store, served: ServedTraining) -> tuple[str, StoredRound | None
 # --- reports -------------------------------------------------------------------------------------
 
 
-def take(store: Store, at: Intake, upload: Upload, owns: Sequence[bytes] = ()) -> Codes:
-    """Store and count a round's reports, in a transaction; return the problems of all.
-
-    One that was counted before is a duplicate, whatever has become of its round: the device that
-    sends it again has to know that it counts. `owns` are the tokens of reports that may count,
-    where each is one device's: such a token counts once in all rounds.
-    """
-    problems, fine = upload.problems.copy(), np.flatnonzero(upload.problems == FINE)
-    order, first = in_order(upload.ids)
-    chosen = order[first]
-    known = store.known_reports(at.key, picked(upload.ids, chosen))
-    new = np.sort(chosen[~known])  # as they came
-    found = np.full(len(upload.ids), DUPLICATE, dtype=np.uint8)
-    kept = rounds.numbered(store, at.key, at.number)
-    if kept is None or kept.state != OPEN:
-        found[new] = STALE
-    else:
-        room = max(0, at.round.size - _answered(counted(store, kept, at.round)))
-        found[new] = FULL
-        taken = _with_tokens(store, at, owns, new, found, room) if owns else new[:room]
-        found[taken] = FINE
-        _count(store, at, upload, taken)
-    problems[fine] = copy_first_outcome(found, order, first)
-    return problems
-
-
 def _with_tokens(
-    store: Store, at: Intake, owns: Sequence[bytes], new: Ints, found: Codes, room: int
+    store: Store, at: RoundIntake, tokens: Sequence[bytes], new: Ints, found: Codes, room: int
 ) -> Ints:
     """Return the new reports that count, the first of each token, and note the others' problems.
 
     A token that there is no room for is not used up, however many reports come with it.
     """
-    tokens = uses(store, at.key, [owns[place] for place in new.tolist()], np.zeros_like(new))
-    inside = tokens.first & (np.cumsum(tokens.first) <= room)
-    unused = {tokens.hashes[place] for place in np.flatnonzero(tokens.first & ~inside).tolist()}
-    full = np.array([one in unused for one in tokens.hashes], dtype=bool)
+    used = uses(store, at.key, [tokens[place] for place in new.tolist()], np.zeros_like(new))
+    inside = used.first & (np.cumsum(used.first) <= room)
+    unused = {used.hashes[place] for place in np.flatnonzero(used.first & ~inside).tolist()}
+    full = np.array([one in unused for one in used.hashes], dtype=bool)
     found[new] = np.where(full, FULL, CODES["token-used"])
-    found[new[tokens.closed]] = CODES["outside-window"]
-    tokens.note(store, inside)
+    found[new[used.closed]] = CODES["outside-window"]
+    used.note(store, inside)
     return new[inside]
 
 
-def _count(store: Store, at: Intake, upload: Upload, taken: Ints) -> None:
+def _count(store: Store, at: RoundIntake, upload: Upload, taken: Ints) -> None:
     """Store some reports and add them to the round's tallies."""
     if not len(taken):
         return
@@ -188,7 +188,7 @@ def _count(store: Store, at: Intake, upload: Upload, taken: Ints) -> None:
         store.add_reports(at.kept.own, ids, rows)
     else:
         store.scrub_log()
-    store.add_tallies(at.kept.own, {0: at.round.frame.tally_valid(rows)})
+    store.add_tallies(at.kept.own, {0: at.form.frame.tally_valid(rows)})
     store.note_hour(at.key)
 
 
@@ -199,7 +199,7 @@ def _answered(tallies: Sequence[Tally]) -> int:
 # --- what follows from them ----------------------------------------------------------------------
 
 
-def is_due(store: Store, served: ServedTraining, now: float) -> bool:
+def is_due(store: Store, served: Training, now: float) -> bool:
     """Whether something is to be done: a round to be published or closed, or training to end."""
     with store.snapshot():
         if rounds.finished(store, served.key) is not None or _is_early(served, now):
@@ -212,7 +212,7 @@ def is_due(store: Store, served: ServedTraining, now: float) -> bool:
         return _closes(served, kept, tallies, now)
 
 
-def advance(store: Store, served: ServedTraining, now: float) -> None:
+def advance(store: Store, served: Training, now: float) -> None:
     """Do what is due, in one transaction; whoever comes second finds nothing to do."""
     with store.transaction():
         if rounds.finished(store, served.key) is not None or _is_early(served, now):
@@ -235,9 +235,7 @@ def advance(store: Store, served: ServedTraining, now: float) -> None:
                 _publish(store, served, training, now)
 
 
-def _closes(
-    served: ServedTraining, kept: StoredRound, tallies: Sequence[Tally], now: float
-) -> bool:
+def _closes(served: Training, kept: StoredRound, tallies: Sequence[Tally], now: float) -> bool:
     """Whether a round is full, or its time is over and enough people have answered."""
     if _answered(tallies) >= size_of(kept):
         return True
@@ -245,7 +243,7 @@ def _closes(
     return closes is not None and now >= closes.timestamp() and _enough(served, tallies)
 
 
-def _enough(served: ServedTraining, tallies: Sequence[Tally]) -> bool:
+def _enough(served: Training, tallies: Sequence[Tally]) -> bool:
     """Whether each role has as many reports as the cohort."""
     return min(tally.n for tally in tallies) >= served.campaign.terms.cohort
 
@@ -255,17 +253,17 @@ def _counting(tallies: Sequence[Tally], cohort: int) -> Tallies:
     return tuple(tally if tally.n >= cohort else tally.mechanism.empty() for tally in tallies)
 
 
-def _is_early(served: ServedTraining, now: float) -> bool:
+def _is_early(served: Training, now: float) -> bool:
     opens = served.campaign.terms.opens
     return opens is not None and now < opens.timestamp()
 
 
-def _is_late(served: ServedTraining, now: float) -> bool:
+def _is_late(served: Training, now: float) -> bool:
     closes = served.campaign.terms.closes
     return closes is not None and now >= closes.timestamp()
 
 
-def _publish(store: Store, served: ServedTraining, training: LiveTraining, now: float) -> None:
+def _publish(store: Store, served: Training, training: LiveTraining, now: float) -> None:
     """Publish the training's open round."""
     closes = datetime.fromtimestamp(int(now) + served.campaign.deadline, UTC)
     found = training.opened(closes)
@@ -275,7 +273,7 @@ def _publish(store: Store, served: ServedTraining, training: LiveTraining, now: 
     rounds.publish(store, served.key, found.number, found.digest, document, int(now))
 
 
-def _finish(store: Store, served: ServedTraining, training: LiveTraining) -> None:
+def _finish(store: Store, served: Training, training: LiveTraining) -> None:
     """Keep what training has ended with."""
     training.end()
     people = sum(_answered(one) for one in closed_tallies(store, served))
@@ -283,7 +281,7 @@ def _finish(store: Store, served: ServedTraining, training: LiveTraining) -> Non
     rounds.finish(store, served.key, model.to_json(found))
 
 
-def closed_tallies(store: Store, served: ServedTraining) -> list[Tallies]:
+def closed_tallies(store: Store, served: Training) -> list[Tallies]:
     """Return what counts of each closed round, in order."""
     return [
         _counting(
@@ -295,12 +293,12 @@ def closed_tallies(store: Store, served: ServedTraining) -> list[Tallies]:
     ]
 
 
-def replayed(store: Store, served: ServedTraining) -> LiveTraining:
+def replayed(store: Store, served: Training) -> LiveTraining:
     """Return the training as it is: all of it follows from the tallies of closed rounds."""
     return LiveTraining(served.campaign, closed_tallies(store, served))
 
 
-def _replayed(store: Store, served: ServedTraining) -> tuple[LiveTraining, StoredRound | None]:
+def _replayed(store: Store, served: Training) -> tuple[LiveTraining, StoredRound | None]:
     """Return the training and its open round, which must be the one that was published."""
     training, kept = replayed(store, served), rounds.latest(store, served.key)
     if kept is not None:

@@ -99,7 +99,7 @@ def campaign_of(places: Sequence[Path], given: Path | None = None) -> SurveyCamp
     """Return the campaign that was given (as .toml, or published), or the one of the folder."""
     if given is not None:
         if given.suffix.lower() == ".toml":
-            return load(given)
+            return load(given, SurveyCampaign)
         return _published(given)
     found = {path for place in places for path in _documents(place)}
     campaigns = {one.digest: one for one in map(_published, sorted(found))}
@@ -130,12 +130,12 @@ def _inside(place: Path) -> list[SurveyCampaign]:
     with _readable(place):
         metadata = arrow().parquet.ParquetFile(place).metadata.metadata or {}
     text = metadata.get(b"murmuration.campaign")
-    return [] if text is None else [campaign_document.read(text)]
+    return [] if text is None else [campaign_document.read(text, SurveyCampaign)]
 
 
 def _published(path: Path) -> SurveyCampaign:
     try:
-        return campaign_document.read(path.read_bytes())
+        return campaign_document.read(path.read_bytes(), SurveyCampaign)
     except (OSError, MurmurationError) as problem:
         raise ParameterError(f"{path} is no published campaign: {problem}") from None
 

@@ -14,6 +14,7 @@ import {
   most,
   must,
   MurmurationError,
+  passingOver,
   questionOf,
   requireTaken,
   type Sample,
@@ -99,10 +100,16 @@ async function guarded<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-function opened(bytes: Uint8Array, largest: number, keys: string): Table {
+/** Return a document with exactly these keys; `known` leaves out others first, where they may be. */
+function opened(
+  bytes: Uint8Array,
+  largest: number,
+  keys: string,
+  known: (found: Json, keys: string) => Json = (found) => found,
+): Table {
   must(bytes.length <= largest, `${bytes.length} bytes are more than ${largest}`);
   const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  const document = table(JSON.parse(text) as Json, keys, "the document", false);
+  const document = table(known(JSON.parse(text) as Json, keys), keys, "the document", false);
   must(document["format"] === FORMAT, "its format needs a newer program");
   return document;
 }
@@ -110,7 +117,7 @@ function opened(bytes: Uint8Array, largest: number, keys: string): Table {
 /** Return the training of a document, or say what is wrong with it. */
 export function readTraining(bytes: Uint8Array, options: ReadOptions): Promise<Training> {
   return guarded(async () => {
-    const document = opened(bytes, MOST_DOCUMENT_BYTES, DOCUMENT_KEYS);
+    const document = opened(bytes, MOST_DOCUMENT_BYTES, DOCUMENT_KEYS, passingOver);
     const { campaign: name, collection, digest: claimed, people } = document;
     must(typeof collection === "string", "the collection is a text");
     const found = await digestOf(collection);

@@ -1,0 +1,133 @@
+"""The collection of a campaign that asks for figures: its keys, its sizes, the campaign of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from murmuration.campaign.levels import FREELY, Levels
+from murmuration.campaign.spells import Spells
+from murmuration.campaign.survey import SurveyCampaign
+from murmuration.campaign.terms import Terms
+from murmuration.definition.text import Collection, Reader, question_of
+from murmuration.errors import FormatError
+from murmuration.mechanisms.base import Mechanism, checked_epsilon
+from murmuration.mechanisms.frame import Frame
+from murmuration.mechanisms.registry import from_document
+from murmuration.mechanisms.strategy import strategy_of
+
+MOST_CELLS, MOST_ITEMS = 2048, 1 << 18
+"""Of laws, and of items over all laws: a device looks at no more, before it has read anything. What
+is as large as that takes some seconds to audit."""
+MOST_COMPARED, PER_PAIR = 1 << 24, 64
+"""Of comparisons between ranges, over all laws: each two ranges, symbol by symbol, and `PER_PAIR`
+more for what is done once."""
+
+
+class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A law, and what it is for; keys in the order in which they are written."""
+
+    attributes: tuple[int, ...]
+    level: int | None = None
+    mechanism: str
+    parameters: dict[str, Any]
+    law: dict[str, Any]
+
+
+class SurveyCollection(Collection, frozen=True, kw_only=True):
+    """What affects a report: keys in the order in which they are written; not at their default."""
+
+    campaign: str
+    epsilon: float
+    strategy: str
+    sample: int = 1
+    ends: tuple[int, ...] | None = None
+    levels: dict[str, float] | None = None
+    chosen: str = FREELY
+    limit: float | None = None
+    accept_loss: str | None = None
+    rounds: int = 1
+    every: str | None = None
+    first: int | None = None
+    spell: int | None = None
+    attributes: list[dict[str, Any]]
+    cells: list[Cell]
+
+
+def _excess(found: SurveyCollection) -> str:
+    """Say in what a collection is larger than a device reads, if it is."""
+    labels = [len(table.get("labels", ())) for table in found.attributes]
+    items = sum(labels[place] for cell in found.cells for place in cell.attributes)
+    compared = sum(map(_comparisons, found.cells))
+    sizes = (
+        (len(found.cells), MOST_CELLS, "laws"),
+        (items, MOST_ITEMS, "items"),
+        (compared, MOST_COMPARED, "comparisons between ranges"),
+    )
+    for many, most, what in sizes:
+        if many > most:
+            return f"{many:,} {what}, and devices read {most:,} at most"
+    return ""
+
+
+def _comparisons(cell: Cell) -> int:
+    ranges, symbols = cell.parameters.get("epsilon"), cell.law.get("values")
+    if not isinstance(ranges, list) or not isinstance(symbols, list):
+        return 0
+    return len(ranges) ** 2 * (len(symbols) + PER_PAIR)
+
+
+def _campaign(found: SurveyCollection, terms: Terms) -> SurveyCampaign:
+    levels = None if found.levels is None else Levels.checked(found.levels)
+    if levels is None and found.chosen != FREELY:
+        raise FormatError("levels are chosen, and there are none")
+    levels = levels and replace(levels, chosen=found.chosen)
+    questions = tuple(question_of(table) for table in found.attributes)
+    strategy = strategy_of(found.strategy, found.sample, found.ends)
+    epsilon = checked_epsilon(found.epsilon)
+    for part in levels.budgets(epsilon) if levels else ():
+        checked_epsilon(part)
+    return SurveyCampaign(
+        name=found.campaign,
+        terms=terms,
+        questions=questions,
+        frame=Frame(_groups(found.cells, strategy.grouped(len(questions)), levels), strategy),
+        epsilon=epsilon,
+        levels=levels,
+        limit=found.limit,
+        accept_loss=found.accept_loss,
+        max_reports=found.rounds,
+        every=found.every,
+        spells=_spells(found),
+    ).admitted()
+
+
+def _spells(found: SurveyCollection) -> Spells | None:
+    if found.first is None and found.spell is None:
+        return None
+    if found.first is None or found.spell is None:
+        raise FormatError("spells have a first period and a length")
+    return Spells(found.first, found.spell, found.rounds)
+
+
+def _groups(
+    cells: Sequence[Cell], groups: Sequence[tuple[int, ...]], levels: Levels | None
+) -> tuple[tuple[Mechanism, ...], ...]:
+    """Return the laws by group, if each is where it says it belongs."""
+    choices = [None] if levels is None else range(len(levels))
+    places = [(attributes, level) for attributes in groups for level in choices]
+    if [(cell.attributes, cell.level) for cell in cells] != places:
+        raise FormatError(f"this campaign has {len(places)} cells, by attribute and level")
+    laws = [from_document(_law(cell)) for cell in cells]
+    per = len(choices)
+    return tuple(tuple(laws[start : start + per]) for start in range(0, len(laws), per))
+
+
+def _law(cell: Cell) -> dict[str, Any]:
+    return {"mechanism": cell.mechanism, "parameters": cell.parameters, "law": cell.law}
+
+
+READER = Reader(SurveyCollection, _campaign, _excess)

@@ -32,7 +32,8 @@ from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.domain import Items, Number
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import About, Estimate, FrequencyEstimate
-from murmuration.statistics.score import SumScore
+from murmuration.statistics.score import Shape, SumScore
+from murmuration.statistics.supports import SupportShape
 
 PLAIN = "plain sum of the levels: right whatever made people choose theirs"
 NAMED = "levels combined by name (generalised): right if nobody's level depends on the answer"
@@ -402,7 +403,7 @@ class LevelReadings:
             squares = self.squared_errors(weights, self.unseen(about, everybody))
         own = (weights**2)[:, None] * self.noise
         rest = np.maximum(squares - own.sum(axis=0), 0.0)
-        shape = SumScore(tuple(part.shape for part in self.parts), own, rest)
+        shape = SumScore(tuple(map(_shape_in_a_sum, self.parts)), own, rest)
         return self._result(weights, about, squares, shape, note)
 
     def sum(self, about: str, everybody: int | None = None, note: str = "") -> Combination:
@@ -417,7 +418,7 @@ class LevelReadings:
         own = (weights**2)[:, None] * own
         between = weights @ (self.values - weights @ self.values) ** 2
         rest = np.asarray(unseen * between / self.people.sum())
-        shape = SumScore(tuple(part.shape for part in parts), own, rest)
+        shape = SumScore(tuple(map(_shape_in_a_sum, parts)), own, rest)
         return self._result(weights, about, own.sum(axis=0) + rest, shape, note)
 
     def _parts_of_sample(self, about: str, everybody: int | None) -> tuple[Part, ...]:
@@ -512,6 +513,12 @@ def _parts(tallies: tuple[Tally, ...], about: str) -> tuple[Part, ...]:
     """Estimate each level by itself."""
     found = [tally.mechanism.estimate(tally, about) for tally in tallies]
     return tuple(part for part in found if isinstance(part, Estimate | FrequencyEstimate))
+
+
+def _shape_in_a_sum(part: Part) -> Shape | None:
+    """Return how far an interval reaches, not cut to whole people: errors of several add up."""
+    shape = part.shape
+    return replace(shape, whole=False) if isinstance(shape, SupportShape) else shape
 
 
 def _reach(u: float, usual: float, most: float) -> float:

@@ -78,14 +78,12 @@ class QuadraticScore:
     low: float
     high: float
     jump: float = 0.0
-    rare: float = math.inf
-    """In how many of the n reports, at most, chance is expected to make a difference at all."""
 
     def reach(self, confidence: float) -> tuple[Any, Any]:
         """Solve the quadratic equation; beyond the ends V is what it is there."""
         z = normal_quantile(confidence)
         square = z**2 / self.n
-        jump = 0.0 if self.rare < RARE * (1 - confidence) else (z * self.jump / (2 * self.n)) ** 2
+        jump = (z * self.jump / (2 * self.n)) ** 2
         a, b, c = self.variance
         below = self._below(self.value, (a, b, c), (self.low, self.high), square, jump)
         above = self._below(-self.value, (a, -b, c), (-self.high, -self.low), square, jump)

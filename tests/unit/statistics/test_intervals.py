@@ -115,8 +115,8 @@ def test_items_cover_and_are_as_narrow_as_they_can_be(n, about) -> None:
             shares.append(hits.mean())
             widths.append(width)
             assert hits.min() > CONFIDENCE - 1.3 * slack(runs)  # of 8 items, one is further off
-    assert 0.94 < np.mean(shares) < 0.975
-    assert np.median(widths) < (1.1 if n > 20 else 1.2)
+    assert 0.95 < np.mean(shares) < (0.98 if n > 20 else 0.99)  # exact: few counts are possible
+    assert np.median(widths) < (1.1 if n > 20 else 1.3)
 
 
 @pytest.mark.slow

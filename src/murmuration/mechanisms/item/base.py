@@ -33,8 +33,9 @@ from murmuration.mechanisms.trial import ChanceTrial, Trial, people_for, spread_
 from murmuration.results.estimate import FrequencyEstimate
 from murmuration.statistics.forgery import Evidence, Limits, Mixture
 from murmuration.statistics.liars import Reach
-from murmuration.statistics.score import QuadraticScore, Shape
+from murmuration.statistics.score import Shape
 from murmuration.statistics.sequence import Terms
+from murmuration.statistics.supports import SupportShape
 
 MOST_ENUMERATED = 1 << 16
 """Entries of a channel up to which the auditor tries every report."""
@@ -44,17 +45,15 @@ MAX_CHANNEL = 4_000_000
 """The most entries of a channel that is written out: 32 MB, read twice by each step of `bayes`."""
 
 
-class Chances(NamedTuple):
+class Rates(NamedTuple):
     """p and q as estimates need them."""
 
+    own: float
+    """p."""
     other: float
     """q."""
     gap: float
     """p - q."""
-    moves: float
-    """1/(p-q): how far one report that supports an item moves the sum."""
-    wrong: float
-    """How often a report does not support its own item, or supports another."""
 
 
 @dataclass(frozen=True)
@@ -108,14 +107,14 @@ class FrequencyMechanism(Mechanism):
     ) -> FrequencyEstimate:
         """Return all k frequencies: unbiased, so some may be below 0; see `postprocess`."""
         n, subject = self.subject(tally, about)
-        chances = self._chances
-        shares = (self.support(tally) / n - chances.other) / chances.gap
+        support, rates = self.support(tally), self._rates
+        shares = (support / n - rates.other) / rates.gap
         # Two people more with the item and two without: reports that agree are not certainty.
         likely = (n * np.clip(shares, 0, 1) + 2) / (n + 4)
         unseen = subject.unseen(n, everybody)
         squares = self.squared_errors(likely, n) + unseen * likely * (1 - likely) / n
         errors, noise = np.sqrt(squares), math.sqrt(self.quiet_error(n))
-        shape = self._score(shares, errors, n, unseen)
+        shape = self._shape(support, n, errors, unseen)
         return FrequencyEstimate(shares, errors, n, self.epsilon, subject, noise=noise, shape=shape)
 
     def terms(self) -> Terms | None:
@@ -129,17 +128,11 @@ class FrequencyMechanism(Mechanism):
         law = np.array([[1 - q, q], [1 - p, p]])
         return Terms(np.array([0.0, 1.0]), law, np.array([-q, 1 - q]) / (p - q))
 
-    def _score(self, shares: Floats, errors: Floats, n: int, unseen: float) -> Shape:
-        """How far the intervals reach: n Var = b + (a-b) f, and f - f^2 of who was asked.
-
-        A report supports an item or does not: one more moves its share by 1/(n (p-q)). Where nobody
-        is drawn by chance and hardly any report is not as it should be, there is no such report.
-        """
-        own, other = self._noise_ends(n)
-        moves, wrong = self._chances.moves, self._chances.wrong
-        rare = math.inf if unseen else n * wrong
-        variance = (other, own - other + unseen, -unseen)
-        return QuadraticScore(shares, errors, n, variance, 0.0, 1.0, moves, rare)
+    def _shape(self, support: Ints, n: int, errors: Floats, unseen: float) -> Shape:
+        """How far the intervals reach: by the tails of the supports themselves."""
+        own, other, _ = self._rates
+        whole = unseen == 0 and not self.memoised
+        return SupportShape(support, errors, n, own, other, unseen, whole=whole)
 
     @property
     def balanced(self) -> int | None:
@@ -168,11 +161,6 @@ class FrequencyMechanism(Mechanism):
         slope = -(own - rest) / (self.balanced - 2)
         return np.asarray(slope * shares - (rest + slope) / (self.balanced - 1))
 
-    def _noise_ends(self, n: int) -> tuple[float, float]:
-        """Return n Var of an item that everybody has, and of one that nobody has."""
-        del n
-        return self._own_and_other
-
     def quiet_error(self, n: int) -> float:
         """The noise of an item that nobody has."""
         return float(self.squared_errors(np.zeros(1), n)[0])
@@ -186,10 +174,9 @@ class FrequencyMechanism(Mechanism):
         return np.asarray(shares * own + (1 - shares) * other)
 
     @cached_property
-    def _chances(self) -> Chances:
+    def _rates(self) -> Rates:
         """What estimates read off p and q; kept, as exact fractions take their time."""
-        gap, wrong = self.p - self.q, max(1 - self.p, self.q)
-        return Chances(float(self.q), float(gap), float(1 / gap), float(wrong))
+        return Rates(float(self.p), float(self.q), float(self.p - self.q))
 
     @cached_property
     def _own_and_other(self) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from murmuration.mechanisms.item.hadamard import OneBit
 from murmuration.mechanisms.packing import BITS_PER_PASS
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
+from murmuration.statistics.score import QuadraticScore, Shape
 
 MOST_ROWS = 1 << 22
 ROW_CLASSES = 64
@@ -88,10 +89,13 @@ class BassilySmith(OneBit):
             FrequencyMechanism.variance(self, shares) / n + (1 - shares) ** 2 / self.rows
         )
 
-    def _noise_ends(self, n: int) -> tuple[float, float]:
-        """The leak comes on top; (1-x)^2 is below the line 1-x."""
-        own, other = self._own_and_other
-        return own, other + n / self.rows
+    def _shape(self, support: Ints, n: int, errors: Floats, unseen: float) -> Shape:
+        """The leak comes on top of n Var = b + (a-b) f; its (1-f)^2 is below the line 1-f."""
+        (own, other), gap = self._own_and_other, self._rates.gap
+        other += n / self.rows
+        variance = (other, own - other + unseen, -unseen)
+        shares = (support / n - self._rates.other) / gap
+        return QuadraticScore(shares, errors, n, variance, 0.0, 1.0, 1 / gap)
 
     @property
     def least_support(self) -> float:

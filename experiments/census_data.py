@@ -126,7 +126,7 @@ def read() -> dict[str, Ints]:
     """Return the columns that we use, as the file has them: all are whole numbers."""
     path = installed()
     if path is None:
-        raise SystemExit("this experiment needs real data: pip install 'murmuration[data]'")
+        raise SystemExit("this experiment needs real data: pip install 'murmuration-ldp[data]'")
     wanted = (*PLAIN.values(), *CODED)
     with gzip.open(path, "rt", encoding="ascii") as file:
         header = file.readline().strip().split(",")

@@ -102,3 +102,12 @@ class SendError(MurmurationError):
 
 class NoRoundError(MurmurationError):
     """No round of a training is open now. Nothing was charged; another one may open."""
+
+
+def missing_extra(what: str, extra: str) -> ParameterError:
+    """Return the error for a package that is not installed.
+
+    >>> print(missing_extra("Parquet", "arrow"))
+    Parquet needs: pip install 'murmuration-ldp[arrow]'
+    """
+    return ParameterError(f"{what} needs: pip install 'murmuration-ldp[{extra}]'")

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+import murmuration
 from tests.support import collectors
 from tests.support.places import ROOT
 from tests.support.tools import require_tool
 
 WEB = ROOT / "web" / "client"
 SCRIPT = """
-import { Client, MemoryStore } from "murmuration-client";
-import { ENGLISH } from "murmuration-client/element";
+import { Client, MemoryStore } from "murmuration-ldp";
+import { ENGLISH } from "murmuration-ldp/element";
 const [at] = process.argv.slice(2);
 const refusal = await Client.open(at).catch((problem) => problem.kind);
 const client = await Client.open(at, { store: new MemoryStore() });
@@ -28,8 +28,8 @@ console.log(JSON.stringify([refusal, receipt.outcome, again.fresh, spending, ENG
 """
 
 TYPED = """
-import { Client, type Receipt } from "murmuration-client";
-import { MurmurCampaign, type Texts } from "murmuration-client/element";
+import { Client, type Receipt } from "murmuration-ldp";
+import { MurmurCampaign, type Texts } from "murmuration-ldp/element";
 export async function told(at: string): Promise<Receipt> {
   const client = await Client.open(at, { limits: { lifetime: 4 } });
   const texts: Partial<Texts> = { send: "Go" };
@@ -77,11 +77,11 @@ def test_node_takes_part_with_the_packed_client(installed: Path, tmp_path: Path)
     refusal, outcome, fresh, spending, send = said
     assert (refusal, outcome, fresh, send) == ("ledger", "stored", False, "Send")
     assert (spending["campaign"], spending["limits"]["lifetime"]) == (1, 16)
-    names = {path.name for path in (installed / "node_modules/murmuration-client").iterdir()}
+    names = {path.name for path in (installed / "node_modules/murmuration-ldp").iterdir()}
     assert names == {"dist", "README.md", "package.json"}
-    kept = json.loads((installed / "node_modules/murmuration-client/package.json").read_text())
+    kept = json.loads((installed / "node_modules/murmuration-ldp/package.json").read_text())
     assert "dependencies" not in kept
-    assert kept["version"] == version("murmuration")
+    assert kept["version"] == murmuration.__version__
 
 
 def test_the_training_file_has_nothing_that_the_client_has() -> None:

@@ -20,7 +20,10 @@ from tests.support.places import ROOT
 README = ROOT / "README.md"
 SHOWN = [README, *sorted(ROOT.glob("docs/*.md"))]
 """Pages for users: their Python is run, and their commands must exist."""
-PAGES = [*SHOWN, *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"))]
+PAGES = [
+    *SHOWN,
+    *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "SECURITY")),
+]
 LONGEST = 120
 """Lines of README: three minutes."""
 PLACEHOLDERS = {"COMMAND"}

@@ -229,5 +229,5 @@ def test_onnx_is_an_extra(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None
         raise ImportError(name)
 
     monkeypatch.setattr(onnx_file, "import_module", gone)
-    with pytest.raises(ParameterError, match=r"murmuration\[onnx\]"):
+    with pytest.raises(ParameterError, match=r"murmuration-ldp\[onnx\]"):
         written(loans(), murmuration.open(folder / "loans.db").trained())

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from murmuration.errors import ParameterError
+from murmuration.errors import missing_extra
 from murmuration.results.change import Change, Changed
 from murmuration.results.estimate import About
 from murmuration.results.figure import Figure
@@ -168,7 +168,7 @@ def _parquet(found: Sequence[dict[str, Any]]) -> bytes:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ParameterError("Parquet needs: pip install 'murmuration[arrow]'") from None
+        raise missing_extra("Parquet", "arrow") from None
     table = pyarrow.table({column: [row[column] for row in found] for column in COLUMNS})
     sink = io.BytesIO()
     pyarrow.parquet.write_table(table, sink)

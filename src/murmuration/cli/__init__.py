@@ -47,18 +47,75 @@ TOKENS = {
     ),
     "end": Entry("token:end", "End all tokens of a name now (collectors notice in seconds)."),
 }
-COMMANDS = {
+STUDIES = {
     "demo": Entry(
         "demo", "Collect from simulated devices over HTTP; show truth, estimate and interval."
     ),
+    "init": Entry(
+        "init",
+        "Write a campaign file with a comment on every key. It passes `murmur check` as it is.",
+    ),
+    "check": Entry(
+        "check",
+        "Check a campaign file, audit its laws, and say in plain words what each person reveals.",
+    ),
+    "plan": Entry(
+        "plan",
+        "Choose a mechanism for each attribute and predict error, cost and privacy.",
+        PLANS,
+    ),
+    "serve": Entry(
+        "serve",
+        "Collect reports over HTTP; each is counted once and acknowledged when it is on the disk.",
+    ),
+    "token": Entry("token", "Make, list, rotate and end the tokens of a collector.", TOKENS),
+    "status": Entry(
+        "status",
+        "Print how many reports were received, stored and refused, and each attribute's answers.",
+    ),
+    "export": Entry(
+        "export", "Write a campaign's randomised reports as Parquet that only you can read."
+    ),
+    "merge": Entry(
+        "merge",
+        "Merge the reports of other stores into the first, by id; merging again changes nothing.",
+    ),
+}
+DEVICES = {
+    "send": Entry(
+        "send",
+        "Simulate devices: each row of a file is randomised and sent as one device's report.",
+    ),
+    "train": Entry(
+        "train",
+        "Train a model over HTTP; each row of a file is a simulated device that answers one round.",
+    ),
+    "ledger": Entry(
+        "ledger",
+        "Show a device's ledger: each report, what it cost, and whether it was delivered.",
+    ),
+}
+ANALYSES = {
+    "estimate": Entry(
+        "estimate",
+        "Print means and shares with confidence intervals; list what too few have answered.",
+    ),
+    "tally": Entry(
+        "tally",
+        "Count files of reports, each id once, and write the tallies; `murmur estimate` reads "
+        "them.",
+    ),
+    "model": Entry(
+        "model",
+        "Print a finished training's coefficients, in the attributes' units, and its score.",
+    ),
+}
+RESEARCH = {
     "mechanisms": Entry(
         "mechanisms", "List the mechanisms with report size, worst-case error and exact loss."
     ),
     "audit": Entry(
         "audit", "Verify a mechanism exactly; exit code 1 when its loss exceeds its budget."
-    ),
-    "plan": Entry(
-        "plan", "Choose a mechanism for each attribute and predict error, cost and privacy.", PLANS
     ),
     "compare": Entry(
         "compare",
@@ -70,65 +127,29 @@ COMMANDS = {
         "Simulate campaigns x epsilon x mechanisms x repetitions; a tidy table of all results.",
     ),
     "tuples": Entry(
-        "tuples", "Collect mixed tuples from simulated people with every mechanism that takes them."
+        "tuples",
+        "Collect mixed tuples from simulated people with every mechanism that takes them.",
     ),
     "learn": Entry(
         "learn",
         "Train a linear, logistic or SVM model from noisy answers; compare on held-out people.",
     ),
-    "init": Entry(
-        "init",
-        "Write a campaign file with a comment on every key. It passes `murmur check` as it is.",
-    ),
-    "check": Entry(
-        "check",
-        "Check a campaign file, audit its laws, and say in plain words what each person reveals.",
-    ),
-    "serve": Entry(
-        "serve", "Collect reports over HTTP: answered when they are on the disk, counted once."
-    ),
-    "token": Entry("token", "Make, list, rotate and end the tokens of a collector.", TOKENS),
-    "send": Entry(
-        "send",
-        "Play many devices: each row of a file is randomised and sent as one device's report.",
-    ),
-    "ledger": Entry(
-        "ledger", "Show what was spent and sent: every report, what it cost, and what became of it."
-    ),
-    "status": Entry(
-        "status",
-        "Print what a campaign has received and what became of it, and each attribute's answers.",
-    ),
-    "estimate": Entry(
-        "estimate",
-        "Print means and shares with their intervals; what too few have answered is listed.",
-    ),
-    "train": Entry(
-        "train",
-        "Train a model over HTTP: each row of a file plays a device that answers in one round.",
-    ),
-    "model": Entry(
-        "model",
-        "Print the coefficients that a training has ended with, in your units, and its score.",
-    ),
-    "export": Entry(
-        "export", "Write a campaign's randomised reports as Parquet that only you can read."
-    ),
-    "tally": Entry(
-        "tally",
-        "Count files of reports, each id once, and write the tallies; `murmur estimate` reads "
-        "them.",
-    ),
-    "merge": Entry(
-        "merge",
-        "Merge the reports of other stores into the first, by id: merging again changes nothing.",
-    ),
 }
-"""The overview. Each line of help is the first line of its function's docstring, held by a test."""
+PANELS = {
+    "Run a study": STUDIES,
+    "Take part": DEVICES,
+    "Analyse": ANALYSES,
+    "Research": RESEARCH,
+}
+"""The overview, by what a person wants to do.
+
+Each line of help is the first line of its function's docstring, held by a test.
+"""
+COMMANDS = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
 
 app = typer.Typer(
     name="murmur",
-    cls=group_of(COMMANDS),
+    cls=group_of(PANELS),
     help="Collect and analyse data under exact local differential privacy.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

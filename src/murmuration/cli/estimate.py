@@ -115,7 +115,7 @@ def estimate(
     plain_http: PlainHttp = False,
     as_json: Json = False,
 ) -> None:
-    """Print means and shares with their intervals; what too few have answered is listed.
+    """Print means and shares with confidence intervals; list what too few have answered.
 
     Of long lists the largest shares are shown, with intervals that are right all at once. JSON,
     CSV and Parquet have all labels, each with its own interval, unless --top is given. Where a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from murmuration.errors import ParameterError
+from murmuration.errors import missing_extra
 
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "arrow": ("Parquet", ("pyarrow",)),
@@ -22,4 +22,4 @@ def require(extra: str) -> None:
     """Refuse to go on without an extra: before the work, and without importing it."""
     what, packages = EXTRAS[extra]
     if any(find_spec(package) is None for package in packages):
-        raise ParameterError(f"{what} needs: pip install 'murmuration[{extra}]'")
+        raise missing_extra(what, extra)

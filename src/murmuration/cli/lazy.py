@@ -36,12 +36,16 @@ class Entry:
 class LazyGroup(TyperGroup):
     """A group that knows its commands by a table; stand-ins for them are enough for an overview."""
 
-    entries: ClassVar[Mapping[str, Entry]] = {}
+    panels: ClassVar[Mapping[str, Mapping[str, Entry]]] = {}
+    """The commands, by the title that they are listed under."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for name, entry in self.entries.items():
-            self.add_command(TyperCommand(name, help=entry.help))
+        self.entries: dict[str, Entry] = {}
+        for title, entries in self.panels.items():
+            self.entries.update(entries)
+            for name, entry in entries.items():
+                self.add_command(TyperCommand(name, help=entry.help, rich_help_panel=title))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the command that was asked for, imported now."""
@@ -50,9 +54,9 @@ class LazyGroup(TyperGroup):
         return name, stand_in if entry is None else _imported(entry), rest
 
 
-def group_of(entries: Mapping[str, Entry]) -> type[LazyGroup]:
-    """Return the group of a table."""
-    return type("TableGroup", (LazyGroup,), {"entries": entries})
+def group_of(panels: Mapping[str, Mapping[str, Entry]]) -> type[LazyGroup]:
+    """Return the group of a table of commands by title."""
+    return type("TableGroup", (LazyGroup,), {"panels": panels})
 
 
 def _imported(entry: Entry) -> Any:
@@ -61,7 +65,7 @@ def _imported(entry: Entry) -> Any:
         alone.command()(entry.load())
         return get_command(alone)
     group = typer.Typer(
-        cls=group_of(entry.parts), invoke_without_command=True, add_completion=False
+        cls=group_of({"Commands": entry.parts}), invoke_without_command=True, add_completion=False
     )
     group.callback()(entry.load())
     return get_command(group)

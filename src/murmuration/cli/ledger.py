@@ -39,7 +39,7 @@ def ledger(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what was spent and sent: every report, what it cost, and what became of it."""
+    """Show a device's ledger: each report, what it cost, and whether it was delivered."""
     if not file.is_file():
         raise ParameterError(f"there is no ledger {file}")
     kept = Ledger(file)

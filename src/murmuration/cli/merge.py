@@ -34,7 +34,7 @@ def merge(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Merge the reports of other stores into the first, by id: merging again changes nothing."""
+    """Merge the reports of other stores into the first, by id; merging again changes nothing."""
     if not others and key is None and not without:
         raise ParameterError("say which stores to merge, or --key, or --remove")
     rows: list[dict[str, object]] = []

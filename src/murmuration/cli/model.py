@@ -45,7 +45,7 @@ def model(
     plain_http: PlainHttp = False,
     as_json: Json = False,
 ) -> None:
-    """Print the coefficients that a training has ended with, in your units, and its score.
+    """Print a finished training's coefficients, in the attributes' units, and its score.
 
     In Python `murmuration.open(SOURCE).model()` is the same model as an estimator of scikit-learn.
     """

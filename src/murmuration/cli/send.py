@@ -120,7 +120,7 @@ def send(
     plain_http: PlainHttp = False,
     as_json: Json = False,
 ) -> None:
-    """Play many devices: each row of a file is randomised and sent as one device's report.
+    """Simulate devices: each row of a file is randomised and sent as one device's report.
 
     The whole file is looked at first. It is counted for each attribute how its values fit, and if
     more than 1% of them do not, nothing is sent (exit code 2), unless --allow-misfits says so. Rows

@@ -63,7 +63,7 @@ def serve(
         typer.Option("--new-laws", help="Choose laws anew, though the file asks the same."),
     ] = False,
 ) -> None:
-    """Collect reports over HTTP: answered when they are on the disk, counted once.
+    """Collect reports over HTTP; each is counted once and acknowledged when it is on the disk.
 
     Listens on this machine only, unless told otherwise. Ctrl-C ends it after writing what arrived.
     On a terminal it prints a link to the dashboard, which works once.

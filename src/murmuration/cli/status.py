@@ -35,7 +35,7 @@ def status(
     plain_http: PlainHttp = False,
     as_json: Json = False,
 ) -> None:
-    """Print what a campaign has received and what became of it, and each attribute's answers."""
+    """Print how many reports were received, stored and refused, and each attribute's answers."""
     if watch and as_json:
         raise ParameterError("--watch is for people: leave --json out")
     with closing(open_source(source, campaign, token, plain_http=plain_http)) as opened:

@@ -94,7 +94,7 @@ def train(
     plain_http: PlainHttp = False,
     as_json: Json = False,
 ) -> None:
-    """Train a model over HTTP: each row of a file plays a device that answers in one round.
+    """Train a model over HTTP; each row of a file is a simulated device that answers one round.
 
     The collector publishes a round, as many devices as it asks for fetch it and answer once, and so
     on until the model is done; then it is printed. Values that do not fit are counted as by `murmur

@@ -56,7 +56,7 @@ def _panels(all_of: Sequence[Figure]) -> list[list[Figure]]:
 
 
 def _new_axes(heights: list[float]) -> list[Any]:
-    pyplot = needed("matplotlib.pyplot", "a plot", "pip install 'murmuration[plots]'")
+    pyplot = needed("matplotlib.pyplot", "a plot", "pip install 'murmuration-ldp[plots]'")
     picture, grid = pyplot.subplots(
         len(heights),
         squeeze=False,

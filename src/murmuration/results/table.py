@@ -52,7 +52,7 @@ class Table:
 
     def to_arrow(self) -> Any:
         """Return an Arrow table."""
-        arrow = needed("pyarrow", "an Arrow table", "pip install 'murmuration[arrow]'")
+        arrow = needed("pyarrow", "an Arrow table", "pip install 'murmuration-ldp[arrow]'")
         return arrow.table({name: _plain(column) for name, column in self.columns().items()})
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:

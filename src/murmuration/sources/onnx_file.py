@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.collector.training.model import TrainedModel
-from murmuration.errors import ParameterError
+from murmuration.errors import missing_extra
 from murmuration.training.campaign import TrainingCampaign
 
 OPSET, FILE_FORMAT = 17, 9
@@ -30,7 +30,7 @@ def written(campaign: TrainingCampaign, found: TrainedModel) -> bytes:
         onnx = import_module("onnx")
         helper, numbers = import_module("onnx.helper"), import_module("onnx.numpy_helper")
     except ImportError:
-        raise ParameterError("an ONNX file needs: pip install 'murmuration[onnx]'") from None
+        raise missing_extra("an ONNX file", "onnx") from None
     graph = _Graph(onnx, helper, numbers)
     score = graph.constant("intercept", np.array([[found.intercept]]))
     values = {one.name: one.value for one in found.coefficients}

@@ -21,7 +21,7 @@ from murmuration.campaign.survey import ByPeriod, SurveyCampaign
 from murmuration.collector.merging.tallies import MAGIC, CollectorTallies
 from murmuration.collector.status import Status
 from murmuration.collector.training.model import TrainedModel, with_liars
-from murmuration.errors import ParameterError
+from murmuration.errors import ParameterError, missing_extra
 from murmuration.mechanisms import tally as one_tally
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.change import Changes
@@ -124,7 +124,7 @@ class Opened:
         try:  # a room that comes after this one, and needs an extra
             learn = import_module("murmuration.learn.fitted")
         except ImportError:
-            raise ParameterError("an estimator needs: pip install 'murmuration[learn]'") from None
+            raise missing_extra("an estimator", "learn") from None
         return learn.fitted(campaign, found)
 
     @contextmanager

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.errors import FormatError, ParameterError
+from murmuration.errors import FormatError, missing_extra
 from murmuration.exact.arrays import Rows
 from murmuration.mechanisms.base import Mechanism
 from murmuration.wire.ids import ID_BYTES, Ids
@@ -107,7 +107,7 @@ def arrow() -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ParameterError("Parquet needs: pip install 'murmuration[arrow]'") from None
+        raise missing_extra("Parquet", "arrow") from None
     return pyarrow
 
 

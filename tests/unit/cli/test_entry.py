@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from murmuration.cli import COMMANDS
+from murmuration.cli import COMMANDS, PANELS
 from murmuration.cli.extras import EXTRAS
 from murmuration.cli.lazy import Entry
 from tests.support.command import murmur, process
@@ -117,6 +117,14 @@ def every(entries: Mapping[str, Entry], above: tuple[str, ...] = ()) -> Iterator
         yield from every(entry.parts, (*above, name))
 
 
+def test_the_overview_groups_the_commands() -> None:
+    parts = re.split(r"╭─ (.+?) ─+╮", murmur("--help").stdout)
+    shown = dict(zip(parts[1::2], parts[2::2], strict=True))
+    assert [title for title in shown if title != "Options"] == list(PANELS)
+    for title, entries in PANELS.items():
+        assert re.findall(r"^│ ([a-z]\S*) ", shown[title], re.MULTILINE) == list(entries)
+
+
 ALL = [pytest.param(path, entry, id=" ".join(path)) for path, entry in every(COMMANDS)]
 
 
@@ -188,7 +196,7 @@ from murmuration.collector.store import open_store
 
 def needs(extra, *arguments):
     done = murmur(*arguments, code=2)
-    assert done.problem.endswith(f"needs: pip install 'murmuration[{{extra}}]'"), done
+    assert done.problem.endswith(f"needs: pip install 'murmuration-ldp[{{extra}}]'"), done
     assert len(done.stderr.splitlines()) == 1, done
 
 Path("people.csv").write_text("age,home\\n" + "20,rent\\n30,own\\n" * 20)

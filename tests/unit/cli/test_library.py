@@ -153,8 +153,8 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, fou
     monkeypatch.setattr(table, "import_module", absent)
     for ask, said in (
         (found.to_pandas, "pip install pandas"),
-        (found.to_arrow, r"murmuration\[arrow\]"),
-        (found.plot, r"murmuration\[plots\]"),
+        (found.to_arrow, r"murmuration-ldp\[arrow\]"),
+        (found.plot, r"murmuration-ldp\[plots\]"),
     ):
         with pytest.raises(ParameterError, match=said):
             ask()

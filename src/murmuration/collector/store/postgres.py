@@ -21,12 +21,12 @@ from murmuration.collector.store.base import (
     StoreFullError,
     StoreGoneError,
 )
-from murmuration.errors import FormatError, ParameterError
+from murmuration.errors import FormatError, missing_extra
 
 try:
     import psycopg
 except ImportError:  # pragma: no cover - the test environment has it
-    raise ParameterError("PostgreSQL needs: pip install 'murmuration[postgres]'") from None
+    raise missing_extra("PostgreSQL", "postgres") from None
 
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # what failed is said by us, once
 

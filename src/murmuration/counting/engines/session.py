@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from murmuration.errors import MurmurationError, ParameterError
+from murmuration.errors import MurmurationError, ParameterError, missing_extra
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -42,7 +42,7 @@ class SparkError(MurmurationError):
 def session(master: str, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
     """Start Spark at a master (`local[2]`, `spark://host:7077`, ...), and stop it at the end."""
     if find_spec("pyspark") is None or find_spec("pandas") is None:
-        raise ParameterError("Spark needs: pip install 'murmuration[spark]', and Java 17")
+        raise missing_extra("Spark", "spark")
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is not None:

@@ -69,6 +69,16 @@ class Domain(ABC):
         return self == asked
 
     @property
+    def items(self) -> int:
+        """How many items an answer is one of; 0 where it is none."""
+        return 0
+
+    def ranges(self, low: float = -1.0, high: float = 1.0) -> list[str]:
+        """Return the ranges that have budgets of their own, in the units of low to high."""
+        del low, high
+        return []
+
+    @property
     def figures(self) -> int:
         """How many numbers are estimated; of one attribute, where there are several."""
         return 1
@@ -266,6 +276,11 @@ class Items(Domain):
     def parameters(self) -> dict[str, Any]:
         """How many items."""
         return {"k": self.k}
+
+    @property
+    def items(self) -> int:
+        """All k."""
+        return self.k
 
     @property
     def figures(self) -> int:

@@ -19,6 +19,7 @@ from murmuration.mechanisms.item.hadamard import OneBit
 from murmuration.mechanisms.packing import BITS_PER_PASS
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
+from murmuration.statistics.sequence import Terms
 
 MOST_ROWS = 1 << 22
 ROW_CLASSES = 64
@@ -98,8 +99,9 @@ class BassilySmith(OneBit):
         """Columns are not orthogonal: an item may be any other's opposite. So it is one bit's."""
         return float(1 - self.p)
 
-    def terms(self) -> None:
-        """None: what other items leak in is no noise that reports draw anew."""
+    def terms(self) -> tuple[Terms, ...]:
+        """Nothing: what other items leak in is no noise that reports draw anew."""
+        return ()
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Draw a row, in public, and the coin of the response."""

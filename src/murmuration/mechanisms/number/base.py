@@ -30,7 +30,7 @@ from murmuration.exact.grid import AnyGrid, Grid, UnevenGrid
 from murmuration.exact.loss import Loss, table_loss
 from murmuration.exact.randomness import WHOLE, Rng, Words
 from murmuration.exact.table import Table
-from murmuration.mechanisms.base import Task
+from murmuration.mechanisms.base import Mechanism, Task
 from murmuration.mechanisms.domain import Domain, Number, checked_values
 from murmuration.mechanisms.number.boundary import boundary_trials, random_trial
 from murmuration.mechanisms.packing import SymbolReports
@@ -294,13 +294,23 @@ class NumericMechanism(SymbolReports):
         square = float(counts @ apart**2)
         return float(counts @ apart**3) / square if square > 0 else 0.0
 
-    def terms(self) -> Terms | None:
+    def terms(self) -> tuple[Terms, ...]:
         """Each symbol's value; people between grid points mix two rows."""
         design = self.design
         if not design.unbiased:
-            return None
+            return ()
         law, points = design.table.probabilities, design.grid.points
-        return Terms(points, law, design.values, design.grid.low_rows)
+        return (Terms(points, law, design.values, design.grid.low_rows),)
+
+    def term_sums(self, tally: Tally) -> tuple[Floats, ...]:
+        """The sum of the symbols' values."""
+        return (np.atleast_1d(tally.counts @ self.design.values),)
+
+    def or_none(self) -> Mechanism:
+        """The same table with one more symbol around it."""
+        from murmuration.mechanisms.number.or_none import OrNone  # which is built on this module
+
+        return OrNone.around(self)
 
     def distribution(
         self, tally: Tally, method: str = "auto", bins: int = 64, replicates: int = 0

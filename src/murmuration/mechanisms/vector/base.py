@@ -100,6 +100,13 @@ class TupleMechanism(Mechanism):
         """Return for how many people one answer about each attribute stands in `mean_vector`."""
         return [1 / share for share in self.shares_asked()]
 
+    def longest_lie(self, each: Floats) -> float:
+        """Return how far one report can move the sum of vectors, as a length.
+
+        `each` is how far it can move each coordinate.
+        """
+        return float(np.linalg.norm(each))
+
     def total_noise(self) -> float:
         """Return n times the mean squared length of the error of all coordinates, at most."""
         return self.worst_variance() * len(self.attributes)

@@ -308,6 +308,11 @@ class PrivUnit(TupleMechanism, RowReports):
         """How long a vector a report is read as, at most: turning makes it 4 times as long."""
         return math.sqrt(BLOCK * self.directions.padded) * TOP / self.pull
 
+    def longest_lie(self, each: Floats) -> float:
+        """The longest candidate, whatever its seed, against an honest vector of length 1."""
+        del each
+        return self.longest + 1
+
     def evidence(self, tally: Tally) -> Iterator[Evidence]:
         """The squares of the coordinates: the law pulls along one direction only.
 

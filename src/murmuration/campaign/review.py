@@ -133,7 +133,7 @@ def _laws(campaign: SurveyCampaign, place: int, share: float) -> tuple[tuple[Law
                 long_run=None if long_run is None else long_run.epsilon,
                 all_stay=None if over_time is None else over_time.stays(campaign.max_reports),
                 all_change=None if over_time is None else over_time.changes(campaign.max_reports),
-                ranges=tuple(law.domain.ranges(*question.range)),
+                ranges=_ranges(law, question),
                 pairs=None if graded is None else _matrix(graded.pairwise.tolist()),
                 pair_budgets=None if graded is None else graded.budgets,
                 stderr=expected_stderr(own, question, share, people),
@@ -141,6 +141,11 @@ def _laws(campaign: SurveyCampaign, place: int, share: float) -> tuple[tuple[Law
             )
         )
     return tuple(laws), _reason(campaign, law, question, share)
+
+
+def _ranges(law: Mechanism, question: Question) -> tuple[str, ...]:
+    graded = question.kind == "graded"
+    return tuple(law.domain.ranges(*question.range)) if graded else ()
 
 
 def _over_time(campaign: SurveyCampaign, law: Mechanism) -> OverTime | None:

@@ -320,6 +320,21 @@ class Mechanism(ABC):
         del reports
         raise ParameterError(f"{self.name} is for asking once: it keeps no answer")
 
+    def public_part(self, report: Reports) -> list[int]:
+        """AUDITOR. Return what one report shows that no answer decides: its public coins.
+
+        `report` is an array with one report. Nothing, unless `respond` draws from `rng.public()`.
+        """
+        del report
+        return []
+
+    def bias(self) -> float:
+        """AUDITOR. Return how far off one report is read on average, at most.
+
+        In parts of the largest reading, where the law tells; else 0, and trials have to tell.
+        """
+        return 0.0
+
     @abstractmethod
     def trials(self) -> Iterator[Trial]:
         """AUDITOR. Yield what the sampler is tried on, with what the law says must come out."""

@@ -117,7 +117,7 @@ def from_heading(heading: Mapping[str, Any]) -> Mechanism:
 def _read(heading: Mapping[str, Any], planted: Callable[[Mechanism], Mechanism]) -> Mechanism:
     """Make what a heading names, and its law; anyone may have written it."""
     try:
-        parameters = {name: _tuples(value) for name, value in heading["parameters"].items()}
+        parameters = {name: tuples(value) for name, value in heading["parameters"].items()}
         return planted(mechanism(heading["mechanism"], **parameters))
     except MurmurationError:
         raise
@@ -125,9 +125,9 @@ def _read(heading: Mapping[str, Any], planted: Callable[[Mechanism], Mechanism])
         raise FormatError(f"a published mechanism cannot be made: {problem}") from None
 
 
-def _tuples(value: Any) -> Any:
+def tuples(value: Any) -> Any:
     """Return lists as tuples, as parameters are; JSON knows lists only."""
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    return tuple(map(tuples, value)) if isinstance(value, list) else value
 
 
 def mechanisms_for(

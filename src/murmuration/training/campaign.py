@@ -36,17 +36,10 @@ from murmuration.exact.arrays import Floats, Rows
 from murmuration.exact.exponential import within
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng
-<<<<<<< HEAD
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.domain import Number, described, table_columns
-from murmuration.mechanisms.registry import to_document
-from murmuration.mechanisms.vector.privunit import PrivUnit
-=======
-from murmuration.mechanisms.base import Mechanism, checked_epsilon
 from murmuration.mechanisms.domain import Ball, Number, described, table_columns
-from murmuration.mechanisms.registry import from_document, to_document
+from murmuration.mechanisms.registry import to_document
 from murmuration.planning.candidates import VECTOR
->>>>>>> 197d93c (The planner chooses from an explicit list; no room but mechanisms/ asks for the class of a mechanism)
 from murmuration.training.algorithm.arithmetic import logistic_table
 from murmuration.training.algorithm.legs import OTHERS
 from murmuration.training.algorithm.losses import Objective, objective

@@ -138,6 +138,10 @@ class BassilySmith(OneBit):
             support[items] = zero @ (1 - entries) + one @ entries
         return support
 
+    def public_part(self, report: Reports) -> list[int]:
+        """The row."""
+        return [int(number) for number in np.ravel(report >> 1)]
+
     def law(self) -> dict[str, Any]:
         """The response's weights and the matrix."""
         return {**self.response.law(), "rows": self.rows, "seed": self.seed}

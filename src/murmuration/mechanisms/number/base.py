@@ -47,6 +47,8 @@ from murmuration.statistics.sequence import Terms
 WORDS_PER_PERSON = 2
 FEWEST_SYMBOLS = 8
 """A table with fewer symbols than this cannot show a distribution."""
+MOST_ROWS = 9
+"""Rows of a table that are read as fractions to find a bias."""
 LARGEST_VALUE = 1 << 53
 """What a published symbol may be read as, at most: its square is still far from overflowing."""
 HULL_POINTS = 512
@@ -337,6 +339,19 @@ class NumericMechanism(SymbolReports):
     def exact_loss(self) -> Loss:
         """Return the exact worst-case loss of the weights."""
         return table_loss(self.design.table, self.design.grid.points, self.budget)
+
+    def bias(self) -> float:
+        """Of every row as floats; if these show nothing, of some rows as fractions."""
+        table, values, points = self.design.table, self.design.values, self.design.grid.points
+        size = max(1.0, float(np.abs(values).max()))
+        if not self.design.unbiased:
+            return float(np.abs(table.probabilities @ values - points).max()) / size
+        exact, worst = [Fraction(value) for value in values.tolist()], 0.0
+        for row in spread_over(len(points), MOST_ROWS):
+            weights = self.design.weights[row].tolist()
+            mean = sum(w * v for w, v in zip(weights, exact, strict=True)) / sum(weights)
+            worst = max(worst, abs(float(mean) - float(points[row])) / size)
+        return worst
 
     def trials(self) -> Iterator[Trial]:
         """Boundary words of every row, and random values and words next to a slow sampler."""

@@ -125,6 +125,18 @@ class FramedMechanism(TupleMechanism, RowReports):
         """Whether any attribute is asked by a mechanism that breaks its promise."""
         return any(cell.broken for cell in self.frame.cells)
 
+    cells_are_drawn: ClassVar[bool] = False
+    """Whether public coins decide which cells answer."""
+
+    def public_part(self, report: Reports) -> list[int]:
+        """Which cells answered, where coins decide that, and the public part of each answer."""
+        shown: list[int] = []
+        for numbers, octets in self.frame.entries(self.to_rows(report)):
+            cell = self.frame.cells[int(numbers[0])]
+            own = cell.public_part(cell.from_rows(octets[:, : cell.report_bytes]))
+            shown += [*numbers.tolist() * self.cells_are_drawn, *own]
+        return shown
+
     @property
     def report_bytes(self) -> int:
         """The entries side by side."""
@@ -199,6 +211,7 @@ class SampledTuple(FramedMechanism):
     inner report, padded to the longest: every report has the same length.
     """
 
+    cells_are_drawn: ClassVar[bool] = True
     sample: int
 
     @cached_property

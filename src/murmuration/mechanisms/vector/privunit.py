@@ -375,6 +375,10 @@ class PrivUnit(TupleMechanism, RowReports):
         rest = (len(self.attributes) - 1) * SCALE**2
         return (rest + self.pull_squared) / self.pull**2
 
+    def public_part(self, report: Reports) -> list[int]:
+        """The seed."""
+        return [int(number) for number in np.ravel(report[:, :SEED_BYTES])]
+
     def law(self) -> dict[str, Any]:
         """The weights by rank, what bytes are, the fixed points, SplitMix64's numbers as text."""
         return {

@@ -18,6 +18,7 @@ import copy
 import importlib.util
 import json
 import os
+import py_compile
 import random
 import re
 import shutil
@@ -131,16 +132,18 @@ def changed(node: ast.AST) -> Iterator[ast.AST]:
     elif isinstance(node, ast.Constant):
         yield from map(ast.Constant, _other(node.value))
     elif isinstance(node, ast.Call):
-        name = (
-            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        )
-        if name in CALLED:
-            other = copy.deepcopy(node)
-            if isinstance(other.func, ast.Attribute):
-                other.func.attr = CALLED[name]
-            else:
-                other.func = ast.Name(CALLED[name])
-            yield other
+        yield from _other_call(node)
+
+
+def _other_call(node: ast.Call) -> Iterator[ast.AST]:
+    """Yield the call of the opposite, as max for min."""
+    other = copy.deepcopy(node)
+    if isinstance(other.func, ast.Attribute) and other.func.attr in CALLED:
+        other.func.attr = CALLED[other.func.attr]
+        yield other
+    elif isinstance(other.func, ast.Name) and other.func.id in CALLED:
+        other.func.id = CALLED[other.func.id]
+        yield other
 
 
 def _other(value: object) -> Iterator[Any]:
@@ -384,7 +387,7 @@ class Copies:
         for place in range(number):
             copied = folder / str(place)
             shutil.copytree(SRC, copied, ignore=shutil.ignore_patterns("__pycache__"))
-            mode = importlib.util.MAGIC_NUMBER and compileall.PycInvalidationMode.UNCHECKED_HASH  # type: ignore[attr-defined]
+            mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
             compileall.compile_dir(copied, quiet=2, invalidation_mode=mode)
             self.free.put(copied)
 

@@ -8,6 +8,7 @@
     ├── FormatError        bytes that are truncated, damaged or not ours
     ├── EmptyError         an estimate from no reports
     ├── CohortError        too few people have answered for anything to be shown
+    ├── ContractError      a mechanism breaks the contract that `murmuration.testing` holds it to
     ├── SourceError        randomness from a source that is not ours
     ├── CampaignError      a mistake in a campaign file, with its line
     ├── PromiseError       a device was asked to use a law whose exact loss exceeds epsilon
@@ -52,6 +53,10 @@ class EmptyError(MurmurationError, ValueError):
 
 class CohortError(MurmurationError):
     """Fewer people than the campaign's cohort: nothing is shown about them."""
+
+
+class ContractError(MurmurationError, AssertionError):
+    """A mechanism that is not as every mechanism has to be: what it breaks, check by check."""
 
 
 class SourceError(MurmurationError, TypeError):

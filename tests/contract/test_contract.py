@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ import pytest
 import murmuration
 from murmuration import seeded_rng
 from murmuration.learn.papers.hiera import HieraGradient
+from murmuration.mechanisms.registry import from_document, to_document
+from murmuration.testing import CHECKS, check_coverage, check_mechanism
+from murmuration.testing.figures import collected, ends
 from tests.support.cases import (
     BROKEN,
     CASES,
@@ -22,15 +26,6 @@ from tests.support.cases import (
     Parameters,
     fives,
     named,
-)
-from tests.support.checks import (
-    MECHANISM_CHECKS,
-    check_coverage,
-    check_document,
-    check_unbiased,
-    collected,
-    ends,
-    truth,
 )
 
 RUNS = [  # one of each is quick, the others are slow
@@ -59,7 +54,7 @@ def test_every_parameter_is_documented() -> None:
             assert len(documented) == 1, (name, field.name)
 
 
-@pytest.mark.parametrize("check", MECHANISM_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize(("case", "parameters"), RUNS)
 def test_contract(case: Case, parameters: Parameters, check) -> None:
     if case.name == "duchi-multi-published" and check.__name__ == "check_unbiased":
@@ -67,15 +62,20 @@ def test_contract(case: Case, parameters: Parameters, check) -> None:
     check(case.at(parameters))
 
 
+@pytest.mark.parametrize(("case", "parameters"), RUNS)
+def test_a_document_makes_the_mechanism_by_its_name(case: Case, parameters: Parameters) -> None:
+    mechanism = case.at(parameters)
+    document = json.loads(json.dumps(to_document(mechanism)))
+    again = from_document(document)
+    assert (again, again.fingerprint) == (mechanism, mechanism.fingerprint)
+    assert to_document(again) == to_document(mechanism)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "check",
-    [check for check in MECHANISM_CHECKS if check not in (check_document, check_unbiased)],
-    ids=lambda check: check.__name__,
-)
-def test_contract_of_gradients_graded_by_an_attribute(check) -> None:
-    """It has no name of its own, and estimates all its columns but the first: see test_learn."""
-    check(HieraGradient(epsilon=2.5, d=301, budgets=fives(0.5), edges=PAPER))
+def test_contract_of_gradients_graded_by_an_attribute() -> None:
+    """It estimates all its columns but the first: see test_learn."""
+    mechanism = HieraGradient(epsilon=2.5, d=301, budgets=fives(0.5), edges=PAPER)
+    check_mechanism(mechanism, skip=["unbiased"])
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_coverage_when_everybody_is_at_one_end(case: Case, epsilon: float, n: in
     """Reports that nearly all agree must not make the error vanish."""
     mechanism = case.at({**case.tried[0], "epsilon": epsilon})
     values, rng, runs = np.ones(n), seeded_rng(31), 120
-    one = truth(mechanism.domain, values)
+    one = mechanism.domain.truths(values)
     for about in ("participants", "population"):
         hits = 0
         for _ in range(runs):

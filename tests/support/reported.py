@@ -13,10 +13,10 @@ from murmuration.campaign.survey import SurveyCampaign
 from murmuration.counting.sums import Alone, Collection
 from murmuration.definition.document import publish
 from murmuration.exact.arrays import Rows
+from murmuration.testing.expected import crowd
 from murmuration.wire.ids import Ids, new_ids
 from murmuration.wire.parquet import batch, schema, writer
 from tests.support.accounts import campaign_of
-from tests.support.checks import crowd
 
 LEVELS = """
 name = "levels"

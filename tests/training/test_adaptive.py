@@ -15,13 +15,13 @@ from hypothesis.extra.numpy import arrays
 from murmuration import seeded_rng
 from murmuration.errors import InputError, MismatchError, ParameterError
 from murmuration.learn import Category, LinearRegression, LinearSVC, LogisticRegression, Number
+from murmuration.testing.expected import STANDARD_ERRORS
 from murmuration.training.algorithm import questions as asked
 from murmuration.training.algorithm.adaptive import AdaptiveTraining
 from murmuration.training.algorithm.legs import OTHERS
 from murmuration.training.algorithm.losses import objective
 from murmuration.training.algorithm.questions import Model, NumberQuestion, Question, VectorQuestion
 from murmuration.training.algorithm.state import Setting, Trained, ask
-from tests.support.checks import STANDARD_ERRORS
 
 D = 3
 KINDS = (LinearRegression, LogisticRegression, LinearSVC)

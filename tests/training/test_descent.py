@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from murmuration.testing.expected import STANDARD_ERRORS
 from murmuration.training.algorithm.descent import Leg, largest_step, mixed, noise_kept
-from tests.support.checks import STANDARD_ERRORS
 
 CURVES = np.array([0.9, 0.4, 0.1, 0.02])
 """Of a loss that is a square, along each coordinate."""

@@ -1,6 +1,6 @@
 """Attributes whose answers may be missing: the share that answered, and figures among those.
 
-numbers      S and N from one tally (`OrNone.moments`); the mean is S/N
+numbers      S and N from one tally (`Mechanism.moments`); the mean is S/N
 categories   no answer is the last item: f_v / (1 - f_none)
 levels       the plain sum, which rests on no assumption; others are not defined for quotients
 """
@@ -14,8 +14,6 @@ import numpy as np
 from murmuration.analysis import combine
 from murmuration.campaign.question import ANSWERED, Question
 from murmuration.errors import EmptyError, MismatchError
-from murmuration.mechanisms.item.base import FrequencyMechanism
-from murmuration.mechanisms.number.or_none import OrNone
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.answered import Moments
 from murmuration.results.estimate import About, AnsweredEstimate, FrequencyEstimate
@@ -30,23 +28,16 @@ def estimated(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredE
     answered = [tally for tally in tallies if tally.n]
     if not answered:
         raise EmptyError("no reports yet: nothing to estimate")
-    if isinstance(answered[0].mechanism, FrequencyMechanism):
+    if answered[0].mechanism.domain.items:
         return _of_items(answered, about, everybody)
     return _of_numbers(answered, about, everybody)
 
 
 def _of_numbers(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredEstimate:
     subject, n = About.parse(about), sum(tally.n for tally in tallies)
-    together = Moments.together(list(_moments(tallies)))
+    together = Moments.together([tally.mechanism.moments(tally) for tally in tallies])
     epsilon = max(tally.mechanism.budget for tally in tallies)
     return together.estimate(subject.unseen(n, everybody), epsilon, subject)
-
-
-def _moments(tallies: Sequence[Tally]) -> Iterator[Moments]:
-    for tally in tallies:
-        if not isinstance(tally.mechanism, OrNone):
-            raise MismatchError(f"{tally.mechanism.name} has no reports of no answer")
-        yield tally.mechanism.moments(tally)
 
 
 def _of_items(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredEstimate:
@@ -59,8 +50,7 @@ def _of_items(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredE
     labels, none = likely[:-1], likely[-1]
     noise = np.zeros(len(labels))
     for tally in tallies:
-        if isinstance(tally.mechanism, FrequencyMechanism):
-            noise += tally.n / n * tally.mechanism.noise_covariance(labels, none)
+        noise += tally.n / n * tally.mechanism.noise_covariance(labels, none)
     sampled = -part.about.unseen(n, everybody) * labels * none
     return AnsweredEstimate(
         sums=part.value[:-1],

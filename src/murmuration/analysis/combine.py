@@ -255,8 +255,7 @@ class LevelReadings:
     @property
     def items(self) -> int:
         """How many items there are; 0 for a number."""
-        domain = self.tallies[0].mechanism.domain
-        return domain.k if isinstance(domain, Items) else 0
+        return self.tallies[0].mechanism.domain.items
 
     @property
     def epsilon(self) -> float:

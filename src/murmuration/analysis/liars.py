@@ -23,13 +23,9 @@ import numpy as np
 
 from murmuration.campaign.question import ANSWERED, Question
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.item.base import FrequencyMechanism
-from murmuration.mechanisms.number.or_none import OrNone
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.vector.base import TupleMechanism
-from murmuration.mechanisms.vector.privunit import PrivUnit
 from murmuration.results.estimate import AnsweredEstimate, Estimate, FrequencyEstimate
 from murmuration.results.figure import Figure
 from murmuration.statistics.liars import Reach, checked_share, moved
@@ -91,7 +87,7 @@ def _quotients(
     honest = np.array([[-1.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
     if question.labels:
         honest = np.array([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
-    lying = np.concatenate([_corners(law) for law in laws])
+    lying = np.concatenate([law.lies() for law in laws])
     moves = share * (lying[:, None] - honest).reshape(-1, 2)
     answered = float(np.abs(moves[:, 1]).max())
     without = part.share - moves[:, 1]
@@ -100,17 +96,6 @@ def _quotients(
     apart = (part.sums[:, None] - moves[:, 0]) / without - part.among[:, None]
     most = (question.scale * np.abs(apart).max(axis=1)).tolist()
     return {ANSWERED: answered, **dict(zip(question.labels or ("mean",), most, strict=True))}
-
-
-def _corners(law: Mechanism) -> Floats:
-    """Return what a report adds to S and to N: all that it can, or the corners of a box around."""
-    if isinstance(law, OrNone):
-        return np.asarray(law.readings.T)
-    if isinstance(law, FrequencyMechanism):
-        reach = law.reach()
-        ends = (reach.low, reach.high)
-        return np.array([[own, 1 - none] for own in ends for none in ends])
-    return np.full((1, 2), math.inf)
 
 
 # --- rounds of a training ------------------------------------------------------------------------
@@ -142,9 +127,7 @@ def vector_shift(law: TupleMechanism, share: float) -> VectorShift:
     reaches = [law.answering(place).reach() for place in range(d)]
     pairs = zip(reaches, law.people_per_answer(), strict=True)
     each = np.array([_stretched(reach, people) for reach, people in pairs])
-    if isinstance(law, PrivUnit):
-        return VectorShift(share * float(each.max()), share * (law.longest + 1))
-    return VectorShift(share * float(each.max()), share * float(np.linalg.norm(each)))
+    return VectorShift(share * float(each.max()), share * law.longest_lie(each))
 
 
 def _stretched(reach: Reach | None, times: float) -> float:

@@ -25,9 +25,6 @@ from murmuration.campaign.question import ANSWERED, Question
 from murmuration.campaign.review import shares_of
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.exact.arrays import Floats
-from murmuration.mechanisms.item.base import FrequencyMechanism
-from murmuration.mechanisms.number.base import NumericMechanism
-from murmuration.mechanisms.number.or_none import OrNone
 from murmuration.mechanisms.tally import Tally
 from murmuration.statistics.sequence import ConfidenceSequence, Terms
 
@@ -112,7 +109,7 @@ class Watched:
         campaign = self.campaign
         if campaign.strategy.gathers or campaign.max_reports > 1:
             return ()
-        found = [_terms(law) for law in campaign.laws_of(self.place)]
+        found = [law.terms() for law in campaign.laws_of(self.place)]
         if not all(found):
             return ()
         return tuple(
@@ -163,31 +160,10 @@ class Watched:
         return {ANSWERED: head, **_in_units(question, names, _quotient(sums, over), n)}
 
 
-def _terms(law: object) -> tuple[Terms, ...]:
-    """Return the terms of each number that is averaged over the reports of a law."""
-    if isinstance(law, OrNone):
-        return law.both_terms()
-    terms = law.terms() if isinstance(law, NumericMechanism | FrequencyMechanism) else None
-    return () if terms is None else (terms,)
-
-
 def _means(own: Sequence[Tally], n: float) -> list[Floats]:
     """Return the mean of all terms over n reports, for each number that is averaged."""
-    sums = [_sums(tally) for tally in own if tally.n]
+    sums = [tally.mechanism.term_sums(tally) for tally in own if tally.n]
     return [np.sum(parts, axis=0) / n for parts in zip(*sums, strict=True)]
-
-
-def _sums(tally: Tally) -> tuple[Floats, ...]:
-    """Return the sums of terms of one tally."""
-    law = tally.mechanism
-    if isinstance(law, OrNone):
-        return tuple(np.atleast_1d(row @ tally.counts) for row in law.readings)
-    if isinstance(law, FrequencyMechanism):
-        gap = float(law.p - law.q)
-        return (np.asarray((law.support(tally) - tally.n * float(law.q)) / gap),)
-    if isinstance(law, NumericMechanism):
-        return (np.atleast_1d(tally.counts @ law.design.values),)
-    return ()
 
 
 def _quotient(sums: Interval, over: Interval) -> Interval:

@@ -29,7 +29,7 @@ from murmuration.exact.arrays import Ints, Rows
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, require_rng
 from murmuration.mechanisms.base import Mechanism, checked_epsilon
-from murmuration.mechanisms.domain import Box, Domain, Graded, Items
+from murmuration.mechanisms.domain import Box, Domain, Graded
 from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.number.optimal import MAX_EPSILON
 from murmuration.mechanisms.registry import list_mechanisms, mechanism
@@ -302,10 +302,10 @@ class Survey:
 
 def level_mechanism(items: str, numbers: str, domain: Domain, epsilon: float) -> str:
     """Return the name of the mechanism for an attribute with levels, "auto" decided."""
-    name = items if isinstance(domain, Items) else numbers
+    name = items if domain.items else numbers
     if name == "auto":
-        if isinstance(domain, Items):
-            return "projective" if domain.k > LARGEST_SUBSET else "subset"
+        if domain.items:
+            return "projective" if domain.items > LARGEST_SUBSET else "subset"
         return "optimal" if epsilon <= MAX_EPSILON else "piecewise"
     kind = list_mechanisms().get(name)
     if kind is None:

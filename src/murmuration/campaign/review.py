@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from murmuration.audit.exact import Audit, audit
 from murmuration.campaign.question import CLAMP, REFUSE, Question
@@ -16,9 +16,7 @@ from murmuration.campaign.survey import SurveyCampaign
 from murmuration.errors import MurmurationError
 from murmuration.exact.loss import PairwiseLoss
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.domain import Graded, NumberOrNone
-from murmuration.mechanisms.item.base import FrequencyMechanism
-from murmuration.mechanisms.number.or_none import OrNone
+from murmuration.planning.candidates import GRADED
 from murmuration.planning.choose import choose_frequency, choose_numeric
 from murmuration.planning.longitudinal import InSpells, OverTime, Permanent
 
@@ -119,93 +117,77 @@ def _laws(campaign: SurveyCampaign, place: int, share: float) -> tuple[tuple[Law
     question, people = campaign.questions[place], campaign.terms.people
     names = campaign.levels.names if campaign.levels is not None else ("",)
     laws = []
-    for name, found in zip(names, campaign.laws_of(place), strict=True):
-        loss, long_run = found.loss(), found.long_run()
-        own, certain = found.answering(place), _certain(found.answering(place), question)
+    for name, law in zip(names, campaign.laws_of(place), strict=True):
+        loss, long_run = law.loss(), law.long_run()
+        own = law.answering(place)
+        certain = own.without_none() if question.missing else own
         graded = loss if isinstance(loss, PairwiseLoss) else None
-        over_time = _over_time(campaign, found)
+        over_time = _over_time(campaign, law)
         laws.append(
             Law(
                 level=name,
-                mechanism=_named(found),
-                budget=found.budget,
+                mechanism=law.title,
+                budget=law.budget,
                 loss=loss.epsilon,
-                charge=found.charge,
+                charge=law.charge,
                 long_run=None if long_run is None else long_run.epsilon,
                 all_stay=None if over_time is None else over_time.stays(campaign.max_reports),
                 all_change=None if over_time is None else over_time.changes(campaign.max_reports),
-                ranges=_ranges(found, question),
+                ranges=_ranges(law, question),
                 pairs=None if graded is None else _matrix(graded.pairwise.tolist()),
                 pair_budgets=None if graded is None else graded.budgets,
                 stderr=expected_stderr(own, question, share, people),
                 certain=expected_stderr(certain, question, share, people),
             )
         )
-    return tuple(laws), _reason(campaign, found, question, share)
+    return tuple(laws), _reason(campaign, law, question, share)
 
 
-def _over_time(campaign: SurveyCampaign, found: Mechanism) -> OverTime | None:
+def _ranges(law: Mechanism, question: Question) -> tuple[str, ...]:
+    graded = question.kind == "graded"
+    return tuple(law.domain.ranges(*question.range)) if graded else ()
+
+
+def _over_time(campaign: SurveyCampaign, law: Mechanism) -> OverTime | None:
     """Return what all reports of one device tell; None where it is asked once."""
-    if not found.memoised:
+    if not law.memoised:
         return None
-    return Permanent(found) if campaign.spells is None else InSpells(found, campaign.spells.length)
-
-
-def _ranges(found: Mechanism, question: Question) -> tuple[str, ...]:
-    domain = found.domain
-    if not isinstance(domain, Graded | NumberOrNone):
-        return ()
-    return tuple(domain.ranges(*question.range))
-
-
-def _named(found: Mechanism) -> str:
-    """Return a mechanism's name, with the one inside where a number may be missing."""
-    return f"{found.inner} or none" if isinstance(found, OrNone) else found.name
-
-
-def _certain(found: Mechanism, question: Question) -> Mechanism:
-    """Return the same mechanism for answers that cannot be missing."""
-    if isinstance(found, OrNone):
-        return found.inside
-    if question.missing and isinstance(found, FrequencyMechanism):
-        return replace(found, k=found.k - 1)
-    return found
+    return Permanent(law) if campaign.spells is None else InSpells(law, campaign.spells.length)
 
 
 def _matrix(rows: Sequence[Sequence[float]]) -> Matrix:
     return tuple(tuple(row) for row in rows)
 
 
-def expected_stderr(found: Mechanism, question: Question, share: float, people: int) -> float:
+def expected_stderr(law: Mechanism, question: Question, share: float, people: int) -> float:
     """Return the expected standard error, for the crowd that is hardest, in the own units."""
-    variance = found.cost(share) / share / people / found.domain.figures
+    variance = law.cost(share) / share / people / law.domain.figures
     return math.sqrt(variance) * question.scale
 
 
-def _reason(campaign: SurveyCampaign, found: Mechanism, question: Question, share: float) -> str:
+def _reason(campaign: SurveyCampaign, law: Mechanism, question: Question, share: float) -> str:
     """Say why this mechanism: the planner's words, if it is the planner's choice."""
     if campaign.strategy.gathers:
         return "all attributes are answered by one mechanism for tuples, as the file says"
-    if found.memoised:
+    if law.memoised:
         kept = "a permanent answer" + ("" if campaign.spells is None else " for each spell")
         return f"the question may be asked again: {kept}, with fresh noise each time"
-    inner = found.inside if isinstance(found, OrNone) else found
-    if inner.takes is Graded:
-        optimal = inner.name == "graded-optimal"
+    if question.kind == "graded":
+        optimal = law.without_none().name == GRADED
         return "least worst-case error that the budgets allow" if optimal else "as the file says"
     if question.kind == "distribution":
         return "shows the whole distribution, not only the mean"
     asked, people = (1.0 if campaign.levels else share), campaign.terms.people
     try:
         if question.k is None:
-            choice = choose_numeric(found.epsilon, asked, people, question.missing)
+            choice = choose_numeric(law.epsilon, asked, people, question.missing)
         else:
-            choice = choose_frequency(found.epsilon, question.k, asked, people)
+            choice = choose_frequency(law.epsilon, question.k, asked, people)
     except MurmurationError:
         return "as the file says"
-    if choice.mechanism.fingerprint == found.fingerprint:
+    if choice.mechanism.fingerprint == law.fingerprint:
         return choice.reason
-    return f"as the file says; the planner would take {_named(choice.mechanism)}"
+    return f"as the file says; the planner would take {choice.mechanism.title}"
 
 
 # --- silence -------------------------------------------------------------------------------------

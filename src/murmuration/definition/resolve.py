@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import chain
-from typing import Any, TypeGuard
+from typing import Any
 
 from murmuration.audit import admission
 from murmuration.campaign.levels import BY_LOT, FREELY, Levels
@@ -36,15 +36,15 @@ from murmuration.definition.schema import (
 from murmuration.errors import MurmurationError, ParameterError, PromiseError
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.domain import Box, Graded, Items, Number
+from murmuration.mechanisms.domain import Box, Domain, Graded, Items, Number
 from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.graded.base import to_domain
-from murmuration.mechanisms.number.base import FEWEST_SYMBOLS, NumericMechanism
-from murmuration.mechanisms.number.or_none import OrNone
+from murmuration.mechanisms.number.base import FEWEST_SYMBOLS
 from murmuration.mechanisms.registry import list_mechanisms, mechanisms_for
 from murmuration.mechanisms.strategy import Sample, Split, Strategy, Together
 from murmuration.planning import allocate
 from murmuration.planning.auto import mechanism as named
+from murmuration.planning.candidates import ASKED_AGAIN, DISTRIBUTION, GRADED
 from murmuration.planning.choose import Attribute, choose_frequency, choose_numeric, plan
 
 Rule = Callable[[Sequence[int], float], Floats]
@@ -350,7 +350,7 @@ def _check_kind(table: CampaignTable, place: int, question: Question) -> None:
     if one.mechanism not in ("auto", *fitting):
         known = one.mechanism in list_mechanisms()
         problem = f"{one.mechanism} is not for a {question.kind}" if known else "no such mechanism"
-        again = mechanisms_for(Number if question.k is None else Items, memoised=True)
+        again = mechanisms_for(_domain(question), memoised=True)
         hint = "; it needs [repeat]" if one.mechanism in again else ""
         meant = "" if known else _meant(one.mechanism, [AUTO, *fitting])
         message = f"{question.name}: {problem}{meant}{hint}; there are auto, {', '.join(fitting)}"
@@ -372,15 +372,19 @@ def _check_repeated(place: int, one: AttributeTable, question: Question) -> None
 
 def _kept_by(question: Question) -> str:
     """Return the mechanism that answers a repeated question."""
-    (name,) = mechanisms_for(Number if question.k is None else Items, memoised=True)
-    return name
+    return ASKED_AGAIN[_domain(question)]
 
 
 def _fitting(question: Question) -> list[str]:
     """Return the mechanisms that can answer a question."""
     if question.kind == "graded":
         return list(mechanisms_for(Graded))
-    return list(mechanisms_for(Number if question.k is None else Items))
+    return list(mechanisms_for(_domain(question)))
+
+
+def _domain(question: Question) -> type[Domain]:
+    """Return what kind of answers a question has where none is missing."""
+    return Number if question.k is None else Items
 
 
 def _law(
@@ -388,12 +392,7 @@ def _law(
 ) -> Mechanism:
     """Return the law of an attribute; around it, where a number may be missing, that for none."""
     found = _answering(table, one, question, epsilon, share)
-    return OrNone.around(found) if _bare(found, question) else found
-
-
-def _bare(found: Mechanism, question: Question) -> TypeGuard[NumericMechanism]:
-    """Whether a law is for a number only, and the number may be missing."""
-    return question.missing and isinstance(found, NumericMechanism)
+    return found.or_none() if question.missing else found
 
 
 def _answering(
@@ -409,7 +408,7 @@ def _answering(
     if one.mechanism != "auto":
         chosen = named(one.mechanism, epsilon=epsilon, **size, **_tupled(one.parameters))
     elif question.kind == "distribution":
-        chosen = named("square-wave", epsilon=epsilon)
+        chosen = named(DISTRIBUTION, epsilon=epsilon)
     elif question.k is None:
         return choose_numeric(epsilon, share, table.people, question.missing).mechanism
     else:
@@ -440,7 +439,7 @@ def _check_ranges(place: int, one: AttributeTable, question: Question) -> None:
 def _graded(one: AttributeTable, question: Question) -> Mechanism:
     matrix = one.semantics
     return named(
-        "graded-optimal" if one.mechanism == "auto" else one.mechanism,
+        GRADED if one.mechanism == AUTO else one.mechanism,
         epsilon=tuple(one.budgets),
         edges=to_domain(one.edges, *question.range),
         semantics=matrix if isinstance(matrix, str) else tuple(map(tuple, matrix)),

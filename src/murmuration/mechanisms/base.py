@@ -42,6 +42,7 @@ from murmuration.exact.randomness import Rng, require_rng
 from murmuration.mechanisms.domain import Domain, Values
 from murmuration.mechanisms.tally import Tally, require_same
 from murmuration.mechanisms.trial import ChanceTrial, Trial
+from murmuration.results.answered import Moments
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import About, AnyEstimate
 from murmuration.statistics.forgery import Evidence
@@ -107,6 +108,19 @@ class Mechanism(ABC):
     def shares_asked(self) -> list[float]:
         """Return how many of the people are asked about each attribute."""
         return [1.0]
+
+    @property
+    def title(self) -> str:
+        """What people are told that it is."""
+        return self.name
+
+    def or_none(self) -> Mechanism:
+        """Return the law by which the same answer may also be missing."""
+        raise ParameterError(f"{self.name} has no law for an answer that is missing")
+
+    def without_none(self) -> Mechanism:
+        """Return the law by which the same answer cannot be missing."""
+        return self
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -306,6 +320,21 @@ class Mechanism(ABC):
         del reports
         raise ParameterError(f"{self.name} is for asking once: it keeps no answer")
 
+    def public_part(self, report: Reports) -> list[int]:
+        """AUDITOR. Return what one report shows that no answer decides: its public coins.
+
+        `report` is an array with one report. Nothing, unless `respond` draws from `rng.public()`.
+        """
+        del report
+        return []
+
+    def bias(self) -> float:
+        """AUDITOR. Return how far off one report is read on average, at most.
+
+        In parts of the largest reading, where the law tells; else 0, and trials have to tell.
+        """
+        return 0.0
+
     @abstractmethod
     def trials(self) -> Iterator[Trial]:
         """AUDITOR. Yield what the sampler is tried on, with what the law says must come out."""
@@ -359,13 +388,35 @@ class Mechanism(ABC):
         del tally
         yield from ()
 
-    def terms(self) -> Terms | None:
-        """ANALYST. What single reports are read as, so that their mean is the estimate.
+    def terms(self) -> tuple[Terms, ...]:
+        """ANALYST. What single reports are read as, for each number that is their mean.
 
-        None where that is not all: reports that are not independent of each other, or that are
+        Nothing where that is not all: reports that are not independent of each other, or that are
         read together.
         """
-        return None
+        return ()
+
+    def term_sums(self, tally: Tally) -> tuple[Floats, ...]:
+        """ANALYST. Return the sums of these terms over the reports of a tally."""
+        del tally
+        return ()
+
+    def moments(self, tally: Tally) -> Moments:
+        """ANALYST. Read what reports say of a number that some people have no answer to."""
+        del tally
+        raise MismatchError(f"{self.name} has no reports of no answer")
+
+    def noise_covariance(self, one: ArrayLike, other: ArrayLike) -> Floats:
+        """Return n Cov of two items' estimated frequencies, given their true ones."""
+        del one, other
+        raise MismatchError(f"{self.name} does not read shares of items")
+
+    def lies(self) -> Floats:
+        """ANALYST. Return what a report may add to a sum and to the number of people who answered.
+
+        A row of two for each corner of what is possible; here nothing is known.
+        """
+        return np.full((1, 2), math.inf)
 
     never_opposed: ClassVar[bool] = False
     """Whether no two reports of a person vary against each other: of all that an estimate reads

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -64,9 +64,27 @@ class Domain(ABC):
     def example(cls, epsilon: float, k: int, d: int) -> dict[str, Any]:
         """Return the parameters of an example: k items, d numbers, epsilon in all."""
 
+    @abstractmethod
+    def truths(self, values: Values) -> Floats:
+        """Return what these values come to: the numbers that estimates are about, as one array."""
+
+    @abstractmethod
+    def unfit(self) -> Iterator[Any]:
+        """Yield values that are refused; numbers in them that are far off are 31 and more."""
+
     def fits(self, asked: Domain) -> bool:
         """Whether a mechanism for this domain answers a question with that one."""
         return self == asked
+
+    @property
+    def items(self) -> int:
+        """How many items an answer is one of; 0 where it is none."""
+        return 0
+
+    def ranges(self, low: float = -1.0, high: float = 1.0) -> list[str]:
+        """Return the ranges that have budgets of their own, in the units of low to high."""
+        del low, high
+        return []
 
     @property
     def figures(self) -> int:
@@ -140,6 +158,14 @@ class Number(Domain):
     def extremes(self) -> tuple[float, float]:
         """The two ends."""
         return -1.0, 1.0
+
+    def truths(self, values: Values) -> Floats:
+        """The mean."""
+        return np.array([np.mean(values)])
+
+    def unfit(self) -> Iterator[Any]:
+        """Numbers outside, and what is no list of numbers."""
+        yield from ([0.5, 1.0000001], [-1.5], [31.4159], [math.nan], [math.inf], [[0.5]], ["a"])
 
     @classmethod
     def example(cls, epsilon: float, k: int, d: int) -> dict[str, Any]:
@@ -230,6 +256,14 @@ class NumberOrNone(Domain):
         """One end, and no answer."""
         return -1.0, math.nan
 
+    def truths(self, values: Values) -> Floats:
+        """The mean over all people, with 0 for no answer, and the share that answered."""
+        return np.array([np.mean(np.nan_to_num(values)), np.mean(~np.isnan(values))])
+
+    def unfit(self) -> Iterator[Any]:
+        """As of a number, but for nan."""
+        yield from ([0.5, 1.0000001], [-1.5], [31.4159], [math.inf], [[0.5]], ["a"], [None])
+
     def ranges(self, low: float = -1.0, high: float = 1.0) -> list[str]:
         """Return the ranges in words, and no answer, which is one of its own."""
         return [*Graded(self.edges).ranges(low, high), "no answer"] if self.edges else []
@@ -268,6 +302,11 @@ class Items(Domain):
         return {"k": self.k}
 
     @property
+    def items(self) -> int:
+        """All k."""
+        return self.k
+
+    @property
     def figures(self) -> int:
         """A share for each item."""
         return self.k
@@ -283,6 +322,14 @@ class Items(Domain):
     def extremes(self) -> tuple[int, int]:
         """The first item and the last."""
         return 0, self.k - 1
+
+    def truths(self, values: Values) -> Floats:
+        """The share of each item."""
+        return np.asarray(np.bincount(values, minlength=self.k) / len(values))
+
+    def unfit(self) -> Iterator[Any]:
+        """Items that there are not, and what is no list of items."""
+        yield from ([0, self.k], [0, 31_415_926], [-1], [0.5], [[1]], ["a"], [True])
 
     @classmethod
     def example(cls, epsilon: float, k: int, d: int) -> dict[str, Any]:
@@ -362,6 +409,21 @@ class Box(Domain):
         """Independent attributes."""
         return [part.crowd(n, rng) for part in self.parts]
 
+    def truths(self, values: Values) -> Floats:
+        """Those of each attribute, one after the other."""
+        columns = zip(self.parts, values, strict=True)
+        return np.concatenate([part.truths(column) for part, column in columns])
+
+    def unfit(self) -> Iterator[Any]:
+        """One column too many, what is no table, and a value that is none."""
+        yield from (np.zeros((1, len(self.sizes) + 1)), "abc", 0.5)
+        for wrong in (1.5, math.nan, 31.4159):
+            columns = [
+                np.array(column, dtype=float) for column in self.repeated(self.extremes()[0], 3)
+            ]
+            columns[0][1] = wrong
+            yield columns
+
     def extremes(self) -> tuple[Any, Any]:
         """One end of every attribute, and the other."""
         ends = [part.extremes() for part in self.parts]
@@ -411,6 +473,18 @@ class Ball(Domain):
         """Vectors of all lengths up to 1, in all directions."""
         rows = rng.normal(size=(n, self.d))
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True) * rng.random((n, 1)))
+
+    def truths(self, values: Values) -> Floats:
+        """The mean vector."""
+        return np.asarray(np.mean(values, axis=0))
+
+    def unfit(self) -> Iterator[Any]:
+        """One number too many, what is no table, and a vector that is too long."""
+        yield from (np.zeros((1, self.d + 1)), "abc", 0.5)
+        for wrong in (1.5, math.nan, 31.4159):
+            rows = np.zeros((3, self.d))
+            rows[1, 0] = wrong
+            yield rows
 
     def extremes(self) -> tuple[Any, Any]:
         """Both ends of the first axis."""

@@ -5,6 +5,7 @@ They are found by being there; there is no list to add one to.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -71,6 +72,17 @@ def mechanism(
     return chosen(**parameters)
 
 
+def made(name: str, given: Mapping[str, Any], settings: Mapping[str, Any]) -> Mechanism:
+    """Return a mechanism with these settings, and of what is given all that it has a field for.
+
+    >>> made("grr", {"epsilon": 1.0, "k": 4, "people": 1000}, {})
+    Grr(epsilon=1.0, k=4)
+    """
+    fields = {field.name for field in dataclasses.fields(list_mechanisms()[name])}
+    known = {key: value for key, value in given.items() if key in fields}
+    return mechanism(name, **{**known, **settings})
+
+
 def to_document(chosen: Mechanism) -> dict[str, Any]:
     """Return a mechanism as JSON: name, parameters, and the integers that decide a report.
 
@@ -90,7 +102,7 @@ def from_document(document: Mapping[str, Any]) -> Mechanism:
     """
     if not isinstance(document, Mapping) or set(document) != {"mechanism", "parameters", "law"}:
         raise FormatError("a published mechanism has mechanism, parameters, law and nothing else")
-    return _made(document, lambda found: found.with_law(document["law"]))
+    return _read(document, lambda found: found.with_law(document["law"]))
 
 
 def from_heading(heading: Mapping[str, Any]) -> Mechanism:
@@ -99,13 +111,13 @@ def from_heading(heading: Mapping[str, Any]) -> Mechanism:
     >>> from_heading({"mechanism": "duchi", "parameters": {"epsilon": 1.0}})
     Duchi(epsilon=1.0)
     """
-    return _made(heading, lambda found: found.with_law(found.law()))
+    return _read(heading, lambda found: found.with_law(found.law()))
 
 
-def _made(heading: Mapping[str, Any], planted: Callable[[Mechanism], Mechanism]) -> Mechanism:
+def _read(heading: Mapping[str, Any], planted: Callable[[Mechanism], Mechanism]) -> Mechanism:
     """Make what a heading names, and its law; anyone may have written it."""
     try:
-        parameters = {name: _tuples(value) for name, value in heading["parameters"].items()}
+        parameters = {name: tuples(value) for name, value in heading["parameters"].items()}
         return planted(mechanism(heading["mechanism"], **parameters))
     except MurmurationError:
         raise
@@ -113,9 +125,9 @@ def _made(heading: Mapping[str, Any], planted: Callable[[Mechanism], Mechanism])
         raise FormatError(f"a published mechanism cannot be made: {problem}") from None
 
 
-def _tuples(value: Any) -> Any:
+def tuples(value: Any) -> Any:
     """Return lists as tuples, as parameters are; JSON knows lists only."""
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    return tuple(map(tuples, value)) if isinstance(value, list) else value
 
 
 def mechanisms_for(

@@ -72,6 +72,11 @@ class Range:
         """What a box calls it: 0 for a number."""
         return 0
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest number."""
+        return self.low, self.high
+
     def fits(self, domain: Domain) -> bool:
         """Whether a mechanism for this domain takes it."""
         return domain.fits(Number()) or domain.fits(NumberOrNone())
@@ -111,6 +116,11 @@ class Named:
     def size(self) -> int:
         """How many."""
         return len(self.labels.names)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Refused: labels have no order."""
+        raise ParameterError("edges are those of a number, whose units are (low, high)")
 
     def fits(self, domain: Domain) -> bool:
         """Whether a mechanism for this domain takes it."""

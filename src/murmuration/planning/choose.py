@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 
 from murmuration.errors import ParameterError
-from murmuration.mechanisms.base import Mechanism, Task, checked_epsilon
+from murmuration.mechanisms.base import Mechanism, checked_epsilon
 from murmuration.mechanisms.domain import MAX_ITEMS, Items, Number
-from murmuration.mechanisms.number.base import NumericMechanism
-from murmuration.mechanisms.number.or_none import OrNone
-from murmuration.mechanisms.registry import mechanism, mechanisms_for
+from murmuration.mechanisms.registry import made, mechanism
 from murmuration.mechanisms.tally import MAX_PEOPLE
 from murmuration.planning import allocate
+from murmuration.planning.candidates import ASKED_ONCE
 from murmuration.planning.shuffle import central_epsilon
 from murmuration.results.table import Columns, Table
 from murmuration.statistics.liars import SHARE, checked_share, concentrated
@@ -238,32 +237,15 @@ def _preference(one: _Candidate, least: float) -> tuple[int, float, int]:
 def _candidates(
     attribute: Attribute, epsilon: float, share: float, people: int
 ) -> Iterator[_Candidate]:
-    """Yield every mechanism that can be built for the attribute and keeps its promise."""
-    for name, parameters in _named(attribute, epsilon, people):
+    """Yield every candidate that can be built for the attribute."""
+    given = {"epsilon": epsilon, "people": people, **attribute.domain.parameters()}
+    for listed in ASKED_ONCE[type(attribute.domain)]:
         try:
-            found = mechanism(name, **parameters)
+            law = made(listed.name, given, listed.settings)
         except ParameterError:  # no such k, no such epsilon: not for this campaign
             continue
-        if attribute.missing and isinstance(found, NumericMechanism):
-            found = OrNone.around(found)
-        extra = {key: parameters[key] for key in parameters if key not in _GIVEN}
-        yield _Candidate(found, "-".join([name, *map(str, extra.values())]), found.cost(share))
-
-
-_GIVEN = ("epsilon", "k", "people")
-
-
-def _named(
-    attribute: Attribute, epsilon: float, people: int
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield names and parameters: all variants that give a mean, or all that give frequencies."""
-    given = {"epsilon": epsilon, "people": people, **attribute.domain.parameters()}
-    for name, kind in mechanisms_for(type(attribute.domain), kept=True).items():
-        if kind.answers is Task.DISTRIBUTION:
-            continue
-        known = {field.name for field in dataclasses.fields(kind)}
-        for variant in kind.variants:
-            yield name, {**{key: given[key] for key in given if key in known}, **variant}
+        law = law.or_none() if attribute.missing else law
+        yield _Candidate(law, listed.label, law.cost(share))
 
 
 def _obstacle(found: Mechanism, people: int) -> str:

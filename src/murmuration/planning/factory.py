@@ -11,7 +11,7 @@ from typing import Any, overload
 from murmuration.errors import ParameterError
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.graded.base import to_domain
-from murmuration.mechanisms.units import REFUSE, InUnits, Range, Units, parameters_of, unit_of
+from murmuration.mechanisms.units import REFUSE, InUnits, Units, parameters_of, unit_of
 from murmuration.planning.auto import mechanism as law
 
 
@@ -72,12 +72,5 @@ def _in_domain(units: Units, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a mechanism's parameters: what follows from units, and edges in its domain."""
     parameters = dict(given) if "d" in given else {**parameters_of(units), **given}
     if "edges" in given and not isinstance(units, Mapping):
-        parameters["edges"] = to_domain(given["edges"], *_ends(units))
+        parameters["edges"] = to_domain(given["edges"], *unit_of(units).ends)
     return parameters
-
-
-def _ends(units: Units) -> tuple[float, float]:
-    found = unit_of(units)
-    if not isinstance(found, Range):
-        raise ParameterError("edges are those of a number, whose units are (low, high)")
-    return found.low, found.high

@@ -21,7 +21,9 @@ from fractions import Fraction
 
 from murmuration.errors import ParameterError
 from murmuration.mechanisms.base import MIN_EPSILON, Mechanism
+from murmuration.mechanisms.domain import Items, Number
 from murmuration.planning.auto import mechanism
+from murmuration.planning.candidates import ASKED_AGAIN
 from murmuration.planning.choose import choose_frequency, choose_numeric
 
 MOST_PERIODS = 1 << 20
@@ -186,7 +188,7 @@ def compared(
     if wrong := [one for one in changes if not 1 <= one < periods]:
         raise ParameterError(f"changes are 1 to {periods - 1}; got {wrong[0]}")
     size = {} if k is None else {"k": k}
-    kept = "memoised-bit" if k is None else "memoised"
+    kept = ASKED_AGAIN[Number if k is None else Items]
     law = mechanism(kept, epsilon=epsilon, permanent=permanent, **size)
     spells = [InSpells(law, -(-periods // (one + 1))) for one in changes]
     found: list[OverTime] = [Fresh(_once(epsilon, k, people)), Permanent(law), *spells]

@@ -40,9 +40,9 @@ from murmuration.exact.exponential import within
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.domain import Number, described, table_columns
+from murmuration.mechanisms.domain import Ball, Number, described, table_columns
 from murmuration.mechanisms.registry import to_document
-from murmuration.mechanisms.vector.privunit import PrivUnit
+from murmuration.planning.candidates import VECTOR
 from murmuration.training.algorithm.arithmetic import logistic_table
 from murmuration.training.algorithm.legs import OTHERS
 from murmuration.training.algorithm.losses import Objective, objective
@@ -190,10 +190,10 @@ class TrainingCampaign:
         """Refuse laws that are not for what a training asks."""
         number, *vectors = self.laws or (None,)
         fits = number is not None and number.domain.fits(Number()) and not number.memoised
-        shapes = [law.d for law in vectors if isinstance(law, PrivUnit)]
-        if not fits or shapes != list(self.dimensions) or len(shapes) != len(vectors):
+        shapes = [(law.name, law.domain) for law in vectors]
+        if not fits or shapes != [(VECTOR, Ball(d)) for d in self.dimensions]:
             raise ParameterError(
-                "a training has a law for a number, and privunit for vectors of "
+                f"a training has a law for a number, and {VECTOR} for vectors of "
                 f"{', '.join(map(str, self.dimensions))} numbers"
             )
 

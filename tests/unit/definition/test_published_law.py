@@ -27,8 +27,9 @@ from murmuration.mechanisms.number.duchi import Duchi
 from murmuration.mechanisms.number.optimal import Optimal
 from murmuration.mechanisms.registry import from_document, to_document
 from murmuration.mechanisms.vector.sampled import Sampled
+from murmuration.testing.expected import crowd
 from tests.support.cases import GRADED, NUMBERS
-from tests.support.checks import crowd, people
+from tests.support.checks import people
 
 
 def rows_of(mechanism: Mechanism, n: int) -> np.ndarray:

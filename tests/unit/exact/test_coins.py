@@ -15,7 +15,7 @@ from murmuration.mechanisms.item import sue
 from murmuration.mechanisms.item.oue import Oue
 from murmuration.mechanisms.item.subset import Subset
 from murmuration.mechanisms.trial import coin_words
-from tests.support.checks import check_loss
+from murmuration.testing.promise import check_loss
 
 RATES = [1, 3, 1 << 24, (1 << 24) - 1, 0x44D8_0000, 0x44D9_7A3B, 1 << 30, (1 << 31) - 1, 1 << 31]
 

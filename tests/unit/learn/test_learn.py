@@ -27,8 +27,8 @@ from murmuration.learn import (
 )
 from murmuration.learn.papers.gradients import Courier, courier_for, gradient_mechanism
 from murmuration.learn.papers.schedule import Plan
+from murmuration.testing.expected import STANDARD_ERRORS
 from murmuration.training.algorithm.losses import OBJECTIVES, objective
-from tests.support.checks import STANDARD_ERRORS
 
 MECHANISMS = [
     "privunit",

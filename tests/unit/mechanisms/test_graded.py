@@ -21,9 +21,9 @@ from murmuration.mechanisms.graded.hiera import Hiera
 from murmuration.mechanisms.number.dct import Dct
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.likelihood import most_likely
+from murmuration.testing.expected import STANDARD_ERRORS
 from tests.support import checks
 from tests.support.cases import GRADED, PAPER, fives
-from tests.support.checks import STANDARD_ERRORS
 
 CROWDS = {
     "uniform": lambda rng, n: rng.uniform(-1, 1, n),

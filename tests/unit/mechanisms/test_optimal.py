@@ -15,7 +15,8 @@ from murmuration.errors import FormatError
 from murmuration.mechanisms.number import optimal
 from murmuration.mechanisms.solve import linear as linear_program
 from murmuration.mechanisms.stored import Solution, cache_folder
-from tests.support.checks import check_loss, check_unbiased
+from murmuration.testing.figures import check_unbiased
+from murmuration.testing.promise import check_loss
 
 # Lower ends of the certified limit (another program's dual certificate).
 CERTIFIED = {

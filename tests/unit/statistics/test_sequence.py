@@ -53,7 +53,7 @@ def test_means_are_right_at_all_looks(name: str, crowd: str) -> None:
     law, n = mechanism(name, epsilon=2.0), int(LOOKS[-1])
     people = CROWDS[crowd](n)
     reports = law.privatize(np.tile(people, RUNS), seeded_rng(5)).reshape(RUNS, n)
-    sequence = ConfidenceSequence((law.terms(),), 1000)
+    sequence = ConfidenceSequence(law.terms(), 1000)
     assert looks_covered(sequence, law.design.values[reports], people) >= LEAST
 
 
@@ -64,7 +64,7 @@ def test_shares_are_right_at_all_looks(truth: float, share: float) -> None:
     draws = np.random.default_rng(11)
     people = (np.arange(n) % 50 < 50 * truth).astype(float)
     supports = draws.random((RUNS, n)) < np.where(people, float(law.p), float(law.q))
-    own = law.terms()
+    (own,) = law.terms()
     assert own is not None
     asked = draws.random((RUNS, n)) < share
     terms = np.where(asked, own.values[supports.astype(int)] / share, 0.0)
@@ -86,7 +86,7 @@ def test_intervals_for_one_look_are_not_right_at_all_looks() -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_it_is_not_much_wider_than_an_interval_for_one_look(epsilon: float) -> None:
     law = mechanism("optimal", epsilon=epsilon)
-    sequence = ConfidenceSequence((law.terms(),), 100_000)
+    sequence = ConfidenceSequence(law.terms(), 100_000)
     for n, most in ((1000, 2.1), (10_000, 1.8), (100_000, 1.6), (1_000_000, 1.8)):
         low, high = sequence.interval(0.0, [n])
         single = 2 * normal_quantile(0.95) * (float(law.variance(np.zeros(1))[0]) / n) ** 0.5
@@ -96,16 +96,16 @@ def test_it_is_not_much_wider_than_an_interval_for_one_look(epsilon: float) -> N
 def test_ends_are_where_the_mixture_reaches_its_bound() -> None:
     """Newton's steps come from outside and arrive: the ends are the equation's own."""
     law = mechanism("grr", epsilon=1.0, k=5)
-    sequence, n = ConfidenceSequence((law.terms(),), 10_000), 3000
+    sequence, n = ConfidenceSequence(law.terms(), 10_000), 3000
     low, _ = sequence.interval(0.1, [n])
-    a, b = law.terms().bounds(sequence._rates)
+    a, b = law.terms()[0].bounds(sequence._rates)
     parts = sequence._weights + n * (sequence._rates * (0.1 - float(low)) - a - b * float(low))
     assert np.log(np.exp(parts).sum()) == pytest.approx(np.log(40), abs=1e-6)
 
 
 def test_the_bound_holds_between_grid_points() -> None:
     law = mechanism("piecewise", epsilon=2.0)
-    terms, h = law.terms(), np.array([-0.5, 0.2, 1.0])
+    (terms,), h = law.terms(), np.array([-0.5, 0.2, 1.0])
     most, slope = terms.bounds(h)
     assert not slope.any()
     grown = np.exp(np.outer(h, terms.values)) @ terms.law.T
@@ -202,11 +202,11 @@ def test_there_is_none_where_reports_do_not_stand_for_themselves() -> None:
     figures = RunningFigures(again)
     assert figures.note(0) == AGAIN
     assert figures.of(0, [law.empty() for law in again.frame.cells], 0, 0.95, 0.95) == {}
-    assert mechanism("bassily-smith", epsilon=1.0, k=4).terms() is None
+    assert mechanism("bassily-smith", epsilon=1.0, k=4).terms() == ()
 
 
 def test_terms_of_people_who_are_not_asked() -> None:
-    terms = mechanism("duchi", epsilon=1.0).terms()
+    (terms,) = mechanism("duchi", epsilon=1.0).terms()
     some = terms.asked(0.5)
     assert isinstance(some, Terms)
     assert np.allclose(some.law @ some.values, some.points)

@@ -184,6 +184,10 @@ class HieraGradient(TupleMechanism, RowReports):
         """Return the largest n Var of a coordinate's mean."""
         return float(self.variance(0.0))
 
+    def public_part(self, report: Reports) -> list[int]:
+        """Which two columns."""
+        return [int(number) for number in np.ravel(report[:, :2])]
+
     def law(self) -> dict[str, Any]:
         """The weights, two rows a grade, the grades' edges in fixed point, and the coordinates."""
         return {

@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -117,16 +117,35 @@ class FrequencyMechanism(Mechanism):
         shape = self._shape(support, n, errors, unseen)
         return FrequencyEstimate(shares, errors, n, self.epsilon, subject, noise=noise, shape=shape)
 
-    def terms(self) -> Terms | None:
+    def terms(self) -> tuple[Terms, ...]:
         """Support of one item, read as its share: of somebody who has another one, and of its own.
 
-        None where the question is asked again: reports of one person share a permanent answer.
+        Nothing where the question is asked again: reports of one person share a permanent answer.
         """
         if self.memoised:
-            return None
+            return ()
         p, q = float(self.p), float(self.q)
         law = np.array([[1 - q, q], [1 - p, p]])
-        return Terms(np.array([0.0, 1.0]), law, np.array([-q, 1 - q]) / (p - q))
+        return (Terms(np.array([0.0, 1.0]), law, np.array([-q, 1 - q]) / (p - q)),)
+
+    def term_sums(self, tally: Tally) -> tuple[Floats, ...]:
+        """The sum of all shares that reports are read as, one for each item."""
+        gap = float(self.p - self.q)
+        return (np.asarray((self.support(tally) - tally.n * float(self.q)) / gap),)
+
+    def lies(self) -> Floats:
+        """The corners of a box: an item and no answer are two items, each supported or not."""
+        reach = self.reach()
+        ends = (reach.low, reach.high)
+        return np.array([[own, 1 - none] for own in ends for none in ends])
+
+    def or_none(self) -> Self:
+        """Itself: no answer is one of its items."""
+        return self
+
+    def without_none(self) -> Self:
+        """One item less."""
+        return replace(self, k=self.k - 1)
 
     def _shape(self, support: Ints, n: int, errors: Floats, unseen: float) -> Shape:
         """How far the intervals reach: by the tails of the supports themselves."""

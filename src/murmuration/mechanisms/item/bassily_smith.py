@@ -19,7 +19,11 @@ from murmuration.mechanisms.item.hadamard import OneBit
 from murmuration.mechanisms.packing import BITS_PER_PASS
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
+<<<<<<< HEAD
 from murmuration.statistics.score import QuadraticScore, Shape
+=======
+from murmuration.statistics.sequence import Terms
+>>>>>>> mechs
 
 MOST_ROWS = 1 << 22
 ROW_CLASSES = 64
@@ -102,8 +106,9 @@ class BassilySmith(OneBit):
         """Columns are not orthogonal: an item may be any other's opposite. So it is one bit's."""
         return float(1 - self.p)
 
-    def terms(self) -> None:
-        """None: what other items leak in is no noise that reports draw anew."""
+    def terms(self) -> tuple[Terms, ...]:
+        """Nothing: what other items leak in is no noise that reports draw anew."""
+        return ()
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Draw a row, in public, and the coin of the response."""
@@ -139,6 +144,10 @@ class BassilySmith(OneBit):
             entries = signs(self.seed, used[:, None], items[None, :])
             support[items] = zero @ (1 - entries) + one @ entries
         return support
+
+    def public_part(self, report: Reports) -> list[int]:
+        """The row."""
+        return [int(number) for number in np.ravel(report >> 1)]
 
     def law(self) -> dict[str, Any]:
         """The response's weights and the matrix."""

@@ -120,6 +120,10 @@ class Hadamard(OneBit):
         zero, one = tally.counts.reshape(-1, 2).T
         return (tally.n + walsh_hadamard(zero - one)[: self.k]) // 2
 
+    def public_part(self, report: Reports) -> list[int]:
+        """The row."""
+        return [int(number) for number in np.ravel(report >> 1)]
+
     def law(self) -> dict[str, Any]:
         """The response's weights and the rows."""
         return {**self.response.law(), "rows": self.rows}

@@ -207,6 +207,10 @@ class Olh(FrequencyMechanism):
         """That of the response: the hash does not depend on the item."""
         return self.response.loss()
 
+    def public_part(self, report: Reports) -> list[int]:
+        """The hash."""
+        return [int(number) for number in np.ravel(report[:, :2])]
+
     def law(self) -> dict[str, Any]:
         """The response's weights, the prime and the cells."""
         return {**self.response.law(), "prime": self.prime, "cells": self.g}

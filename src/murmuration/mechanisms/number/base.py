@@ -30,7 +30,7 @@ from murmuration.exact.grid import AnyGrid, Grid, UnevenGrid
 from murmuration.exact.loss import Loss, table_loss
 from murmuration.exact.randomness import WHOLE, Rng, Words
 from murmuration.exact.table import Table
-from murmuration.mechanisms.base import Task
+from murmuration.mechanisms.base import Mechanism, Task
 from murmuration.mechanisms.domain import Domain, Number, checked_values
 from murmuration.mechanisms.number.boundary import boundary_trials, random_trial
 from murmuration.mechanisms.packing import SymbolReports
@@ -47,6 +47,8 @@ from murmuration.statistics.sequence import Terms
 WORDS_PER_PERSON = 2
 FEWEST_SYMBOLS = 8
 """A table with fewer symbols than this cannot show a distribution."""
+MOST_ROWS = 9
+"""Rows of a table that are read as fractions to find a bias."""
 LARGEST_VALUE = 1 << 53
 """What a published symbol may be read as, at most: its square is still far from overflowing."""
 HULL_POINTS = 512
@@ -294,13 +296,23 @@ class NumericMechanism(SymbolReports):
         square = float(counts @ apart**2)
         return float(counts @ apart**3) / square if square > 0 else 0.0
 
-    def terms(self) -> Terms | None:
+    def terms(self) -> tuple[Terms, ...]:
         """Each symbol's value; people between grid points mix two rows."""
         design = self.design
         if not design.unbiased:
-            return None
+            return ()
         law, points = design.table.probabilities, design.grid.points
-        return Terms(points, law, design.values, design.grid.low_rows)
+        return (Terms(points, law, design.values, design.grid.low_rows),)
+
+    def term_sums(self, tally: Tally) -> tuple[Floats, ...]:
+        """The sum of the symbols' values."""
+        return (np.atleast_1d(tally.counts @ self.design.values),)
+
+    def or_none(self) -> Mechanism:
+        """The same table with one more symbol around it."""
+        from murmuration.mechanisms.number.or_none import OrNone  # which is built on this module
+
+        return OrNone.around(self)
 
     def distribution(
         self, tally: Tally, method: str = "auto", bins: int = 64, replicates: int = 0
@@ -327,6 +339,19 @@ class NumericMechanism(SymbolReports):
     def exact_loss(self) -> Loss:
         """Return the exact worst-case loss of the weights."""
         return table_loss(self.design.table, self.design.grid.points, self.budget)
+
+    def bias(self) -> float:
+        """Of every row as floats; if these show nothing, of some rows as fractions."""
+        table, values, points = self.design.table, self.design.values, self.design.grid.points
+        size = max(1.0, float(np.abs(values).max()))
+        if not self.design.unbiased:
+            return float(np.abs(table.probabilities @ values - points).max()) / size
+        exact, worst = [Fraction(value) for value in values.tolist()], 0.0
+        for row in spread_over(len(points), MOST_ROWS):
+            weights = self.design.weights[row].tolist()
+            mean = sum(w * v for w, v in zip(weights, exact, strict=True)) / sum(weights)
+            worst = max(worst, abs(float(mean) - float(points[row])) / size)
+        return worst
 
     def trials(self) -> Iterator[Trial]:
         """Boundary words of every row, and random values and words next to a slow sampler."""

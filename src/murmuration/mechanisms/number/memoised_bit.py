@@ -199,9 +199,9 @@ class MemoisedBit(NumericMechanism):
 
     # --- the analyst ---------------------------------------------------------------------------
 
-    def terms(self) -> Terms | None:
-        """None: reports of one person share a threshold and a lie."""
-        return None
+    def terms(self) -> tuple[Terms, ...]:
+        """Nothing: reports of one person share a threshold and a lie."""
+        return ()
 
 
 def _between_ends(loss: Loss) -> Loss:

@@ -107,6 +107,19 @@ class OrNone(SymbolReports):
         object.__setattr__(made, "inside", inside)
         return made
 
+    @property
+    def title(self) -> str:
+        """The mechanism inside, and that an answer may be missing."""
+        return f"{self.inner} or none"
+
+    def or_none(self) -> OrNone:
+        """Itself."""
+        return self
+
+    def without_none(self) -> NumericMechanism:
+        """The mechanism inside."""
+        return self.inside
+
     @cached_property
     def inside(self) -> NumericMechanism:
         """The mechanism for those who answer."""
@@ -255,13 +268,21 @@ class OrNone(SymbolReports):
         points = np.append(self._design.grid.points, 0.0)
         return np.stack([points, np.append(np.ones(len(points) - 1), 0.0)])
 
-    def both_terms(self) -> tuple[Terms, Terms]:
-        """ANALYST. What single reports are read as, for S and for N."""
+    def terms(self) -> tuple[Terms, Terms]:
+        """What single reports are read as, for S and for N."""
         cells = self._design.grid.low_rows
         of_s = Terms(self._targets[0], self.probabilities, self.readings[0], cells)
         quiet = np.array([self.none[-1], self.hush]) / WHOLE
         law = np.column_stack([1 - quiet, quiet])
         return of_s, Terms(np.array([0.0, 1.0]), law, self.readings[1][[0, -1]])
+
+    def term_sums(self, tally: Tally) -> tuple[Floats, ...]:
+        """Those of S and of N."""
+        return tuple(np.atleast_1d(reading @ tally.counts) for reading in self.readings)
+
+    def lies(self) -> Floats:
+        """Every report."""
+        return np.asarray(self.readings.T)
 
     @cached_property
     def _noise(self) -> Floats:

@@ -100,6 +100,13 @@ class TupleMechanism(Mechanism):
         """Return for how many people one answer about each attribute stands in `mean_vector`."""
         return [1 / share for share in self.shares_asked()]
 
+    def longest_lie(self, each: Floats) -> float:
+        """Return how far one report can move the sum of vectors, as a length.
+
+        `each` is how far it can move each coordinate.
+        """
+        return float(np.linalg.norm(each))
+
     def total_noise(self) -> float:
         """Return n times the mean squared length of the error of all coordinates, at most."""
         return self.worst_variance() * len(self.attributes)
@@ -117,6 +124,18 @@ class FramedMechanism(TupleMechanism, RowReports):
     def broken(self) -> bool:
         """Whether any attribute is asked by a mechanism that breaks its promise."""
         return any(cell.broken for cell in self.frame.cells)
+
+    cells_are_drawn: ClassVar[bool] = False
+    """Whether public coins decide which cells answer."""
+
+    def public_part(self, report: Reports) -> list[int]:
+        """Which cells answered, where coins decide that, and the public part of each answer."""
+        shown: list[int] = []
+        for numbers, octets in self.frame.entries(self.to_rows(report)):
+            cell = self.frame.cells[int(numbers[0])]
+            own = cell.public_part(cell.from_rows(octets[:, : cell.report_bytes]))
+            shown += [*numbers.tolist() * self.cells_are_drawn, *own]
+        return shown
 
     @property
     def report_bytes(self) -> int:
@@ -192,6 +211,7 @@ class SampledTuple(FramedMechanism):
     inner report, padded to the longest: every report has the same length.
     """
 
+    cells_are_drawn: ClassVar[bool] = True
     sample: int
 
     @cached_property

@@ -320,6 +320,10 @@ class Block(TupleMechanism, RowReports):
         """Return the largest n Var, which such a crowd in the middle or at the ends has."""
         return float(self.variance([0.0, 1.0]).max())
 
+    def public_part(self, report: Reports) -> list[int]:
+        """Where the block starts, and its thresholds."""
+        return [int(number) for number in np.ravel(report[:, :-2])]
+
     def law(self) -> dict[str, Any]:
         """The weight of a likely pattern, out of 2^52, and the sizes. kappa decides no report."""
         return {

@@ -308,6 +308,11 @@ class PrivUnit(TupleMechanism, RowReports):
         """How long a vector a report is read as, at most: turning makes it 4 times as long."""
         return math.sqrt(BLOCK * self.directions.padded) * TOP / self.pull
 
+    def longest_lie(self, each: Floats) -> float:
+        """The longest candidate, whatever its seed, against an honest vector of length 1."""
+        del each
+        return self.longest + 1
+
     def evidence(self, tally: Tally) -> Iterator[Evidence]:
         """The squares of the coordinates: the law pulls along one direction only.
 
@@ -369,6 +374,10 @@ class PrivUnit(TupleMechanism, RowReports):
         """Return n times the mean squared length of the error for short vectors."""
         rest = (len(self.attributes) - 1) * SCALE**2
         return (rest + self.pull_squared) / self.pull**2
+
+    def public_part(self, report: Reports) -> list[int]:
+        """The seed."""
+        return [int(number) for number in np.ravel(report[:, :SEED_BYTES])]
 
     def law(self) -> dict[str, Any]:
         """The weights by rank, what bytes are, the fixed points, SplitMix64's numbers as text."""

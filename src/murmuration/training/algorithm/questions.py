@@ -22,15 +22,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, cast
 
 import numpy as np
 
 from murmuration.exact.arrays import Floats, Reports
 from murmuration.exact.randomness import Rng
 from murmuration.mechanisms.base import Mechanism
+from murmuration.mechanisms.domain import Ball, Domain, Items, Number
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.vector.privunit import PrivUnit
 from murmuration.planning.auto import mechanism as planned
@@ -51,10 +53,9 @@ class Laws:
 
     def __init__(self, epsilon: float, given: Iterable[Mechanism] = ()) -> None:
         self.epsilon, self.given = epsilon, tuple(given)
-        self._known: dict[tuple[str, int], Mechanism] = {}
-        for law in self.given:
-            what = ("vector", law.d or 0) if isinstance(law, PrivUnit) else ("number", 0)
-            self._known[what] = law
+        self._known: dict[Domain, Mechanism] = {
+            law.domain if law.takes is Ball else Number(): law for law in self.given
+        }
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Laws):
@@ -67,24 +68,21 @@ class Laws:
     @property
     def number(self) -> Mechanism:
         """The law for a number."""
-        if ("number", 0) not in self._known:
-            self._known["number", 0] = planned("auto", epsilon=self.epsilon)
-        return self._known["number", 0]
+        return self._law(Number(), partial(planned, "auto", epsilon=self.epsilon))
 
     def vector(self, d: int) -> PrivUnit:
         """Return the law for a vector of d numbers: PrivUnit has the least noise."""
-        if ("vector", d) not in self._known:
-            self._known["vector", d] = PrivUnit(epsilon=self.epsilon, d=d)
-        law = self._known["vector", d]
-        if not isinstance(law, PrivUnit):
-            raise TypeError("vectors are answered by PrivUnit")
-        return law
+        law = self._law(Ball(d), partial(PrivUnit, epsilon=self.epsilon, d=d))
+        return cast(PrivUnit, law)  # a training that is published has no other
 
     def items(self, k: int) -> Mechanism:
         """Return the law for one of k classes."""
-        if ("items", k) not in self._known:
-            self._known["items", k] = planned("auto", epsilon=self.epsilon, k=k)
-        return self._known["items", k]
+        return self._law(Items(k), partial(planned, "auto", epsilon=self.epsilon, k=k))
+
+    def _law(self, domain: Domain, made: Callable[[], Mechanism]) -> Mechanism:
+        if domain not in self._known:
+            self._known[domain] = made()
+        return self._known[domain]
 
 
 @dataclass(frozen=True, eq=False)

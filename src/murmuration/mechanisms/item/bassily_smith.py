@@ -19,11 +19,8 @@ from murmuration.mechanisms.item.hadamard import OneBit
 from murmuration.mechanisms.packing import BITS_PER_PASS
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, spread_over
-<<<<<<< HEAD
 from murmuration.statistics.score import QuadraticScore, Shape
-=======
 from murmuration.statistics.sequence import Terms
->>>>>>> mechs
 
 MOST_ROWS = 1 << 22
 ROW_CLASSES = 64

@@ -205,20 +205,6 @@ def test_other_questions_are_published_anew(tmp_path, machines, old: str, new: s
         assert published(store, file) is not None
 
 
-def test_a_store_that_did_not_note_what_was_asked(tmp_path, machines) -> None:
-    """Of an earlier release: what it published is compared with the file, but for the laws."""
-    one, other = machines
-    with closing(open_store(tmp_path / "store.db")) as store:
-        first = serve(store, one.solves())
-        other.use()
-        file = campaign_file.read(SOLVED)
-        found = published(store, file)
-        assert found is not None
-        assert file.campaign.digest != found.digest == first.campaign.digest
-        assert serve(store, found, file.asked).version == 1
-        assert store.document_asking("pulse", file.asked) == first.document
-
-
 def test_what_a_file_asks_is_the_same_however_it_is_written() -> None:
     text = 'name = "a"\npurpose = "b"\nepsilon = 1\n[[attributes]]\nname = "c"\nlow = 0\nhigh = 2\n'
     same = [

@@ -16,9 +16,9 @@ import pytest
 
 from murmuration.analysis.estimates import estimates
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.collector.publish import Served
 from murmuration.collector.status import Status
 from murmuration.collector.store import open_store
+from murmuration.collector.survey import ServedSurvey
 from murmuration.definition.document import publish
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
@@ -202,7 +202,7 @@ def rows_of(campaign: SurveyCampaign, people: int) -> Rows:
 def state_of(text: str, people: int, truths: watch.Truths | None = None) -> tuple[Live, Any]:
     """Return the state of a campaign after so many people, and what `murmur estimate` says."""
     campaign = campaign_of(text)
-    served = Served(campaign, 1, publish(campaign), 1, frozenset())
+    served = ServedSurvey(campaign, 1, publish(campaign), 1, frozenset())
     tallies = campaign.counted(rows_of(campaign, people))
     status = Status(
         *(campaign.name, 1, campaign.digest, True, campaign.terms.cohort, campaign.terms.people),
@@ -318,7 +318,7 @@ def test_tuples_have_figures_and_say_why_nothing_runs() -> None:
 def test_trails_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "MOST_LOOKS", 8)
     campaign = campaign_of(one("c"))
-    served = Served(campaign, 1, publish(campaign), 1, frozenset())
+    served = ServedSurvey(campaign, 1, publish(campaign), 1, frozenset())
     seen, rows = Watch(served), made(campaign, 2000)[1]
     for n in range(200, 2000, 50):
         status = Status("c", 1, "", True, 100, 1000, n, {"stored": n}, True, 0, n, reports=n)
@@ -335,7 +335,7 @@ def test_distributions_are_fitted_in_turn() -> None:
         for name in ("first", "second")
     )
     campaign = campaign_of(text)
-    seen = Watch(Served(campaign, 1, publish(campaign), 1, frozenset()))
+    seen = Watch(ServedSurvey(campaign, 1, publish(campaign), 1, frozenset()))
     rows, shapes = made(campaign, 1600)[1], []
     for n in (400, 800, 1200, 1600):
         status = Status("c", 1, "", True, 100, 1000, n, {"stored": n}, True, 0, n, reports=n)

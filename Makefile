@@ -83,6 +83,7 @@ bench: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.run_collector --seconds 4 --rounds 1
 	$(BIN)/python -m benchmarks.run_side_by_side
+	$(BIN)/python -m benchmarks.run_overload
 
 tables: setup
 	$(BIN)/python -m benchmarks.tables

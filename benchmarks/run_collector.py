@@ -24,7 +24,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import load
 from murmuration import system_rng
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.access.tokens import new_token
@@ -35,6 +34,7 @@ from murmuration.definition import load as campaign_file
 from murmuration.exact.arrays import Rows
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids
+from tests.support import load
 
 CAMPAIGN = """
 name = "bench"

@@ -23,12 +23,13 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
-from benchmarks import load, run_collector
+from benchmarks import run_collector
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.access.tokens import new_token
 from murmuration.collector.store import open_store
 from murmuration.definition import load as campaign_file
 from murmuration.wire import report
+from tests.support import load
 
 PATH = "/v1/campaigns/bench/live"
 

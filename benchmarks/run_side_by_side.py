@@ -15,14 +15,13 @@ import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from benchmarks import load
 from benchmarks.run_collector import CAMPAIGN, KINDS, free_port, made, running
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.access.tokens import new_token
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.definition import load as campaign_file
-from tests.support import haproxy, postgres
+from tests.support import haproxy, load, postgres
 
 MURMUR = str(Path(sys.executable).with_name("murmur"))
 

@@ -47,7 +47,7 @@ OPEN, GUARDED = one("open"), one("guarded", 'upload = "token"')
 CLOSED = one("closed", "closes = 2020-01-01T00:00:00Z")
 CAMPAIGN = campaign_of(OPEN)
 TRAINING = LOGISTIC.replace('deadline = "6 h"', 'deadline = "6 h"\nopens = 2100-01-01T00:00:00Z')
-LIMITS = {"connections": 12, "waiting": 5, "body_bytes": 1 << 20, "body_seconds": 0.5}
+LIMITS = {"connections": 12, "body_bytes": 1 << 20, "body_seconds": 0.5}
 REPORTS = "/v1/campaigns/open/reports"
 STATUS = "/v1/campaigns/open/status"
 TALLY = "/v1/campaigns/open/tally"

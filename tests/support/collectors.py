@@ -1,6 +1,6 @@
 """Real collectors for tests: each a process of its own, with real HTTP and a real store.
 
-    with collectors.running(folder / "store.db", TOML, limits={"waiting": 5}) as collector:
+    with collectors.running(folder / "store.db", TOML, limits={"connections": 5}) as collector:
         collector.send("pets", reports)
         collector.kill()
         collector.start()

@@ -90,7 +90,7 @@ class Collector:
     async def running(self, app: Starlette) -> AsyncIterator[None]:
         """Start writing; at the end write what has arrived."""
         del app
-        self.ingest = Ingest(self._store, self.limits.waiting, self._reports)
+        self.ingest = Ingest(self._store, self.limits.waiting_seconds, self._reports)
         self.ingest.start()
         running = [self._end_tokens()]
         if self._reports is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -18,6 +18,10 @@ PIECE = 1 << 18
 """What is decompressed at once."""
 SMALL = 1 << 14
 """What takes up to this takes no room: large bodies that never end must not keep out a report."""
+
+
+PAUSE_SECONDS = 1.0
+"""How long it takes to say that there is no room."""
 
 
 class Unreadable(Problem):
@@ -67,6 +71,17 @@ async def read(request: Request, held: Part, limits: Limits) -> bytes:
     except ClientDisconnect:
         raise Problem("unreadable-body") from None
     return await _inflated(data, held, limits.body_bytes) if encoding == "gzip" else data
+
+
+async def read_past(request: Request) -> None:
+    """Read on without keeping anything, for a while, before there being no room is answered.
+
+    Who asks again at once, whatever the answer says, does so once in this time.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PAUSE_SECONDS):
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
 
 
 async def _gathered(request: Request, held: Part, most: int) -> bytes:

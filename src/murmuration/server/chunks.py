@@ -8,7 +8,6 @@ with TLS there is an encrypted copy of it; that much is taken of the client's sh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -42,16 +41,6 @@ class Pieces(Response):
             await send({"type": "http.response.body", "body": b""})
         finally:
             self._held.give_back()
-
-
-@contextmanager
-def reserved(held: Part) -> Iterator[Part]:
-    """Give back what was taken for an answer if it comes to none; else `Pieces` does."""
-    try:
-        yield held
-    except BaseException:
-        held.give_back()
-        raise
 
 
 def in_pieces(whole: Response, held: Part) -> Response:

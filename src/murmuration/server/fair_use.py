@@ -10,6 +10,8 @@ Addresses are held in memory while something is held for them; they are not logg
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter
 from ipaddress import IPv6Address, ip_address
 
@@ -17,6 +19,8 @@ from murmuration.server.problems import Problem
 
 NETWORK = 64
 """Bits of an IPv6 address that count: one subscriber has all that begin with these."""
+LOOK_SECONDS = 0.1
+"""Between two looks of who waits for something."""
 
 
 class Share:
@@ -57,6 +61,17 @@ class Part:
         self._share.take(self._who, more)
         self._size += size
         self._taken += more
+
+    async def wait(self, size: int, seconds: float) -> None:
+        """Take some more as soon as there is some, or raise the problem after so long."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return self.take(size)
+            except Problem:
+                if time.monotonic() > end:
+                    raise
+            await asyncio.sleep(LOOK_SECONDS)
 
     def give_back(self) -> None:
         """Give everything back."""

@@ -35,15 +35,15 @@ from murmuration.errors import CohortError, FormatError, MismatchError, Paramete
 from murmuration.server import body, cors, signing
 from murmuration.server.accept import preferred
 from murmuration.server.app import Collector
-from murmuration.server.chunks import reserved
 from murmuration.server.fair_use import Part
+from murmuration.server.ingest import Arrived
 from murmuration.server.kinds import kind_of
 from murmuration.server.live import SessionState
 from murmuration.server.metrics import exposition
 from murmuration.server.page_files import GUARDED, PRIVATE, SIGN_IN, shell
 from murmuration.server.planner import planned
 from murmuration.server.problems import PROBLEMS, Problem, described
-from murmuration.server.receipts import receipt, reserve
+from murmuration.server.receipts import receipt
 from murmuration.server.responses import (
     Alive,
     Listed,
@@ -59,8 +59,6 @@ from murmuration.wire.report import Incoming
 
 log = logging.getLogger("murmuration.server")
 
-LARGE = report.SMALL + 1
-"""A body from this size on is read in a thread, so that others do not wait for it."""
 MOST_DIGITS = 9
 BEHIND = (
     "%s: another collector has counted reports of this one that are not here: this store is an old "
@@ -77,8 +75,6 @@ class Call:
     collector: Collector
     request: Request
     named: Served[Campaign] | None
-    turn: Part
-    """Its place among the requests that are being answered."""
     token: Token | None = None
     """What the request showed, if it needed any."""
 
@@ -154,38 +150,39 @@ async def client(call: Call) -> Response:
 
 async def upload(call: Call) -> Response:
     """Take one report or many; answer when they are on the disk."""
-    collector, named = call.collector, call.serving.campaign
+    collector, sender = call.collector, who(call.request)
     kind = call.request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind not in (report.JSON, report.BINARY):
         raise Problem("unsupported-type", f"send {report.JSON} or {report.BINARY}")
-    sender, room = who(call.request), collector.room
-    with room.hold(sender) as held, reserved(room.part(sender)) as answer:
-        data = b""
-        try:
-            data = await _body(call, held)
-            intake = await _intake(call, data, kind)
-            incoming = await _incoming(call, held, data, kind, intake)
-        except (FormatError, body.Unreadable) as problem:
-            unread = Batch(await _intake(call, data, kind), Incoming([]), unreadable=1)
-            await collector.ingest.submit(unread, sender)
-            detail = problem.detail if isinstance(problem, Problem) else str(problem)
-            raise Problem("unreadable-body", detail) from None
-        now, own = utc_now(), call.token.own if call.token else b""
-        periods = named.open_periods(now)
-        in_time = named.terms.accepts(now)
-        batch = Batch(intake, incoming, in_time=in_time, periods=periods, token=own)
-        reserve(len(batch), answer)
-        await collector.ingest.submit(batch, sender)
-    collector.runners[named.name].counted()
-    return receipt(batch.problems, answer)
+    with collector.room.hold(sender) as held:
+        arrived = await _read(call, held, kind)
+        if kind == report.JSON and arrived.size > report.SMALL:
+            await collector.parse(arrived.decode)  # so that others do not wait for it
+        await collector.ingest.submit(arrived, sender)
+    collector.runners[call.serving.campaign.name].counted()
+    return await receipt(arrived.batch.problems, collector.room.part(sender))
 
 
-async def _body(call: Call, held: Part) -> bytes:
-    """Read a body; while it is on its way it is no request that is being answered."""
-    call.turn.give_back()
-    data = await body.read(call.request, held, call.collector.limits)
-    call.turn.take()
-    return data
+async def _read(call: Call, held: Part, kind: str) -> Arrived:
+    """Read an upload, and note what was true when it came."""
+    data, problem = b"", None
+    try:
+        data = await body.read(call.request, held, call.collector.limits)
+    except body.Unreadable as found:
+        problem = found
+    except Problem as found:
+        if found.name == "overloaded":
+            held.give_back()
+            await body.read_past(call.request)
+        raise
+    campaign, intake, now = call.serving.campaign, await _intake(call, data, kind), utc_now()
+    batch = Batch(
+        *(intake, Incoming([])),
+        in_time=campaign.terms.accepts(now),
+        periods=campaign.open_periods(now),
+        token=call.token.own if call.token else b"",
+    )
+    return Arrived(batch, data, kind) if problem is None else Arrived.unreadable(batch, problem)
 
 
 async def _intake(call: Call, data: bytes, kind: str) -> Intake:
@@ -196,17 +193,6 @@ async def _intake(call: Call, data: bytes, kind: str) -> Intake:
         await call.collector.ingest.write(refuse, name, "outside-window")
         raise Problem("no-round")
     return intake
-
-
-async def _incoming(call: Call, held: Part, data: bytes, kind: str, intake: Intake) -> Incoming:
-    """Decode a body."""
-    form, older = intake.form, intake.older
-    if len(data) >= LARGE:
-        return await call.collector.parse(report.decode, form, data, kind, older)
-    incoming = report.decode(form, data, kind, older)
-    if incoming.columns is None:
-        held.take(report.OBJECTS * len(data))
-    return incoming
 
 
 # --- what devices and analysts of a training use -------------------------------------------------
@@ -446,12 +432,12 @@ async def health(call: Call) -> Response:
 
 
 async def ready(call: Call) -> Response:
-    """Ready when the store can be written to and the queue has room."""
+    """Ready when the store can be written to and nothing waits long for it."""
     collector = call.collector
     await collector.read(_probe)
-    if collector.ingest.reports_waiting >= collector.limits.waiting:
+    if collector.ingest.is_overloaded:
         raise Problem("overloaded")
-    return _json(Ready(collector.ingest.reports_waiting))
+    return _json(Ready(collector.ingest.uploads_waiting))
 
 
 async def metrics(call: Call) -> Response:

@@ -1,8 +1,10 @@
 """Group commit: uploads wait together for one transaction, and are answered after it.
 
 While a thread commits one group, the next one gathers; so the disk is asked as often as it can
-answer, and no more. What waits is bounded, and each client has its share of it (`shares`): beyond
-that, uploads are turned away at once. Clients take turns: one that sends much waits longest.
+answer, and no more. Uploads wait as bytes, in a queue that is fair by work (`fair_queue`): clients
+share the writer's time, and one that is alone has all of it. Nobody is turned away for how much
+waits, only after having waited too long. What waits takes memory: large bodies have their share of
+it (`body.Room`), small ones are as many as there are connections.
 """
 
 from __future__ import annotations
@@ -10,80 +12,70 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar, TypeVarTuple, Unpack
 
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.files.sink import ToFolder
 from murmuration.collector.store import Store, StoreError, StoreFullError
-from murmuration.server.fair_use import Part, Share
+from murmuration.errors import FormatError
+from murmuration.server.fair_queue import FairQueue
 from murmuration.server.problems import Problem
+from murmuration.wire import report
 
 log = logging.getLogger("murmuration.server")
 
-MOST_WAITING = 200_000
-"""Reports that may wait for the store."""
-MOST_GROUP = 65_536
-"""Reports in one transaction."""
-MOST_GROUP_BYTES = 8 << 20
-"""Of their ids and rows, of which there are several copies meanwhile."""
-FREE = 1
-"""Reports of an upload that are nobody's share: a full queue must not keep out a single one."""
+MOST_SECONDS = 5.0
+"""How long an upload may wait for its group."""
+MOST_GROUP_BYTES = 2 << 20
+"""Bodies in one transaction: what they become is there several times meanwhile."""
+LOOK_SECONDS = 0.25
+"""Between two looks at which uploads have waited too long."""
 
 _T = TypeVar("_T")
 _Values = TypeVarTuple("_Values")
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """An upload in the queue: what to commit, whom to tell, and its part of the client's share."""
+@dataclass(eq=False, slots=True)
+class Arrived:
+    """An upload that has come to its end: what to commit, and whom to tell."""
 
     batch: Batch
-    done: asyncio.Future[None]
-    part: Part
+    body: bytes = b""
+    """What is decoded with the group, if that has not been done."""
+    kind: str = ""
+    """The body's media type; empty if there is nothing to decode."""
+    problem: Problem | None = None
+    """Why it could not be read, once that is known."""
+    size: int = field(init=False)
+    """Bytes of its body: the work that it makes."""
+    since: float = 0.0
+    """When it was put into the queue."""
+    done: asyncio.Future[None] | None = None
 
-    @property
-    def size(self) -> int:
-        """How many reports wait; a body that could not be read is one."""
-        return max(1, len(self.batch))
+    def __post_init__(self) -> None:
+        self.size = max(1, len(self.body))
 
+    @classmethod
+    def unreadable(cls, batch: Batch, problem: Problem) -> Arrived:
+        """Return one that cannot be read: it counts as one report, refused."""
+        batch.unreadable = 1
+        return cls(batch, problem=problem)
 
-class Queue:
-    """Uploads that wait, by client: each client in turn, and each one's in the order they came.
-
-    >>> queue = Queue()
-    >>> for who, upload in [("a", 1), ("a", 2), ("a", 3), ("b", 4)]:
-    ...     queue.add(who, upload)
-    >>> [queue.take() for _ in range(4)]
-    [1, 4, 2, 3]
-    """
-
-    def __init__(self) -> None:
-        self._by: dict[str, deque[Waiting]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._by)
-
-    def add(self, who: str, one: Waiting) -> None:
-        """Put an upload behind the others of its client."""
-        self._by.setdefault(who, deque()).append(one)
-
-    def first(self) -> Waiting:
-        """Return the upload whose turn it is."""
-        return next(iter(self._by.values()))[0]
-
-    def take(self) -> Waiting:
-        """Take it out; its client is the last to have another turn."""
-        who = next(iter(self._by))
-        uploads = self._by.pop(who)
-        one = uploads.popleft()
-        if uploads:
-            self._by[who] = uploads
-        return one
+    def decode(self) -> None:
+        """Decode the body, once; one that cannot be read counts as one report, refused."""
+        if not self.kind:
+            return
+        try:
+            intake = self.batch.intake
+            self.batch.incoming = report.decode(intake.form, self.body, self.kind, intake.older)
+        except FormatError as problem:
+            self.batch.unreadable = 1
+            self.problem = Problem("unreadable-body", str(problem))
+        self.body, self.kind = b"", ""
 
 
 class Ingest:
@@ -92,45 +84,51 @@ class Ingest:
     def __init__(
         self,
         store: Store,
-        most_waiting: int = MOST_WAITING,
+        most_seconds: float = MOST_SECONDS,
         reports: ToFolder | None = None,
     ) -> None:
         self._store, self._reports = store, reports
-        self._most = most_waiting
-        self._share = Share(most_waiting, "overloaded")
-        self._waiting = Queue()
+        self._most_seconds = most_seconds
+        self._queue = FairQueue[Arrived]()
+        self._waiting: dict[Arrived, None] = {}
+        """The same uploads, in the order in which they came."""
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="murmur-store")
-        self._task: asyncio.Task[None] | None = None
-        self.reports_waiting = 0
+        self._tasks: list[asyncio.Task[None]] = []
         self.commits = 0
         self.commit_seconds = 0.0
         self.failures = 0
 
     def start(self) -> None:
         """Begin to write."""
-        self._task = asyncio.create_task(self._run())
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
         """Write what has arrived, then end."""
-        while self._waiting:
+        while self._queue:
             await asyncio.sleep(0.01)
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
         self._thread.shutdown(wait=True)
 
-    async def submit(self, batch: Batch, who: str = "") -> None:
-        """Return when a client's upload is committed; raise the problem if it is not.
+    @property
+    def uploads_waiting(self) -> int:
+        """How many uploads wait for their group."""
+        return len(self._waiting)
 
-        One that is larger than an address may have counts as all of that, so that it can come in.
-        """
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        one = Waiting(batch, done, Part(self._share, who, FREE))
-        one.part.take(min(one.size, FREE + self._most // 2))
-        self._waiting.add(who, one)
-        self.reports_waiting += one.size
+    @property
+    def is_overloaded(self) -> bool:
+        """Whether some have waited for half of the time after which they are turned away."""
+        first = next(iter(self._waiting), None)
+        return first is not None and time.monotonic() - first.since > self._most_seconds / 2
+
+    async def submit(self, one: Arrived, who: str = "") -> None:
+        """Return when a client's upload is committed; raise the problem if it is not."""
+        one.since, one.done = time.monotonic(), asyncio.get_running_loop().create_future()
+        self._queue.add(who, one.size, one)
+        self._waiting[one] = None
         self._arrived.set()
-        await asyncio.shield(done)  # a client that hangs up has been counted all the same
+        await one.done  # a client that hangs up has been counted all the same
 
     async def write(self, change: Callable[[Store, Unpack[_Values]], _T], *values: *_Values) -> _T:
         """Change something else in the store, between two groups: only this thread writes."""
@@ -141,16 +139,30 @@ class Ingest:
         while True:
             await self._arrived.wait()
             self._arrived.clear()
-            while self._waiting:
+            while self._queue:
                 await self._write(self._next_group())
 
-    async def _write(self, group: list[Waiting]) -> None:
+    async def _watch(self) -> None:
+        """Turn away what has waited too long, whatever the writer is doing."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            last = time.monotonic() - self._most_seconds
+            late = set()
+            for one in self._waiting:
+                if one.since > last:
+                    break
+                late.add(one)
+            if late:
+                self._queue.drop(late)
+                for one in late:
+                    del self._waiting[one]
+                _answer(late, Problem("overloaded"))
+
+    async def _write(self, group: list[Arrived]) -> None:
         """Commit a group and answer it; if one upload breaks it, the others go in without it."""
         start, problem = time.perf_counter(), None
         try:
-            batches = [one.batch for one in group]
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._thread, commit, self._store, batches, self._reports)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._commit, group)
         except asyncio.CancelledError:
             raise
         except BaseException as failure:
@@ -162,31 +174,34 @@ class Ingest:
             for one in group:
                 await self._write([one])
         else:
-            self._settle(group, problem)
+            _answer(group, problem)
 
-    def _next_group(self) -> list[Waiting]:
-        group = [self._waiting.take()]
-        size, weight = len(group[0].batch), group[0].batch.weight
-        while self._waiting:
-            following = self._waiting.first().batch
-            size, weight = size + len(following), weight + following.weight
-            if size > MOST_GROUP or weight > MOST_GROUP_BYTES:
-                break
-            group.append(self._waiting.take())
+    def _commit(self, group: list[Arrived]) -> None:
+        for one in group:
+            one.decode()
+        commit(self._store, [one.batch for one in group], self._reports)
+
+    def _next_group(self) -> list[Arrived]:
+        group = [self._queue.take()]
+        size = group[0].size
+        while self._queue and (size := size + self._queue.first().size) <= MOST_GROUP_BYTES:
+            group.append(self._queue.take())
+        for one in group:
+            del self._waiting[one]
         return group
 
-    def _settle(self, group: list[Waiting], problem: Problem | None) -> None:
-        for one in group:
-            done = one.done
-            one.part.give_back()
-            self.reports_waiting -= one.size
-            if done.cancelled():
-                continue
-            if problem is None:
-                done.set_result(None)
-            else:
-                done.set_exception(problem)
-                done.exception()  # a client that hung up does not fetch it
+
+def _answer(group: Iterable[Arrived], problem: Problem | None) -> None:
+    """Tell each what became of it: of all together, or of its own."""
+    for one in group:
+        found = problem or one.problem
+        if one.done is None or one.done.cancelled():
+            continue
+        if found is None:
+            one.done.set_result(None)
+        else:
+            one.done.set_exception(found)
+            one.done.exception()  # a client that hung up does not fetch it
 
 
 def _problem_of(failure: BaseException) -> Problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from murmuration.server.ingest import MOST_WAITING
+from murmuration.server.ingest import MOST_SECONDS
 from murmuration.wire.report import MOST_BODY
 
 
@@ -12,17 +12,17 @@ from murmuration.wire.report import MOST_BODY
 class Limits:
     """Beyond each of these a client is turned away, so that the others are served.
 
-    Of requests, connections, reports that wait and bytes of bodies, each client gets its share
-    (`shares`).
+    Of requests, connections, dashboards and bytes of bodies, each client gets its share
+    (`fair_use`); of the writer's time, too, but there nobody is turned away for it (`ingest`).
     """
 
     requests: int = 2000
-    """Requests that are being answered at once: those whose body has come to its end."""
+    """Requests that are being answered at once, other than uploads."""
     connections: int = 8000
     streams: int = 256
     """Dashboards that are open; one address may have half of what is left."""
-    waiting: int = MOST_WAITING
-    """Reports that wait for the store."""
+    waiting_seconds: float = MOST_SECONDS
+    """How long an upload may wait for the store: then it is turned away."""
     body_bytes: int = MOST_BODY
     """Of one body, decompressed."""
     bodies_bytes: int = 128 << 20

@@ -30,7 +30,7 @@ def exposition(
     lines += _of_trainings(trainings or {})
     ingest = collector.ingest
     singles = {
-        "murmur_reports_waiting gauge": ingest.reports_waiting,
+        "murmur_uploads_waiting gauge": ingest.uploads_waiting,
         "murmur_commits_total counter": ingest.commits,
         "murmur_commit_failures_total counter": ingest.failures,
         "murmur_commit_seconds_total counter": ingest.commit_seconds,

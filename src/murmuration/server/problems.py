@@ -6,6 +6,8 @@ what was sent.
 
 from __future__ import annotations
 
+from secrets import randbelow
+
 import msgspec
 from starlette.responses import Response
 
@@ -44,12 +46,14 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "cohort-too-small": (409, "Too few people have answered for anything to be shown."),
     "mismatched-tally": (409, "This tally does not fit to what is counted here."),
     "too-many-requests": (429, "More requests are open than can be served. Try again."),
-    "overloaded": (503, "The queue to the store is full. Try again."),
+    "overloaded": (503, "More is sent than can be taken now. Try again."),
     "store-unavailable": (503, "The store cannot be reached. Try again."),
     "store-full": (507, "The disk is full. It goes on by itself when there is room."),
     "internal": (500, "Something went wrong here. It was noted without the request."),
 }
-RETRY_AFTER = {"too-many-requests": 1, "overloaded": 1, "store-unavailable": 2, "store-full": 10}
+RETRY_AFTER = {"too-many-requests": 3, "overloaded": 8, "store-unavailable": 4, "store-full": 20}
+"""The most seconds that are named: each answer names any number from 1 to that, so that those who
+were turned away together do not come back together."""
 
 
 class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
@@ -64,7 +68,7 @@ class Problem(Exception):  # noqa: N818 - the name that RFC 9457 gives it
         status, _ = PROBLEMS[self.name]
         headers = {}
         if self.name in RETRY_AFTER:
-            headers["retry-after"] = str(RETRY_AFTER[self.name])
+            headers["retry-after"] = str(1 + randbelow(RETRY_AFTER[self.name]))
         if status == 401:
             headers["www-authenticate"] = "Bearer"
         body = msgspec.json.encode(described(self.name, self.detail))

@@ -20,24 +20,23 @@ from murmuration.wire.report import JSON, REASONS, Codes
 
 PIECE = 64
 """Failures in a piece."""
+ROOM_SECONDS = 10.0
+"""How long a receipt waits for room. Without one an upload is sent again: all duplicates."""
 
 _FAILURES = [Failure(0, "", "")] + [
     Failure(0, type_of(reason), title) for reason, title in REASONS.items()
 ]
 
 
-def reserve(reports: int, held: Part) -> None:
-    """Take what a receipt may need, before the upload is counted: then it is too late to refuse."""
-    if reports > PIECE:
-        held.take(WAITING)
+async def receipt(problems: Codes, held: Part) -> Response:
+    """Return the answer to an upload: failures in the order of the request.
 
-
-def receipt(problems: Codes, held: Part) -> Response:
-    """Return the answer to an upload: failures in the order of the request."""
+    A long one waits for room: its upload was counted, so it is too late to refuse.
+    """
     failed = np.flatnonzero(problems)
     if len(failed) > PIECE:
+        await held.wait(WAITING, ROOM_SECONDS)
         return Pieces(_pieces(problems, failed), held)
-    held.give_back()
     whole = Receipt(len(problems), len(problems) - len(failed), _failures(problems, failed))
     return Response(msgspec.json.encode(whole), media_type=JSON)
 

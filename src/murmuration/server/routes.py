@@ -246,6 +246,10 @@ ROUTES = (
 )
 
 
+UNLIMITED = (handlers.health, handlers.upload)
+"""What takes no place among the requests: too many is not dead, and uploads have a queue."""
+
+
 def create_app(collector: Collector) -> ASGIApp:
     """Return the ASGI application."""
     upload = next(route for route in ROUTES if route.handler is handlers.upload)
@@ -298,11 +302,11 @@ def _responder(collector: Collector, route: Route) -> Responder:
         collector.open_requests += 1
         turn = Part(collector.turns, who(request))
         try:
-            if route.handler is not handlers.health:  # too many is not dead
+            if route.handler not in UNLIMITED:
                 turn.take()
             served = _served(collector, request)
             token = await collector.gate.check(route.policy, *shown(collector, request, served))
-            response = await route.handler(Call(collector, request, served, turn, token))
+            response = await route.handler(Call(collector, request, served, token))
             if not isinstance(response, Pieces | Events):
                 response = in_pieces(response, collector.room.part(who(request)))
         except Problem as problem:

@@ -12,9 +12,11 @@ import socket
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import FrameType
+from typing import Any, cast
 
 import uvicorn
 import uvloop
@@ -28,6 +30,7 @@ from murmuration.definition.document import publish, read
 from murmuration.errors import ParameterError
 from murmuration.server.app import Collector
 from murmuration.server.limits import Limits
+from murmuration.server.listener import Listener
 from murmuration.server.run import Endpoint, configured, discreet, log_to_stderr
 from murmuration.server.watch import Truths
 
@@ -45,15 +48,30 @@ class Settings:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, which waits for open answers at its end: those that go on are ended first."""
+    """uvicorn's, which takes connections itself (`Listener`).
+
+    It waits for open answers at its end: those that go on are ended first.
+    """
 
     def __init__(self, config: uvicorn.Config, collector: Collector) -> None:
         super().__init__(config)
         self._collector = collector
+        self._listeners: list[Listener] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin as usual, and listen."""
+        await super().startup(sockets=[])
+        config, made = self.config, (self.config, self.server_state, self.lifespan.state)
+        protocol = partial(cast(Any, config.http_protocol_class), *made)
+        self._listeners = [
+            Listener(one, config.backlog, protocol, config.ssl) for one in sockets or []
+        ]
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let viewers go, then end as usual."""
         self._collector.end_streams()
+        for listener in self._listeners:
+            listener.close()
         await super().shutdown(sockets)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from murmuration.campaign.kind import Campaign
@@ -57,6 +57,13 @@ class Clock:
         return self._latest
 
 
+class Unknown(Problem):
+    """A token of which nothing is known; there may be news of it."""
+
+    def __init__(self) -> None:
+        super().__init__("unauthorized")
+
+
 class Gate:
     """Checks requests against policies; knows the tokens as they were a moment ago."""
 
@@ -78,33 +85,63 @@ class Gate:
 
         A session is looked at where there is no header.
         """
-        if policy == PUBLIC:
+        if not _needs_token(policy, served):
             return None
-        if policy == DEVICE and served is not None and served.campaign.terms.upload == "open":
+        if header is not None or policy not in BY_BROWSER:
+            session = None
+        try:
+            return self._passed(await self._known(), policy, header, served, session)
+        except Unknown:  # it may be a new one
+            return self._passed(await self._news(), policy, header, served, session)
+
+    def check_upload(self, header: str | None, served: Serving) -> Token | None:
+        """Let an upload pass by what is known now: where nothing is known of it, raise Unknown."""
+        if not _needs_token(DEVICE, served):
             return None
-        if policy == DEVICE and served is not None and served.campaign.terms.upload == ONE_DEVICE:
-            return await self._participant(header, served.campaign.name)
-        by_browser = header is None and session is not None and policy in BY_BROWSER
-        token = await (self.signed_in(session or "") if by_browser else self._find(header))
-        if token is None or token.expires <= self._clock.now():
-            raise Problem("unauthorized")
-        name = "" if served is None else served.campaign.name
+        if self._tokens is None or time.monotonic() - self._loaded > REFRESH_SECONDS:
+            raise Unknown
+        return self._passed(self._tokens, DEVICE, header, served, None)
+
+    def _passed(
+        self,
+        tokens: Mapping[bytes, Token],
+        policy: str,
+        header: str | None,
+        served: Serving | None,
+        session: str | None,
+    ) -> Token:
+        """Return the token that a request may pass by, of these."""
+        campaign = None if served is None else served.campaign
+        if policy == DEVICE and campaign is not None and campaign.terms.upload == ONE_DEVICE:
+            return self._participant(tokens, header, campaign.name)
+        text = _bearer(header, PREFIX) if session is None else self._session(session)
+        token = self._valid(tokens, hashed(text))
         anywhere = policy == READER or token.campaign == ""
-        if not _allows(token.role, policy) or not (anywhere or token.campaign == name):
+        mine = anywhere or token.campaign == ("" if campaign is None else campaign.name)
+        if not _allows(token.role, policy) or not mine:
             raise Problem("forbidden")
         return token
 
-    async def _participant(self, header: str | None, campaign: str) -> Token:
+    def _valid(self, tokens: Mapping[bytes, Token], key: bytes) -> Token:
+        """Return the token of a key, if it has not ended."""
+        if key not in tokens:
+            raise Unknown
+        if tokens[key].expires <= self._clock.now():
+            raise Problem("unauthorized")
+        return tokens[key]
+
+    def _participant(
+        self, tokens: Mapping[bytes, Token], header: str | None, campaign: str
+    ) -> Token:
         """Let a participant's token pass that its batch has made for this campaign, and not ended.
 
         No other token counts here: it would be many devices'.
         """
-        scheme, _, text = (header or "").partition(" ")
-        data = parsed(text.strip()) if scheme.lower() == "bearer" else None
-        batch = None if data is None else await self._by_key(row_of(data[:BATCH_BYTES]))
-        if data is None or batch is None or not is_genuine(batch, data):
+        data = parsed(_bearer(header))
+        if data is None:
             raise Problem("unauthorized")
-        if batch.expires <= self._clock.now():
+        batch = self._valid(tokens, row_of(data[:BATCH_BYTES]))
+        if not is_genuine(batch, data):
             raise Problem("unauthorized")
         if batch.campaign != campaign:
             raise Problem("forbidden")
@@ -116,22 +153,17 @@ class Gate:
 
     async def signed_in(self, session: str) -> Token | None:
         """Return what a session may do; None if there is no such session."""
+        try:
+            key = hashed(self._session(session))
+        except Problem:
+            return None
+        return (await self._known()).get(key) or (await self._news()).get(key)
+
+    def _session(self, session: str) -> str:
+        """Return a session's text, if it can be one and was not ended here."""
         if not session.startswith(SESSION_PREFIX) or hashed(session) in self._ended:
-            return None
-        return await self._by_hash(session)
-
-    async def _find(self, header: str | None) -> Token | None:
-        scheme, _, text = (header or "").partition(" ")
-        if scheme.lower() != "bearer" or not text.startswith(PREFIX):
-            return None
-        return await self._by_hash(text.strip())
-
-    async def _by_hash(self, text: str) -> Token | None:
-        return await self._by_key(hashed(text))
-
-    async def _by_key(self, key: bytes) -> Token | None:
-        token = (await self._known()).get(key)
-        return token or (await self._news()).get(key)  # it may be a new one
+            raise Problem("unauthorized")
+        return session
 
     async def _known(self) -> dict[bytes, Token]:
         """Return the tokens; while one request asks for news, others go on with what is known."""
@@ -158,6 +190,21 @@ class Gate:
         self._tokens = {token.hash: token for token in await self._load()}
         self._loaded = began
         return self._tokens
+
+
+def _needs_token(policy: str, served: Serving | None) -> bool:
+    """Whether not everybody may do what a policy is for."""
+    if policy == DEVICE and served is not None:
+        return served.campaign.terms.upload != "open"
+    return policy != PUBLIC
+
+
+def _bearer(header: str | None, prefix: str = "") -> str:
+    """Return what an Authorization header shows, if it begins so."""
+    scheme, _, text = (header or "").partition(" ")
+    if scheme.lower() != "bearer" or not text.startswith(prefix):
+        raise Problem("unauthorized")
+    return text.strip()
 
 
 def _allows(role: str, policy: str) -> bool:

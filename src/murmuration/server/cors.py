@@ -32,7 +32,7 @@ def allowed(request: Request, served: Served[Campaign] | None) -> str | None:
 
 def permitted(response: Response, request: Request, served: Served[Campaign] | None) -> Response:
     """Let a page that may take part read an answer; caches must not mix up pages."""
-    _vary(response.headers)
+    vary(response.headers)
     if (origin := allowed(request, served)) is not None:
         response.headers["access-control-allow-origin"] = origin
         response.headers["access-control-expose-headers"] = READ
@@ -52,6 +52,7 @@ def preflight(request: Request, served: Served[Campaign], method: str) -> Respon
     return response
 
 
-def _vary(headers: MutableHeaders) -> None:
+def vary(headers: MutableHeaders) -> None:
+    """Say that an answer depends on the page that asks."""
     found = headers.get("vary")
     headers["vary"] = f"{found}, origin" if found else "origin"

@@ -35,6 +35,8 @@ MOST_GROUP_BYTES = 2 << 20
 LOOK_SECONDS = 0.25
 """Between two looks at which uploads have waited too long."""
 
+Tell = Callable[[Problem | None], None]
+"""Says what stood in the way of an upload; None if it was committed."""
 _T = TypeVar("_T")
 _Values = TypeVarTuple("_Values")
 
@@ -54,7 +56,7 @@ class Arrived:
     """Bytes of its body: the work that it makes."""
     since: float = 0.0
     """When it was put into the queue."""
-    done: asyncio.Future[None] | None = None
+    tell: Tell | None = None
 
     def __post_init__(self) -> None:
         self.size = max(1, len(self.body))
@@ -124,11 +126,16 @@ class Ingest:
 
     async def submit(self, one: Arrived, who: str = "") -> None:
         """Return when a client's upload is committed; raise the problem if it is not."""
-        one.since, one.done = time.monotonic(), asyncio.get_running_loop().create_future()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.put(one, who, partial(_settle, done))
+        await done  # a client that hangs up has been counted all the same
+
+    def put(self, one: Arrived, who: str, tell: Tell) -> None:
+        """Put a client's upload into the queue; `tell` is called when it is decided."""
+        one.since, one.tell = time.monotonic(), tell
         self._queue.add(who, one.size, one)
         self._waiting[one] = None
         self._arrived.set()
-        await one.done  # a client that hangs up has been counted all the same
 
     async def write(self, change: Callable[[Store, Unpack[_Values]], _T], *values: *_Values) -> _T:
         """Change something else in the store, between two groups: only this thread writes."""
@@ -194,14 +201,18 @@ class Ingest:
 def _answer(group: Iterable[Arrived], problem: Problem | None) -> None:
     """Tell each what became of it: of all together, or of its own."""
     for one in group:
-        found = problem or one.problem
-        if one.done is None or one.done.cancelled():
-            continue
-        if found is None:
-            one.done.set_result(None)
-        else:
-            one.done.set_exception(found)
-            one.done.exception()  # a client that hung up does not fetch it
+        if one.tell is not None:
+            one.tell(problem or one.problem)
+
+
+def _settle(done: asyncio.Future[None], problem: Problem | None) -> None:
+    if done.cancelled():
+        return
+    if problem is None:
+        done.set_result(None)
+    else:
+        done.set_exception(problem)
+        done.exception()  # a client that hung up does not fetch it
 
 
 def _problem_of(failure: BaseException) -> Problem:

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from murmuration.server.fair_use import Part, Share, client
 from murmuration.server.limits import Limits
 from murmuration.server.problems import Problem
+from murmuration.server.singles import MOST_BYTES, Single, Singles
 
 WRITE_BYTES = 1 << 14
 """Of an answer, that wait for the client to read them."""
+
+
+class SingleCycle:
+    """What uvicorn may ask of a request, of a single report that waits for its answer."""
+
+    message_event = asyncio.Event()
+    """Nobody waits for more of the request."""
+
+    def __init__(self) -> None:
+        self.response_complete = self.disconnected = False
+        self.keep_alive = True
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -22,15 +39,26 @@ class PatientProtocol(HttpToolsProtocol):
     may be idle for a while; what still comes of a body that was refused is read past meanwhile, so
     that the client can see the answer.
 
-    A request's client is what counts as one (`shares.client`), not an address and a port. With
+    A request's client is what counts as one (`fair_use.client`), not an address and a port. With
     `forwarded` it is the last one that X-Forwarded-For names: the one that spoke to the proxy.
+
+    A single report that has come at once goes to `singles`, past the application.
     """
 
     def __init__(
-        self, *values: Any, limits: Limits, places: Share, forwarded: bool = False, **named: Any
+        self,
+        *values: Any,
+        limits: Limits,
+        places: Share,
+        singles: Singles,
+        forwarded: bool = False,
+        **named: Any,
     ) -> None:
         super().__init__(*values, **named)
         self._limits, self._places, self._forwarded = limits, places, forwarded
+        self._singles = singles
+        self._single: Single | None = None
+        self._body = b""
         self._place: Part | None = None
         self._refusal = "bad-request"
         self._full = False
@@ -59,6 +87,8 @@ class PatientProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing() or self._full:
             return
+        if self._single is not None:
+            self._go_ordinary_way()
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > self._limits.head_bytes:
@@ -102,12 +132,59 @@ class PatientProtocol(HttpToolsProtocol):
             if named:
                 last = named[-1].rpartition(b",")[2].strip().decode("latin-1")
                 self.scope["client"] = (client(last), 0)
-        super().on_headers_complete()
+        self._single = self._asked()
+        if self._single is None:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Keep what may be a single report."""
+        if self._single is None:
+            super().on_body(body)
+            return
+        self._body += body
+        if len(self._body) > min(MOST_BYTES, self._limits.body_bytes):
+            self._go_ordinary_way()
 
     def on_message_complete(self) -> None:
         """Stop the one that runs where the answer came before the end of the body."""
         self._stop()
+        single, waiting = self._single, SingleCycle()
+        if single is not None:
+            who = (self.scope["client"] or ("", 0))[0]
+            if self._singles.take(single, self._body, who, partial(self._answer, waiting)):
+                self.cycle = cast(RequestResponseCycle, waiting)
+                self._single, self._body = None, b""
+                return
+            self._go_ordinary_way()
         super().on_message_complete()
+
+    def _asked(self) -> Single | None:
+        """Return what a request asks for, if it may go past the application."""
+        parser, free = self.parser, self.cycle is None or self.cycle.response_complete
+        if not free or self.flow.write_paused or parser.get_method() != b"POST":
+            return None
+        if parser.get_http_version() != "1.1" or not parser.should_keep_alive():
+            return None
+        return self._singles.asked(self.url, self.headers)
+
+    def _go_ordinary_way(self) -> None:
+        """Hand a request on that is no single report, or has not come at once."""
+        body, self._single, self._body = self._body, None, b""
+        super().on_headers_complete()
+        if body:
+            super().on_body(body)
+
+    def _answer(self, cycle: SingleCycle, status: int, said: bytes) -> None:
+        """Answer a single report."""
+        cycle.response_complete = True
+        if cycle.disconnected or self.transport.is_closing():
+            return
+        general = [b"%s: %s\r\n" % field for field in self.server_state.default_headers]
+        end = [] if cycle.keep_alive else [b"connection: close\r\n"]
+        self.transport.write(b"".join([STATUS_LINE[status], *general, *end, said]))
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clocks."""

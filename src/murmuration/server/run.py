@@ -20,6 +20,7 @@ from murmuration.server.fair_use import Share
 from murmuration.server.protocol import PatientProtocol
 from murmuration.server.routes import create_app
 from murmuration.server.signing import PREFIX, Front
+from murmuration.server.singles import Singles
 from murmuration.wire.address import is_loopback
 
 log = logging.getLogger("murmuration.server")
@@ -84,6 +85,7 @@ def configured(collector: Collector, endpoint: Endpoint) -> uvicorn.Config:
             PatientProtocol,
             limits=limits,
             places=Share(most, "too-many-requests"),
+            singles=Singles(collector, endpoint.prefix),
             forwarded=endpoint.forwarded,
         ),
         loop="uvloop",

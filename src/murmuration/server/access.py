@@ -94,7 +94,7 @@ class Gate:
         except Unknown:  # it may be a new one
             return self._passed(await self._news(), policy, header, served, session)
 
-    def check_upload(self, header: str | None, served: Serving) -> Token | None:
+    def check_upload(self, header: str | None, served: Served[Campaign]) -> Token | None:
         """Let an upload pass by what is known now: where nothing is known of it, raise Unknown."""
         if not _needs_token(DEVICE, served):
             return None
@@ -107,7 +107,7 @@ class Gate:
         tokens: Mapping[bytes, Token],
         policy: str,
         header: str | None,
-        served: Serving | None,
+        served: Served[Campaign] | None,
         session: str | None,
     ) -> Token:
         """Return the token that a request may pass by, of these."""
@@ -192,7 +192,7 @@ class Gate:
         return self._tokens
 
 
-def _needs_token(policy: str, served: Serving | None) -> bool:
+def _needs_token(policy: str, served: Served[Campaign] | None) -> bool:
     """Whether not everybody may do what a policy is for."""
     if policy == DEVICE and served is not None:
         return served.campaign.terms.upload != "open"

@@ -20,6 +20,10 @@ Ask = Callable[..., Awaitable[Any]]
 class Runner(Protocol):
     """What goes on for one campaign in this process, beside answering requests."""
 
+    @property
+    def always(self) -> Intake | None:
+        """What every body is for; None if that depends on the body, or on the time."""
+
     async def intake(self, data: bytes, kind: str) -> Intake | None:
         """Return what a body is for; None: nothing takes reports yet."""
 
@@ -38,12 +42,12 @@ class SurveyRunner:
 
     def __init__(self, served: Any, read: Ask, write: Ask) -> None:
         del read, write
-        self._served: Intake = served
+        self.always: Intake = served
 
     async def intake(self, data: bytes, kind: str) -> Intake:
         """All uploads are for the campaign."""
         del data, kind
-        return self._served
+        return self.always
 
     def counted(self) -> None:
         """Nothing follows."""

@@ -15,9 +15,10 @@ from functools import partial
 import numpy as np
 from starlette.responses import Response
 
+from murmuration.campaign.kind import Campaign
 from murmuration.campaign.survey import utc_now
 from murmuration.collector.commit import Batch
-from murmuration.collector.publish import Served
+from murmuration.collector.served import Served
 from murmuration.server.app import Collector
 from murmuration.server.cors import vary
 from murmuration.server.ingest import Arrived
@@ -38,7 +39,7 @@ Answer = Callable[[int, bytes], None]
 class Single:
     """What the head of a request for one report says."""
 
-    served: Served
+    served: Served[Campaign]
     authorization: str | None
 
 
@@ -51,7 +52,6 @@ class Singles:
             f"{start}{ROUTE.format(campaign=name)}".encode(): served
             for start in ("", prefix)
             for name, served in collector.served.items()
-            if isinstance(served, Served)
         }
         self._stored = written(short(np.zeros(1, dtype=np.uint8)))
 
@@ -72,7 +72,8 @@ class Singles:
     def take(self, single: Single, body: bytes, who: str, answer: Answer) -> bool:
         """Put a report into the queue; say whether that was done. It is answered later."""
         collector, campaign = self._collector, single.served.campaign
-        if not body.startswith(b"{"):
+        intake = collector.runners[campaign.name].always
+        if intake is None or not body.startswith(b"{"):
             return False
         try:
             token = collector.gate.check_upload(single.authorization, single.served)
@@ -80,7 +81,7 @@ class Singles:
             return False
         now = utc_now()
         batch = Batch(
-            *(single.served, Incoming([])),
+            *(intake, Incoming([])),
             in_time=campaign.terms.accepts(now),
             periods=campaign.open_periods(now),
             token=token.own if token else b"",

@@ -88,8 +88,9 @@ class RefusedError(CampaignError, PromiseError):
 class BudgetError(MurmurationError):
     """A charge beyond a limit: nothing is sent.
 
-    `reason` is which one: the person's on a "report", a "collector" or their "lifetime", or the
-    campaign's own ("campaign", "rounds").
+    `reason` is which one: the person's on a "report", a "collector" or their "lifetime"; the
+    campaign's own ("campaign", "max_reports"); or "answered": this key has answered the question
+    before, and otherwise.
     """
 
     def __init__(self, message: str, reason: str = "lifetime") -> None:

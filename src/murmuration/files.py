@@ -14,29 +14,41 @@ OWNER, ANYBODY = 0o600, 0o666
 
 
 @contextmanager
-def private_file(path: Path, mode: int = OWNER) -> Iterator[IO[bytes]]:
-    """Open a new file beside `path`; when it is whole, it takes the name.
+def draft_of(path: Path, mode: int = OWNER, *, replacing: bool = True) -> Iterator[Path]:
+    """Make an empty file beside `path`; when the caller has filled it, it takes the name.
 
     Only its owner reads it, unless another `mode` is given. What had the name is replaced, and a
-    link that somebody planted there is replaced too, never followed. If anything fails, nothing has
-    changed.
+    link that somebody planted there is replaced too, never followed; or, if not `replacing`, it
+    stays and `FileExistsError` is raised. If anything fails, nothing has changed.
     """
     part = path.with_name(f".{path.name}.{token_hex(8)}.part")
-    flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY
     try:
-        with os.fdopen(os.open(part, flags, mode), "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, mode))
+        yield part
+        _sync(part)
+        if replacing:
+            part.replace(path)
+        else:
+            os.link(part, path)
         sync_folder(path.parent)
     finally:
         part.unlink(missing_ok=True)
 
 
+@contextmanager
+def private_file(path: Path, mode: int = OWNER, *, replacing: bool = True) -> Iterator[IO[bytes]]:
+    """Open a new file to write; when it is whole, it takes the name: see `draft_of`."""
+    with draft_of(path, mode, replacing=replacing) as part, part.open("wb") as file:
+        yield file
+
+
 def sync_folder(folder: Path) -> None:
     """Make new names in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from murmuration.device.ledger import Ledger, Memo, exact_cost
+from murmuration.device import Charge, Ledger, Memo
+from murmuration.device.costs import exact_cost
 from murmuration.errors import BudgetError, ParameterError
 from tests.support.places import ROOT
 from tests.support.tools import require_tool
@@ -83,12 +84,14 @@ def verdict(ledger: Ledger, step: dict[str, Any]) -> str:
         change = ledger.raise_limit if step["kind"] == "raise" else _lowered(ledger)
         change(step["name"], step["most"])
         return "done"
-    made = ledger.charge(
-        *(step[name] for name in ("origin", "campaign", "digest", "purpose", "cost", "limit")),
+    charge = Charge(
+        *(step[name] for name in ("origin", "campaign", "digest", "purpose", "cost")),
         *(step["report"].encode(), bytes.fromhex(step["reportId"]), step["round"]),
-        [Memo(name.encode(), cost) for name, cost in step["memos"]],
-        step["rounds"],
+        memos=[Memo(name.encode(), cost) for name, cost in step["memos"]],
+        limit=step["limit"],
+        max_reports=step["rounds"],
     )
+    made = ledger.reserve(charge)
     if made.report_id.hex() != step["reportId"]:
         return "known"
     if step["answered"]:
@@ -104,7 +107,7 @@ def told(ledger: Ledger, step: dict[str, Any]) -> str:
     try:
         return verdict(ledger, step)
     except BudgetError as problem:
-        return problem.reason
+        return "rounds" if problem.reason == "max_reports" else problem.reason
     except ParameterError:
         return "parameter"
 

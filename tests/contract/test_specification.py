@@ -147,6 +147,7 @@ STANDS = {
     "round": "monday",
     "attribute": "Größe",
     "spell": "3",
+    "nonce": b"a nonce",
 }
 """What the page's words for parts stand for here."""
 
@@ -168,7 +169,7 @@ def test_contexts() -> None:
         "paid": words.paid(7, b"an answer"),
         "spell": words.permanent(7, b"an answer", 3).words(2).tobytes(),
         "kept": words.kept(7, 3),
-        "mask": words.masked(7, 3, bytes(8)),
+        "mask": words.masked(7, 3, b"a nonce", bytes(8)),
     }
     found = {}
     for what, cells in table("contexts"):

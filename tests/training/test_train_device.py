@@ -6,14 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from murmuration import Client, Ledger
+from murmuration.device import ledger as one_ledger
 from murmuration.device import training as device_training
+from murmuration.device.record import Record
 from murmuration.device.sending import Patience
 from murmuration.device.training import answers
 from murmuration.device.words import CrowdWords, DeviceWords
@@ -59,7 +61,7 @@ def test_one_report_in_all_rounds(collector, tmp_path) -> None:
     assert len(collector.bodies) == 1
     assert one.ledger.spent() == 1.0
     (entry,) = one.ledger.entries()
-    assert (entry.digest, entry.round) == (collector.campaign.digest, "")
+    assert (entry.digest, entry.period) == (collector.campaign.digest, "")
     sent = json.loads(collector.bodies[0])
     assert sent["digest"] == collector.live.campaign.digest or sent["digest"]
     assert set(sent) == {"wire", "digest", "id", "entries"}
@@ -136,47 +138,41 @@ def test_a_round_that_the_witness_does_not_show(collector, tmp_path) -> None:
 
 # --- killed at any point -----------------------------------------------------------------------
 
-STOPS = ("charge", "let_go file", "let_go", "note", "post")
+STOPS = ("draft", "reserved", "post")
+
+
+class Killed(BaseException):
+    """As by kill -9: nothing is caught or tidied up."""
+
+
+def die(*_: object, **__: object) -> None:
+    raise Killed
 
 
 def stopped(one: Client, where: str, monkeypatch) -> None:
-    """Let a device die at a place, as by kill -9: nothing is caught or tidied up."""
-
-    class Killed(BaseException):
-        pass
-
-    def die(*_: object, **__: object) -> None:
-        raise Killed
-
-    ledger = one.ledger
-    if where == "charge":
-        monkeypatch.setattr(ledger, "let_go", die)
-    elif where == "let_go file":  # the file is there, the ledger does not know
-        real = ledger.secret.let_go
-        monkeypatch.setattr(ledger.secret, "let_go", lambda *a: (real(*a), die()))
-    elif where == "let_go":  # the ledger knows, the key's total does not
-        monkeypatch.setattr(ledger.secret, "note", _later(ledger.secret.note, die))
-    elif where == "note":
+    """Let a device die at a place: its ledger has the draft, its record the report; it was sent."""
+    if where == "draft":
+        monkeypatch.setattr(one_ledger, "changing", between_commits)
+    elif where == "reserved":
         monkeypatch.setattr(one, "_sent", die)
     else:
-        monkeypatch.setattr("murmuration.device.client.deliver", _after(die))
+        monkeypatch.setattr("murmuration.device.client.deliver", _after())
     with pytest.raises(Killed):
         one.train(ANN, "yes")
     monkeypatch.undo()
 
 
-def _later(real, die):
-    """Die at the second call: the first one is that of the charge."""
-    calls = []
+@contextmanager
+def between_commits(account, db):
+    """The ledger commits, and the record does not."""
+    account.execute("BEGIN IMMEDIATE")
+    db.execute("BEGIN IMMEDIATE")
+    yield
+    db.execute("COMMIT")
+    die()
 
-    def note(*noted):
-        calls.append(noted)
-        return real(*noted) if len(calls) == 1 else die()
 
-    return note
-
-
-def _after(die):
+def _after():
     """Send the bytes, then die before anybody has noted the answer."""
     from murmuration.device.sending import deliver as real
 
@@ -192,35 +188,32 @@ def _after(die):
 def test_killed_at_any_point_there_is_never_a_second_answer(
     collector, tmp_path, monkeypatch, where: str, other_round: bool
 ) -> None:
-    stopped(client(collector, tmp_path), where, monkeypatch)
-    sent_before = len(collector.bodies)
-    assert sent_before == (where == "post")
-    (made,) = Ledger(tmp_path / "ledger.db").entries()
+    one = client(collector, tmp_path)
+    stopped(one, where, monkeypatch)
+    assert len(collector.bodies) == (where == "post")
+    made = one.ledger.entries()
+    assert [entry.outcome for entry in made] == ([] if where == "draft" else [None])
+    assert one.ledger.spent() == (0.0 if where == "draft" else 1.0)
     if other_round:
         next_round(collector)
-        collector.refuse = None if where == "charge" else "stale-round"
-    # Other answers, by another process: what was let go is what is sent.
+        collector.refuse = None if where == "draft" else "stale-round"
+    # Other answers, by another process: what was reserved is what is sent.
     receipt = client(collector, tmp_path).train({"age": 90, "home": "rent"}, "no")
-    taken_back = where == "charge" and other_round
-    assert receipt.new == taken_back
-    assert (collector.bodies[-1] == made.report) is not taken_back
+    assert receipt.new == (where == "draft")
+    assert where == "draft" or collector.bodies[-1] == made[0].report
     assert len(set(collector.bodies)) == 1
-    ledger = Ledger(tmp_path / "ledger.db")
-    assert len(ledger.entries()) == 1
-    assert ledger.spent() == 1.0
-    assert sum(ledger.secret.spent().values()) == 1
+    assert len(one.ledger.entries()) == 1
+    assert one.ledger.spent() == 1.0
 
 
-def test_what_never_left_comes_back_when_training_is_over(collector, tmp_path, monkeypatch) -> None:
-    stopped(client(collector, tmp_path), "charge", monkeypatch)
-    ledger = Ledger(tmp_path / "ledger.db")
-    assert ledger.spent() == 1.0
+def test_what_was_not_reserved_has_cost_nothing(collector, tmp_path, monkeypatch) -> None:
+    one = client(collector, tmp_path)
+    stopped(one, "draft", monkeypatch)
     collector.open = None
     with pytest.raises(NoRoundError):
         client(collector, tmp_path).train(ANN, "yes")
-    assert ledger.entries() == []
-    assert ledger.spent() == 0
-    assert sum(ledger.secret.spent().values()) == 0
+    assert one.ledger.entries() == []
+    assert one.ledger.spent() == 0
 
 
 @pytest.mark.parametrize("where", STOPS)
@@ -234,16 +227,12 @@ def test_two_ledgers_of_one_key_have_one_answer(
     link = tmp_path / "elsewhere" / "link.key"
     link.symlink_to(key)
     other = client(collector, tmp_path, "two.db", secret=link)
-    if where in ("charge",):
-        assert other.train({"age": 90, "home": "rent"}, "no").outcome == "stored"
-        with suppress(BudgetError):  # unless noise makes the same bytes of both answers
-            client(collector, tmp_path, secret=key).train(ANN, "yes")
-    else:
-        with suppress(BudgetError):
-            other.train({"age": 90, "home": "rent"}, "no")
-        assert client(collector, tmp_path, secret=key).train(ANN, "no").delivered
+    with suppress(BudgetError):  # unless noise makes the same bytes of both answers
+        other.train({"age": 90, "home": "rent"}, "no")
+    with suppress(BudgetError):
+        assert client(collector, tmp_path, secret=key).train(ANN, "yes").delivered
     assert len(set(collector.bodies)) == 1
-    assert Ledger(tmp_path / "ledger.db", secret=key).spent() == 1.0
+    assert other.ledger.spent() == 1.0
 
 
 def test_an_old_copy_of_the_ledger_brings_no_second_answer(collector, tmp_path) -> None:
@@ -257,13 +246,15 @@ def test_an_old_copy_of_the_ledger_brings_no_second_answer(collector, tmp_path) 
     assert len(collector.bodies) == 1
 
 
-def test_a_real_kill_between_the_charge_and_the_key(collector, tmp_path) -> None:
+def test_a_real_kill_between_the_two_commits(collector, tmp_path) -> None:
     program = (
         "import os, sys\n"
-        "from murmuration import Client, Ledger\n"
-        "from murmuration.device.ledger import Ledger as L\n"
-        "L.let_go = lambda *a: os.kill(os.getpid(), 9)\n"
-        "Client(sys.argv[1], sys.argv[2]).train({'age': 44, 'home': 'own'}, 'yes')\n"
+        "from murmuration import Client\n"
+        "from tests.training import test_train_device as tests\n"
+        "client = Client(sys.argv[1], sys.argv[2])\n"
+        "tests.die = lambda: os.kill(os.getpid(), 9)\n"
+        "tests.one_ledger.changing = tests.between_commits\n"
+        "client.train({'age': 44, 'home': 'own'}, 'yes')\n"
     )
     command = [sys.executable, "-c", program, collector.url, str(tmp_path / "ledger.db")]
     assert subprocess.run(command, env=os.environ, check=False, timeout=60).returncode == -9
@@ -368,9 +359,9 @@ def test_a_role_drawn_from_the_answer_is_seen() -> None:
         check_role_is_public(found[0], by_answer)
 
 
-def test_a_device_that_forgets_to_let_go_is_seen(collector, tmp_path, monkeypatch) -> None:
-    """A charge that is taken back after the bytes have left would allow a second answer."""
-    monkeypatch.setattr(Ledger, "let_go", lambda *_: True)
+def test_a_device_that_reserves_nothing_is_seen(collector, tmp_path, monkeypatch) -> None:
+    """A report that leaves unreserved would allow a second answer."""
+    monkeypatch.setattr(Record, "reserve", lambda *_: 1.0)
     collector.status = 500
     with pytest.raises(SendError):
         client(collector, tmp_path).train(ANN, "yes")

@@ -16,7 +16,7 @@ from murmuration.campaign.review import Asked, Law, Review, review
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.output import console, say
 from murmuration.cli.terms import kept, terms_data
-from murmuration.device.ledger import LIMITS
+from murmuration.device.costs import LIMITS
 from murmuration.wire.ids import ID_BYTES
 
 MOST_SHOWN = 12

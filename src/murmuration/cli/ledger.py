@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,6 @@ from rich.table import Table
 from murmuration.cli.options import Json
 from murmuration.cli.output import console, emit_json, say
 from murmuration.device.ledger import Entry, Ledger
-from murmuration.device.secret import Cost
 from murmuration.errors import ParameterError
 
 
@@ -72,7 +70,7 @@ def _as_dict(kept: Ledger) -> dict[str, Any]:
         "remaining": _finite(kept.remaining()),
         "campaigns": [
             {"collector": origin, "campaign": name, "spent": float(cost)}
-            for (origin, name), cost in _by_campaign(kept).items()
+            for (origin, name), cost in kept.totals().items()
         ],
         "entries": [
             {
@@ -80,7 +78,7 @@ def _as_dict(kept: Ledger) -> dict[str, Any]:
                 "campaign": entry.campaign,
                 "digest": entry.digest,
                 "purpose": entry.purpose,
-                "round": entry.round,
+                "period": entry.period,
                 "made_at": entry.made_at,
                 "epsilon": entry.epsilon,
                 "outcome": entry.outcome,
@@ -101,33 +99,22 @@ def _finite(number: float) -> float | None:
     return None if math.isinf(number) else number
 
 
-def _by_campaign(kept: Ledger) -> dict[tuple[str, str], Cost]:
-    """Add up exactly what each collector's campaigns have cost, permanent answers included."""
-    costs: dict[tuple[str, str], Cost] = {}
-    for entry in kept.entries():
-        whose = entry.origin, entry.campaign
-        costs[whose] = costs.get(whose, Fraction(0)) + entry.cost
-    for whose, cost in kept.permanent().items():
-        costs[whose] = costs.get(whose, Fraction(0)) + cost
-    return costs
-
-
 def _print(kept: Ledger, reports: bool) -> None:
     entries = kept.entries()
     table = Table(title=_shown(str(kept.path)))
-    for heading in ("campaign", "purpose", "round", "when (UTC)", "epsilon", "outcome"):
+    for heading in ("campaign", "purpose", "period", "when (UTC)", "epsilon", "outcome"):
         table.add_column(heading, justify="right" if heading == "epsilon" else "left")
     for entry in entries:
         when = entry.made_at.removesuffix("+00:00").replace("T", " ")
-        words = (entry.campaign, entry.purpose, entry.round, when, f"{entry.epsilon:g}")
+        words = (entry.campaign, entry.purpose, entry.period, when, f"{entry.epsilon:g}")
         outcome = _shown(entry.outcome) if entry.outcome else "[yellow]not acknowledged[/]"
         table.add_row(*map(_shown, words), outcome)
     console.print(table)
     if reports:
         for entry in entries:
             say(_shown(_text(entry) or "forgotten"))
-    for (origin, name), cost in _by_campaign(kept).items():
-        whose = f"{name} at {origin or 'any collector'}"
+    for (origin, name), cost in kept.totals().items():
+        whose = f"{name} at {origin}"
         console.print(f"{_shown(whose)}: {float(cost):g}", highlight=False)
     if kept.permanent():
         say(

@@ -34,22 +34,17 @@ all campaigns: 5.'
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from murmuration import sentences
-from murmuration.campaign.bounds import reserved
 from murmuration.campaign.kind import of_kind
 from murmuration.campaign.survey import SurveyCampaign, utc_now
-from murmuration.device.ledger import Entry, Ledger, Memo, SpellBegunError, exact_cost
+from murmuration.device import preview
+from murmuration.device.costs import Cost
+from murmuration.device.ledger import Entry, Ledger, Session
 from murmuration.device.loading import load, open_round
-from murmuration.device.secret import Cost
 from murmuration.device.sending import (
     DUPLICATE,
     STORED,
@@ -58,8 +53,9 @@ from murmuration.device.sending import (
     deliver,
     outcomes,
 )
+from murmuration.device.survey import Columns, Levels, SurveyReport, most_of
 from murmuration.device.training import Trainee
-from murmuration.device.words import DeviceWords, answered, as_octets, owned, remembered
+from murmuration.device.words import DeviceWords
 from murmuration.errors import (
     BudgetError,
     InputError,
@@ -67,16 +63,14 @@ from murmuration.errors import (
     PromiseError,
     SendError,
 )
-from murmuration.exact.arrays import Reports, Rows
 from murmuration.exact.randomness import system_rng
-from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.frame import Asked
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round
 from murmuration.wire import report
 from murmuration.wire.address import Address
-from murmuration.wire.ids import ID_BYTES
 
+SPENT = ("report", "collector", "lifetime", "campaign")
+"""The limits that a device can run into; other reasons are no matter of a budget."""
 Level = str | Mapping[str, str]
 """A level for all attributes, or one for each."""
 
@@ -210,200 +204,95 @@ class Client(Trainee):
         (`BudgetError`). On `SendError` the report is charged and kept: call `resend` later, or
         this again; both send the same bytes.
         """
-        columns = self._encoded(answers)
+        self._require_address()
         levels, turn = self._levels(level), self._occasion(period)
-        known = self.ledger.find(self._require_address().origin, self.campaign.digest, turn)
-        if known is None:
-            self._require_open(turn)
-            self._require_small()
-            return self._sent(self._answered(columns, levels, turn))
-        receipt = self._receipt(known) if known.outcome else self._sent(known)
-        return replace(receipt, new=False)
+        with self.ledger.session() as session:
+            words = self._words(session)
+            columns = self._encoded(answers, words)
+            with session.deciding():
+                known = session.find(words.origin, words.digest, turn)
+                entry = known or self._reserved(session, words, columns, levels, turn)
+            receipt = self._receipt(entry) if entry.outcome else self._sent(session, entry)
+        return replace(receipt, new=known is None)
 
     def resend(self) -> list[Receipt]:
         """Send what this campaign has charged and nobody has acknowledged: the same bytes.
 
         Only what was made for this collector: one host's report is no other's.
         """
-        waiting = self.ledger.pending(self._require_address().origin)
-        mine = [entry for entry in waiting if entry.digest == self.source.digest]
-        return [self._sent(entry) for entry in mine if not self.ledger.held(entry.report_id)]
+        origin = self._require_address().origin
+        with self.ledger.session() as session:
+            waiting = session.pending(origin)
+            mine = [entry for entry in waiting if entry.digest == self.source.digest]
+            return [self._sent(session, entry) for entry in mine]
 
-    def _sent(self, entry: Entry) -> Receipt:
+    def _sent(self, session: Session, entry: Entry) -> Receipt:
         """Send the bytes that the ledger holds, and note the answer."""
         if entry.report is None:
             raise ParameterError("this report was acknowledged and forgotten: it is not sent again")
-        self.ledger.note_total()
         try:
             with Link(self._require_address(), self._token) as link:
                 answer = deliver(link, entry.report, report.JSON, self._patience)
             (outcome,) = outcomes(answer, 1)
         except SendError as problem:
             raise SendError(f"{problem}. The report is kept: resend sends it as it is.") from None
-        return self._receipt(replace(entry, outcome=self._acknowledged(entry, outcome)))
+        return self._receipt(replace(entry, outcome=self._acknowledged(session, entry, outcome)))
 
-    def _acknowledged(self, entry: Entry, outcome: str) -> str | None:
+    def _acknowledged(self, session: Session, entry: Entry, outcome: str) -> str | None:
         """Note the collector's answer; the first one counts.
 
         Reports of many periods, side by side, show when the value behind them changed: their bytes
         are not kept once they have arrived.
         """
-        return self.ledger.acknowledge(entry.report_id, outcome, self.source.repeated).outcome
+        return session.acknowledge(entry.report_id, outcome, self.source.repeated).outcome
 
     def _receipt(self, entry: Entry) -> Receipt:
         """Return what became of a report that is in the ledger."""
         return Receipt(
             entry.campaign,
-            entry.round,
+            entry.period,
             entry.report_id.hex(),
             entry.epsilon,
             entry.outcome or "",
         )
 
-    # --- drawing and charging ------------------------------------------------------------------
+    # --- drawing and reserving -----------------------------------------------------------------
 
-    def _answered(
-        self, columns: list[NDArray[np.generic]], levels: list[list[str]] | None, turn: str
+    def _reserved(
+        self, session: Session, words: DeviceWords, columns: Columns, levels: Levels, turn: str
     ) -> Entry:
-        """Draw a report and charge it; where that is too much, say "no answer", if it may be said.
+        """Draw a report and reserve it; where that is too much, say "no answer", if it may be said.
 
         Running out depends on the values that a person has had, so silence would tell about them.
         """
+        self._require_open(turn)
+        self._require_small(session)
+        made = SurveyReport(self.campaign, words, session.record, turn)
         try:
-            return self._charged(columns, levels, turn)
+            return session.reserve(made.charge(columns, levels))
         except BudgetError as problem:
-            if problem.reason == "rounds" or not self.campaign.can_say_none:
+            if problem.reason not in SPENT or not self.campaign.can_say_none:
                 raise
-            return self._charged(self._no_answers(), levels, turn)
-        except SpellBegunError:
-            return self._answered(columns, levels, turn)
+            return session.reserve(made.charge(made.no_answers(), levels))
 
-    def _no_answers(self) -> list[NDArray[np.generic]]:
-        return [question.no_answers(1) for question in self.campaign.questions]
-
-    def _charged(
-        self, columns: list[NDArray[np.generic]], levels: list[list[str]] | None, turn: str
-    ) -> Entry:
-        """Draw a report and charge it; what comes back is what to send."""
-        words = self._words()
-        rows, memos = self._drawn(columns, levels, turn)
-        report_id = words.report_id(turn)
-        name = np.frombuffer(report_id, dtype=np.uint8)[None]
-        return self.ledger.charge(
-            words.origin,
-            self.campaign.name,
-            self.campaign.digest,
-            self.campaign.terms.purpose,
-            self._cost(rows),
-            self._limit(),
-            report.to_json(self.campaign, name, rows),
-            report_id,
-            turn,
-            memos,
-            self.campaign.max_reports,
-        )
-
-    def _words(self) -> DeviceWords:
+    def _words(self, session: Session) -> DeviceWords:
         """Return the words of this device for this collector and question."""
-        origin = self._require_address().origin
-        return DeviceWords(self.ledger.key, origin, self.source.digest)
-
-    def _drawn(
-        self, columns: list[NDArray[np.generic]], levels: list[list[str]] | None, turn: str
-    ) -> tuple[Rows, list[Memo]]:
-        """Draw one report, and say which permanent answers it rests on."""
-        words, frame = self._words(), self.campaign.frame
-        period = self._period(turn)
-        spell = self.campaign.spell_of(period)
-        memos: list[Memo] = []
-        answers = []
-        for asked in self.campaign.asked(columns, words.which(turn), levels):
-            law, kept = frame.cells[asked.cell], None
-            if law.memoised:
-                kept, fresh = self._remembered(asked, law, words, spell)
-                memos += fresh
-            answers.append((asked, answered(asked, law, words, turn, kept, spell)))
-        rows = self.campaign.dated(frame.laid_out(answers), period)
-        return rows, [*memos, *self._reserved(words)]
-
-    def _remembered(
-        self, asked: Asked, law: Mechanism, words: DeviceWords, spell: int | None
-    ) -> tuple[Reports | None, list[Memo]]:
-        """Return the permanent answer, if it is kept anywhere, and what is to be paid for it.
-
-        In a spell the answer is what the spell began with: kept, as it does not follow from the
-        value that there is now.
-        """
-        if spell is None:
-            kept = self._recalled(asked, law) if law.by_value else None
-            memos = [_memo(words, asked.cell, law, asked.values)] if kept is None else []
-            return kept, memos
-        name = words.kept(asked.cell, spell)
-        hidden = self.ledger.kept(name)
-        if hidden is not None:
-            octets = words.masked(asked.cell, spell, hidden)
-            return np.frombuffer(octets, dtype="<i8"), []
-        begun = remembered(asked, law, words, spell)
-        octets = words.masked(asked.cell, spell, as_octets(begun).tobytes())
-        return begun, [Memo(name, law.charge, octets)]
-
-    def _reserved(self, words: DeviceWords) -> list[Memo]:
-        """Return the permanent "no answer" of every cell: paid for with the first report.
-
-        So it can be said for good when nothing else can be, at any level: each is one answer, drawn
-        once.
-        """
-        if not self.campaign.can_say_none:
-            return []
-        frame, none = self.campaign.frame, self._no_answers()
-        cells = zip(frame.group_of.tolist(), frame.cells, strict=True)
-        return [_memo(words, cell, law, none[group]) for cell, (group, law) in enumerate(cells)]
-
-    def _recalled(self, asked: Asked, law: Mechanism) -> Reports | None:
-        """Return the permanent answer that an older ledger has kept for the value, if any."""
-        attribute = int(self.campaign.frame.group_of[asked.cell])
-        name = f"{asked.cell} {self.campaign.questions[attribute].name}"
-        kept = self.ledger.recall(self.campaign.digest, name, b"%d" % int(asked.values[0]))
-        return None if kept is None else law.unpack(kept)
-
-    def _cost(self, rows: Rows) -> Cost:
-        """Return what a report costs besides its permanent answers."""
-        named = [entry[0] for entry in report.entries_of(self.campaign, rows[0])]
-        laws = [self.campaign.frame.cells[cell] for cell in named]
-        return self._total([law for law in laws if not law.memoised])
-
-    def _limit(self) -> Fraction | float | None:
-        """Return the most that this campaign may cost: its own limit, or one report's."""
-        if self.campaign.limit is not None:
-            return self.campaign.limit
-        most = self.most
-        return most if isinstance(most, Fraction) else None  # an infinite loss, said in words
+        return DeviceWords(session.key, self._require_address().origin, self.source.digest)
 
     @property
     def most(self) -> Cost:
         """The most that one report can cost: the costliest cells that it may have."""
-        return self._total(self.source.costliest())
-
-    def _total(self, laws: Sequence[Mechanism]) -> Cost:
-        """Add up costs, in the decimals that the ledger goes by.
-
-        All entries of a report together were audited to keep the campaign's epsilon, so what
-        decimals add to that in the last digit is no cost.
-        """
-        total: Cost = sum((exact_cost(law.charge) for law in laws), start=Fraction(0))
-        if self.source.accept_loss or any(law.memoised for law in laws):
-            return total
-        return min(total, exact_cost(self.source.epsilon))
+        return most_of(self.source)
 
     # --- what is asked for ---------------------------------------------------------------------
 
-    def _encoded(self, answers: Mapping[str, Any]) -> list[NDArray[np.generic]]:
+    def _encoded(self, answers: Mapping[str, Any], words: DeviceWords | None) -> Columns:
         given = {name: [value] for name, value in answers.items()}
         names = [question.name for question in self.campaign.questions]
-        rng = system_rng() if self.address is None else self._words().spread(names)
+        rng = system_rng() if words is None else words.spread(names)
         return self.campaign.encode(given, rng, not self._refuse_outside)
 
-    def _levels(self, level: Level | None) -> list[list[str]] | None:
+    def _levels(self, level: Level | None) -> Levels:
         """Return the level of each attribute, as `Campaign.privatize` takes them."""
         chosen = self._level if level is None else level
         if chosen is None:
@@ -453,16 +342,16 @@ class Client(Trainee):
         address = self._require_address()
         return open_round(self.training, address, self._witness, self._plain)
 
-    def _require_small(self) -> None:
+    def _require_small(self, session: Session) -> None:
         """Refuse a campaign whose reports may cost more than the person gives for one.
 
         The most that a report can cost, not what this one would: that may depend on the answer.
         """
-        limit = self.ledger.limits()["report"]
-        if self.most > exact_cost(limit):
+        limit = session.record.limits()["report"]
+        if self.most > limit:
             raise BudgetError(
                 f"{self.source.name}: one report may cost {float(self.most):g}, and the person's "
-                f"limit on a report is {limit:g}. Nothing was sent.",
+                f"limit on a report is {float(limit):g}. Nothing was sent.",
                 "report",
             )
 
@@ -486,54 +375,14 @@ class Client(Trainee):
         examples can average the noise away, so do not log, upload or take pictures of them. The
         report that is sent is another draw.
         """
-        columns = self._encoded(answers)
         levels, turn = self._levels(level), self._occasion(period)
-        origin = "" if self.address is None else self.address.origin
-        made = self.ledger.find(origin, self.campaign.digest, turn)
+        with self.ledger.session() as session:
+            words = None if self.address is None else self._words(session)
+            columns = self._encoded(answers, words)
+            made = None if words is None else session.find(words.origin, words.digest, turn)
+            head = preview.in_words(self.campaign, self.address, session.record, self.most)
         if made is None:
-            body = _example(self.campaign, columns, levels, self._period(turn))
-            last = f"EXAMPLE, drawn now and thrown away; the real report is another draw: {body}"
-        elif made.report is None:
-            last = f"It was answered on {made.made_at} ({made.outcome}); nothing more is sent."
+            last = preview.example(self.campaign, columns, levels, self._period(turn))
         else:
-            state = made.outcome or "not acknowledged: these bytes are sent again"
-            last = f"The report was made on {made.made_at} ({state}): {made.report.decode()}"
-        return "\n".join([*self._in_words(), last])
-
-    def _in_words(self) -> list[str]:
-        campaign, left = self.campaign, self.ledger.remaining()
-        here = None if self.address is None else self.address.origin
-        asked = ", ".join(_shown(question.name) for question in campaign.questions)
-        entries = len(campaign.frame.slots)
-        some = entries < len(campaign.frame.groups)
-        which = f"{entries} of these, drawn independently of the answers" if some else ""
-        spent = sentences.spent(self.ledger.spent(campaign.name, here), left)
-        later = [sentences.reserve(more)] if (more := reserved(campaign)) else []
-        return [
-            f"{campaign.name}: {_shown(campaign.terms.purpose)}",
-            f"Sent to: {self.address or 'nobody, as there is no address'}",
-            f"A report is about: {asked}{f' ({which})' if which else ''}, with noise added here.",
-            " ".join([sentences.cost(float(self.most)), *later, spent]),
-        ]
-
-
-def _shown(text: str) -> str:
-    """Return a campaign's words for a terminal: without control codes."""
-    return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _memo(words: DeviceWords, cell: int, law: Mechanism, values: NDArray[np.generic]) -> Memo:
-    """Return what the ledger notes of a permanent answer."""
-    written = law.domain.written(law.domain.checked(values))
-    return Memo(words.paid(cell, owned(law, written)), law.charge)
-
-
-def _example(
-    campaign: SurveyCampaign,
-    columns: list[NDArray[np.generic]],
-    levels: list[list[str]] | None,
-    period: int | None,
-) -> str:
-    rows = campaign.privatize(columns, system_rng(), levels, period)
-    nameless = np.zeros((1, ID_BYTES), dtype=np.uint8)
-    return report.to_json(campaign, nameless, rows).decode()
+            last = preview.known(made)
+        return "\n".join([*head, last])

@@ -4,21 +4,14 @@
     round      fetch the open round: checked, witnessed; none is open: nothing is charged
     role       drawn by a public coin: it never looks at the answer
     answer     the value of that role's question, clamped; words keyed on features and target
-    charge     in the ledger, *held*: it may still be taken back
-    let go     once, durably, beside the key: these bytes, and no others, leave for this training
+    reserve    these bytes, and no others, may leave for this training
     send       those bytes, again and again if need be
 
-**When a charge comes back.** Only bytes that were never let go are taken back: the device stopped
-between the charge and letting go, and found the round closed (another one is open, or none) when
-it came back. Then the entry is deleted, what it had cost with it, and the device may answer the
-round that is open. From letting go on the report counts as sent, also where nobody was reached: the
-charge stays, and "stale-round" and "round-full" are answers like any other, the last ones.
-
-**Killed at any point** the device never has two answers out. Letting go is one file that is made
-once, whoever is first: two processes, two ledgers of one key, or an old copy of a ledger all find
-it. Its name follows from the key, the collector and the training, its content is the digest of the
-bytes. Other bytes than those are never sent. (With a key in memory, `secret=bytes`, there is no
-such file: the ledger alone knows, and an old copy of it does not.)
+The id of the report is the training's, not the round's: the key's record reserves the bytes of one
+round under it, and refuses those of every other. From then on the report counts as sent, also where
+nobody was reached: the charge stays, and "stale-round" and "round-full" are answers like any other,
+the last ones. A device that is killed before has charged nothing, and answers the round that is
+open when it comes back.
 """
 
 from __future__ import annotations
@@ -28,13 +21,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
-from murmuration.device.ledger import Entry, Ledger
-from murmuration.device.secret import Cost
+from murmuration.device.costs import Cost
+from murmuration.device.ledger import Entry, Ledger, Session
+from murmuration.device.record import Charge
 from murmuration.device.words import CrowdWords, DeviceWords
-from murmuration.errors import BudgetError, NoRoundError
+from murmuration.errors import NoRoundError
 from murmuration.exact.arrays import Floats, Rows
 from murmuration.mechanisms.frame import Asked
 from murmuration.training.campaign import TrainingCampaign
@@ -64,12 +57,8 @@ def answers(found: Round, words: DeviceWords | CrowdWords, x: Floats, y: Floats)
     return frame.laid_out(parts)
 
 
-class _Named(msgspec.Struct):
-    digest: str
-
-
 class Trainee(ABC):
-    """What a client does in a training; what it keeps is in the ledger."""
+    """What a client does in a training; what it keeps is in ledger and record."""
 
     ledger: Ledger
 
@@ -84,7 +73,7 @@ class Trainee(ABC):
         """What one report costs."""
 
     @abstractmethod
-    def _words(self) -> DeviceWords:
+    def _words(self, session: Session) -> DeviceWords:
         """Return the words of this device for this collector and training."""
 
     @abstractmethod
@@ -96,11 +85,11 @@ class Trainee(ABC):
         """Refuse what the collector would refuse."""
 
     @abstractmethod
-    def _require_small(self) -> None:
+    def _require_small(self, session: Session) -> None:
         """Refuse what may cost more than the person gives for a report."""
 
     @abstractmethod
-    def _sent(self, entry: Entry) -> Receipt:
+    def _sent(self, session: Session, entry: Entry) -> Receipt:
         """Send the bytes that the ledger holds, and note the answer."""
 
     @abstractmethod
@@ -113,65 +102,43 @@ class Trainee(ABC):
         `features` are raw values by name, `target` one more. Where no round is open, `NoRoundError`
         says so, and nothing is charged: come back later. Otherwise as `Client.report`.
         """
-        campaign, words = self.training, self._words()
-        given = {name: [value] for name, value in features.items()}
-        rngs = words.spread(question.name for question in campaign.questions)
-        x, y = campaign.encode(given, [target], rngs, never_silent=True)
-        known = self.ledger.find(words.origin, campaign.digest)
-        if known is not None and known.outcome:
-            return replace(self._receipt(known), new=False)
-        if known is not None and not self.ledger.held(known.report_id, self._left()):
-            return replace(self._let_go(known), new=False)
-        found = self._found(known)
-        if known is not None:
-            if msgspec.json.decode(known.report or b"{}", type=_Named).digest == found.digest:
-                return replace(self._let_go(known), new=False)
-            self.ledger.take_back(known.report_id, self._left())
-        return self._let_go(self._held(found, x, y))
+        campaign = self.training
+        with self.ledger.session() as session:
+            words = self._words(session)
+            given = {name: [value] for name, value in features.items()}
+            rngs = words.spread(question.name for question in campaign.questions)
+            x, y = campaign.encode(given, [target], rngs, never_silent=True)
+            known = session.find(words.origin, campaign.digest)
+            entry = known or self._answered_round(session, words, x, y)
+            receipt = self._receipt(entry) if entry.outcome else self._sent(session, entry)
+        return replace(receipt, new=known is None)
 
-    def _left(self) -> bytes:
-        """Return the name under which this training's one report is let go."""
-        words = self._words()
-        return words.key.name(words.origin, words.digest, "left")
-
-    def _found(self, known: Entry | None) -> Round:
-        """Return the round that is open; if none is, what was never let go is taken back."""
+    def _answered_round(self, session: Session, words: DeviceWords, x: Floats, y: Floats) -> Entry:
+        """Draw the report of the round that is open, and reserve it."""
         self._require_open()
-        self._require_small()
+        self._require_small(session)
         found = self._open_round()
-        if found is not None:
-            return found
-        if known is not None:
-            self.ledger.take_back(known.report_id, self._left())
-        raise NoRoundError(
-            f"no round of {self.training.name} is open now. Nothing was sent, and nothing charged."
-        )
+        if found is None:
+            raise NoRoundError(
+                f"no round of {self.training.name} is open now. Nothing was sent, and nothing "
+                "charged."
+            )
+        with session.deciding():
+            known = session.find(words.origin, words.digest)  # by another process, meanwhile
+            return known or session.reserve(self._charge(found, words, x, y))
 
-    def _held(self, found: Round, x: Floats, y: Floats) -> Entry:
-        """Draw the report and charge it; what comes back is what to let go."""
-        own, campaign = self._words(), self.training
-        rows = answers(found, DeviceWords(own.key, own.origin, found.digest), x, y)
-        report_id, cost = own.report_id(""), self.most
+    def _charge(self, found: Round, words: DeviceWords, x: Floats, y: Floats) -> Charge:
+        """Draw the report, and say what is to be charged for it."""
+        rows = answers(found, replace(words, digest=found.digest), x, y)
+        report_id, campaign = words.report_id(""), self.training
         name = np.frombuffer(report_id, dtype=np.uint8)[None]
-        return self.ledger.charge(
-            own.origin,
-            campaign.name,
-            campaign.digest,
-            campaign.terms.purpose,
-            cost,
-            cost,
-            report.to_json(found, name, rows),
-            report_id,
-            hold=True,
-        )
-
-    def _let_go(self, entry: Entry) -> Receipt:
-        """Let the bytes leave if no others have, and send them."""
-        if self.ledger.let_go(entry.report_id, self._left()):
-            return self._sent(entry)
-        self.ledger.take_back(entry.report_id, self._left())
-        raise BudgetError(
-            f"{self.training.name}: another process or ledger of this key answers. Nothing was "
-            "sent from here.",
-            "campaign",
+        return Charge(
+            origin=words.origin,
+            campaign=campaign.name,
+            digest=campaign.digest,
+            purpose=campaign.terms.purpose,
+            cost=self.most,
+            limit=self.most,
+            report=report.to_json(found, name, rows),
+            report_id=report_id,
         )

@@ -8,7 +8,7 @@
     spell       origin, digest, cell, answer, spell    one that is kept for a spell
     paid        origin, digest, cell, answer           what the ledger calls it: no word is drawn
     kept        origin, digest, cell, spell            what it calls that of a spell
-    mask        origin, digest, cell, spell            what hides that one in the ledger
+    mask        origin, digest, cell, spell, nonce     what hides that one where it is kept
     spread      origin, digest, attribute              the label that stands for an unfit answer
 
 So an answer that is asked for again under the same conditions has the same report, also on a
@@ -21,6 +21,7 @@ same report.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,9 @@ from murmuration.exact.keyed import CrowdRng, Key, KeyedRng, Keys
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.frame import Asked
 from murmuration.wire.ids import ID_BYTES, Ids
+
+NONCE_BYTES = 16
+"""Of each mask: two that hide answers of one spell are different, whatever copies there are."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,19 @@ class DeviceWords:
         """Return the name by which the ledger knows the permanent answer of a spell."""
         return self.key.name(self.origin, self.digest, "kept", str(cell), str(spell))
 
-    def masked(self, cell: int, spell: int, answer: bytes) -> bytes:
-        """Hide a permanent answer of 8 bytes, or show one that was hidden: it takes the key."""
-        mask = self.key.name(self.origin, self.digest, "mask", str(cell), str(spell))
+    def hidden(self, cell: int, spell: int, answer: bytes) -> bytes:
+        """Hide a permanent answer of 8 bytes, each time under another mask; it takes the key."""
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self.masked(cell, spell, nonce, answer)
+
+    def shown(self, cell: int, spell: int, hidden: bytes) -> bytes:
+        """Return a permanent answer that was hidden."""
+        nonce, masked = hidden[:NONCE_BYTES], hidden[NONCE_BYTES:]
+        return self.masked(cell, spell, nonce, masked)
+
+    def masked(self, cell: int, spell: int, nonce: bytes, answer: bytes) -> bytes:
+        """Hide 8 bytes, or show them: the two are one."""
+        mask = self.key.name(self.origin, self.digest, "mask", str(cell), str(spell), nonce)
         return bytes(a ^ b for a, b in zip(answer, mask, strict=False))
 
     def spread(self, attributes: Iterable[str]) -> dict[str, KeyedRng]:
@@ -144,8 +158,8 @@ def answered(
 ) -> Rows:
     """Return the reports of one device or many on one cell, each by its own words.
 
-    `kept` are permanent answers that are known: the spell's, or from before they followed from a
-    key. The noise on them must not follow from the value that there is now.
+    `kept` are permanent answers that are known: the spell's. The noise on them must not follow from
+    the value that there is now.
     """
     written = law.domain.written(law.domain.checked(asked.values))
     if not law.memoised:

@@ -1,11 +1,13 @@
-"""The address of a campaign, and which addresses may be spoken to in plain HTTP.
+"""The address of a campaign, whose collector it is, and which may be spoken to in plain HTTP.
 
-Only this machine itself: what stays on it can be read by nobody else.
+Plain HTTP only with this machine itself: what stays on it can be read by nobody else. A collector
+is a host, whatever ports it listens on: the person's limit on a collector is a limit on a host.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import socket
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
@@ -73,10 +75,38 @@ def _plain(url: str) -> bool:
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach it.
 
-    >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "10.0.0.1")]
+    >>> [is_loopback(host) for host in ("localhost", "127.1", "::1", "0.0.0.0", "10.0.0.1")]
     [True, True, True, False, False]
     """
+    ip = _ip_of(host)
+    return host.lower().rstrip(".") == "localhost" if ip is None else ip.is_loopback
+
+
+def collector_of(origin: str) -> str:
+    """Return which collector an origin belongs to: its host, in one spelling.
+
+    All names of this machine are one; so are all spellings of an IP address.
+
+    >>> {collector_of(f"http://{host}:8750") for host in ("localhost", "127.1", "[::1]")}
+    {'localhost'}
+    >>> collector_of("https://Collector.example.:8443"), collector_of("https://[2001:DB8:0::1]:443")
+    ('collector.example', '2001:db8::1')
+    """
+    host = (urlsplit(origin).hostname or origin).rstrip(".")
+    ip = _ip_of(host)
+    if is_loopback(host):
+        return "localhost"
+    return host if ip is None else str(ip)
+
+
+def _ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the IP address that a host is, by any spelling that systems take (127.1); or None."""
     try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        ip = ipaddress.ip_address(host)
     except ValueError:
-        return False
+        try:
+            return ipaddress.IPv4Address(socket.inet_aton(host))
+        except (OSError, ValueError):
+            return None
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
+    return mapped or ip

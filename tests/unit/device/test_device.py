@@ -10,11 +10,9 @@ import math
 import os
 import re
 import signal
-import sqlite3
 import textwrap
 import traceback
 from collections.abc import Iterator
-from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -25,6 +23,8 @@ from murmuration import system_rng
 from murmuration.definition import document as campaign_document
 from murmuration.device import Client, Ledger, Patience, Receipt
 from murmuration.device.sending import Answer, Link, connect, outcomes
+from murmuration.device.survey import SurveyReport
+from murmuration.device.words import DeviceWords
 from murmuration.errors import (
     BudgetError,
     FormatError,
@@ -272,8 +272,9 @@ def test_killed_between_send_and_acknowledge(phones: Collection, ledger: Path) -
     before = phones.status()
     dying = """
         import os, signal, sys
-        from murmuration.device import Client, Ledger
-        Ledger.acknowledge = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
+        from murmuration.device import Client
+        from murmuration.device.ledger import Session
+        Session.acknowledge = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
         Client(sys.argv[1], sys.argv[2]).report({"phone": "model-3", "age": 44})
     """
     done = warm.run(textwrap.dedent(dying), phones.url, ledger)
@@ -282,23 +283,6 @@ def test_killed_between_send_and_acknowledge(phones: Collection, ledger: Path) -
     assert receipt.outcome == "duplicate"
     assert phones.status()["people"] == before["people"] + 1
     assert Ledger(ledger).spent() == 1.0
-
-
-def test_a_report_that_an_earlier_release_kept_is_still_taken(
-    phones: Collection, document: Path, ledger: Path
-) -> None:
-    """Its bytes say `version` where reports now say `wire`; they go out as they were made."""
-    nobody = f"http://127.0.0.1:{free_port()}/v1/campaigns/phones"
-    with pytest.raises(SendError):
-        Client(document, ledger, send_to=nobody).report(ANSWERS)
-    with closing(sqlite3.connect(ledger)) as file, file:
-        (kept,) = file.execute("SELECT report FROM entry").fetchone()
-        old = kept.replace(b'"wire":1', b'"version":1')
-        here = phones.url.removesuffix("/v1/campaigns/phones")
-        file.execute("UPDATE entry SET report = ?, origin = ?", (old, here))
-    (receipt,) = Client(phones.url, ledger).resend()
-    assert receipt.outcome == "stored"
-    assert b"version" in old == Ledger(ledger).entries()[0].report
 
 
 def test_nobody_there(document: Path, ledger: Path) -> None:
@@ -338,18 +322,17 @@ def check_retries_send_the_same_bytes(kind: type[Client], document: Path, ledger
 class FreshNoiseOnRetry(Client):
     """The bug: the report is made again, with the same id, each time that it is sent."""
 
-    def _encoded(self, answers):
-        self.columns = super()._encoded(answers)
+    def _encoded(self, answers, words):
+        self.columns = super()._encoded(answers, words)
         return self.columns
 
-    def _words(self):
-        return dataclasses.replace(super()._words(), key=Key.new())
-
-    def _sent(self, entry):
-        rows, _ = self._drawn(self.columns, None, "")
+    def _sent(self, session, entry):
+        words = dataclasses.replace(self._words(session), key=Key.new())
+        made = SurveyReport(self.campaign, words, session.record, "")
+        rows, _ = made.drawn(self.columns, None)
         name = np.frombuffer(entry.report_id, dtype=np.uint8)[None]
         fresh = report.to_json(self.campaign, name, rows)
-        return super()._sent(dataclasses.replace(entry, report=fresh))
+        return super()._sent(session, dataclasses.replace(entry, report=fresh))
 
 
 def test_retries_send_the_same_bytes(document: Path, ledger: Path) -> None:
@@ -417,8 +400,10 @@ def test_a_budget_of_exactly_one_report_is_enough(
     away = {"send_to": "https://collector.example/v1/campaigns/phones"}
     client = Client(published(tmp_path, text), tmp_path / "l.db", lifetime=epsilon, **away)
     assert Fraction(0) < client.most <= Fraction(str(epsilon))
-    charged = client._charged(client._encoded(ANSWERS), None, "")
-    assert charged.cost == client.most
+    with client.ledger.session() as session, session.deciding():
+        words = client._words(session)
+        made = client._reserved(session, words, client._encoded(ANSWERS, words), None, "")
+    assert made.cost == client.most
 
 
 def test_an_infinite_loss_is_charged_as_such(tmp_path: Path) -> None:
@@ -437,14 +422,16 @@ def test_an_infinite_loss_is_charged_as_such(tmp_path: Path) -> None:
     document = published(tmp_path, text)
     with answering(lambda number, body: (200, {}, STORED)) as seen:
         with pytest.raises(PromiseError, match="an infinite loss"):
-            Client(document, tmp_path / "a.db", lifetime=100.0, send_to=seen.url)
+            Client(document, tmp_path / "a.db", send_to=seen.url)
         agreed = {"send_to": seen.url, "accept_loss": words}
-        careful = Client(document, tmp_path / "a.db", lifetime=100.0, **agreed)
+        careful = Client(document, tmp_path / "a.db", **agreed)
         with pytest.raises(BudgetError):
             careful.report({"age": 3})
         assert seen.bodies == []
-        unlimited = {"lifetime": math.inf, "per_collector": math.inf, "per_report": math.inf}
-        careless = Client(document, tmp_path / "b.db", **agreed, **unlimited)
+        ledger = Ledger(tmp_path / "b.db")
+        for name in ledger.limits():
+            ledger.raise_limit(name, math.inf)
+        careless = Client(document, ledger, **agreed)
         assert careless.report({"age": 3}).epsilon == math.inf
 
 
@@ -700,7 +687,8 @@ def test_the_reports_of_thirty_rounds_are_noise_on_one_answer(tmp_path: Path) ->
         for n in range(40):
             client.report({"mood": "good"}, period=str(n))
     (law,) = client.campaign.frame.cells
-    kept = law.remember([0], client._words().permanent(0, law.domain.written(np.array([0]))))
+    words = DeviceWords(client.ledger.key, client.address.origin, client.campaign.digest)
+    kept = law.remember([0], words.permanent(0, law.domain.written(np.array([0]))))
     assert np.bincount(told).argmax() == kept[0]
     assert len(set(seen.bodies)) == 40
 
@@ -715,7 +703,7 @@ def test_a_device_answers_no_more_often_than_the_campaign_says(
             assert client.report({"mood": "good"}, period=turn).delivered
         with pytest.raises(BudgetError, match="3 times") as refused:
             client.report({"mood": "good"}, period="d")
-    assert refused.value.reason == "rounds"
+    assert refused.value.reason == "max_reports"
     assert len(seen.bodies) == 3
 
 
@@ -980,8 +968,8 @@ def test_ledger_shows_what_was_spent_and_sent(
     assert found["limits"] == {"report": 4.0, "collector": 8.0, "lifetime": 5.0}
     origin = Address.parse(phones.url).origin
     assert found["campaigns"] == [
-        {"collector": origin, "campaign": "phones", "spent": 1.0},
         {"collector": origin, "campaign": "daily", "spent": 2.0},
+        {"collector": origin, "campaign": "phones", "spent": 1.0},
     ]
     assert [entry["outcome"] for entry in found["entries"]] == ["stored", "stored"]
     sent = Ledger(ledger).entries()[0].report.decode()

@@ -19,7 +19,7 @@ from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.definition import load as campaign_file
-from murmuration.device import Ledger
+from murmuration.device import Charge, Ledger
 from murmuration.exact.randomness import seeded_rng
 from murmuration.wire.ids import new_ids
 from murmuration.wire.report import Incoming, Upload
@@ -132,7 +132,7 @@ def test_ledger(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     ledger = Ledger(path, lifetime=5.0)
     head = ("https://collector.example:443", "how-people-get-to-work-and-back", "digest")
-    ledger.charge(*head, "Which lines need more trains", 0.5, None, b"bytes", b"id", "2026-11")
+    ledger.reserve(Charge(*head, "Which lines need more trains", 0.5, b"bytes", b"id", "2026-11"))
     missing = lost("ledger", path)
     assert {width: some - {str(path)} for width, some in missing.items()} == NONE
     title = "".join(words(murmur("ledger", path, columns=WIDTHS[0]).stdout))

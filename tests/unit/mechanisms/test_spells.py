@@ -9,6 +9,8 @@ import json
 import math
 import shutil
 import sqlite3
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,15 @@ import pytest
 from typer.testing import CliRunner
 
 import murmuration.device.client as device_client
+import murmuration.device.survey as device_survey
 import murmuration.device.words as device_words
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli import app
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
 from murmuration.device import Client, Ledger
+from murmuration.device.record import Record
+from murmuration.device.secret import SecretBytes
 from murmuration.device.words import CrowdWords
 from murmuration.errors import BudgetError, CampaignError, FormatError, ParameterError, SendError
 from murmuration.exact.keyed import Key
@@ -93,17 +98,18 @@ class Person:
         self.file = folder / "weekly.toml"
         self.file.write_text(text)
         self.path = folder / "ledger.db"
-        key = {"murmuration": "key", "format": 1, "secret": bytes(range(32)).hex()}
-        self.key = Path(f"{self.path}.key")
-        if not self.key.exists():
-            self.key.write_text(json.dumps({**key, "limits": {}, "spent": []}))
-            self.key.chmod(0o600)
-        ledger = Ledger(self.path)
+        self.key = bytes(range(32))
+        self.record = Path(f"{self.path}.record")
+        ledger = self.ledger
         for name in ("report", "collector", "lifetime"):
             ledger.raise_limit(name, math.inf)
 
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.path, secret=self.key)
+
     def client(self) -> Client:
-        return Client(self.file, self.path, send_to=NOBODY)
+        return Client(self.file, self.path, send_to=NOBODY, secret=self.key)
 
     def says(self, week: int, **answers: Any) -> bytes:
         """The bytes of a week's report."""
@@ -119,7 +125,7 @@ class Person:
         return known.report
 
     def spent(self) -> float:
-        return Ledger(self.path).spent()
+        return self.ledger.spent()
 
 
 @pytest.fixture
@@ -187,7 +193,7 @@ def again(person: Person, **answers: Any) -> bytes:
 
 
 def copies(person: Person, to: str) -> None:
-    for path in (person.path, person.key):
+    for path in (person.path, person.record):
         shutil.copy2(path, person.folder / f"{to}-{path.name}")
 
 
@@ -196,16 +202,15 @@ def back(person: Person, to: str, *paths: Path) -> None:
         shutil.copy2(person.folder / f"{to}-{path.name}", path)
 
 
-@pytest.mark.parametrize("which", ["ledger", "key"])
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_restore_proves_no_change(person: Person, which: str, begun: bool) -> None:
-    """An older ledger, or an older key file, makes the same bytes, though the value has changed."""
+def test_a_restore_proves_no_change(person: Person, begun: bool) -> None:
+    """An older ledger makes the same bytes, though the value has changed."""
     if begun:
         person.says(0, hours=2.0, mood="good")
     copies(person, "old")
     person.says(1, hours=2.0, mood="good")
     before, spent = again(person, hours=2.0, mood="good"), person.spent()
-    back(person, "old", person.path if which == "ledger" else person.key)
+    back(person, "old", person.path)
     for hours, mood in itertools.product((2.0, 23.0), MOODS):
         assert again(person, hours=hours, mood=mood) == before
     assert person.spent() == spent
@@ -233,23 +238,52 @@ def test_the_next_spell_is_drawn_anew(tmp_path: Path, clock: dict[str, int]) -> 
     assert len({tuple(column) for column in columns.tolist()}) == 4
 
 
-def test_two_calls_that_begin_a_spell_at_once_rest_on_one_answer(person, monkeypatch) -> None:
-    """The second has looked before the first had charged: it draws again, with what is kept."""
-    person.says(0, hours=0.0, mood="good")
+def test_two_ledgers_that_begin_a_spell_at_once_rest_on_one_answer(person, monkeypatch) -> None:
+    """While one draws, the other waits: then it draws with what the first one has kept."""
+    drawing, drawn = threading.Event(), []
+    real = device_survey.remembered
+
+    def slowly(*given: Any) -> Any:
+        drawing.set()
+        time.sleep(0.2)
+        drawn.append(given)
+        return real(*given)
+
+    def other() -> None:
+        drawing.wait()
+        client = Client(
+            *(person.file, person.folder / "other.db"), send_to=NOBODY, secret=person.key
+        )
+        with pytest.raises(SendError):
+            client.report({"hours": 24.0, "mood": "bad"})
+
+    # Two ledgers of one key: its record lies beside the first.
+    monkeypatch.setattr(SecretBytes, "record", property(lambda secret: person.record))
+    monkeypatch.setattr(device_survey, "remembered", slowly)
+    thread = threading.Thread(target=other)
+    thread.start()
+    first = person.says(0, hours=0.0, mood="good")
+    thread.join()
+    assert len(drawn) == 2  # one for each attribute
+    (sent,) = Ledger(person.folder / "other.db", secret=person.key).pending()
+    assert sent.report == first
+
+
+def test_two_copies_of_a_record_show_no_change(person: Person) -> None:
+    """Restored to before a spell began, with another value: other masks, also of one answer."""
+    person.says(0, hours=2.0, mood="good")
     copies(person, "old")
-    kept = person.says(1, hours=0.0, mood="good")
-    back(person, "old", person.path, person.key)
-    real, looks = Ledger.kept, []
-
-    def blind(ledger: Ledger, name: bytes) -> bytes | None:
-        looks.append(name)
-        return None if len(looks) <= 2 else real(ledger, name)
-
-    monkeypatch.setattr(Ledger, "kept", blind)
-    spent = person.spent()
-    assert person.says(1, hours=24.0, mood="bad") == kept
-    assert len(looks) == 4
-    assert person.spent() == spent
+    found = []
+    for mood in ("good", "good", "bad"):
+        back(person, "old", person.path, person.record)
+        person.says(4, hours=2.0, mood=mood)
+        with contextlib.closing(sqlite3.connect(person.record)) as db:
+            found.append(dict(db.execute("SELECT name, answer FROM kept").fetchall()))
+    assert len({frozenset(kept) for kept in found}) == 1  # the same names
+    new = set(found[0]) - {name for name in found[0] if found[0][name] == found[1][name]}
+    assert len(new) == 2
+    for name in new:
+        assert len({kept[name][-8:] for kept in found}) == 3
 
 
 def test_what_is_kept_tells_nothing_without_the_key(tmp_path: Path, clock: dict[str, int]) -> None:
@@ -262,19 +296,11 @@ def test_what_is_kept_tells_nothing_without_the_key(tmp_path: Path, clock: dict[
         )
         answer = law.remember(np.array([1]), words.permanent(1, b"\x01", 0))
         octets = device_words.as_octets(answer).tobytes()
-        masked = words.masked(1, 0, octets)
-        assert words.masked(1, 0, masked) == octets
-        hidden.append(masked)
+        masked = words.hidden(1, 0, octets)
+        assert words.shown(1, 0, masked) == octets
+        hidden.append(masked[-8:])
     assert len(set(hidden)) == 200
     assert max(np.bincount([one[0] for one in hidden], minlength=256)) < 8
-
-
-def test_a_ledger_from_before_there_were_spells_is_opened(person: Person) -> None:
-    with contextlib.closing(sqlite3.connect(person.path)) as db:
-        db.execute("DROP TABLE kept")
-        db.commit()
-    first = person.says(0, hours=2.0, mood="good")
-    assert json.loads(first)["period"] == person.client().campaign.spells.first
 
 
 # --- what the crowd sends is the law --------------------------------------------------------------
@@ -356,23 +382,25 @@ def test_an_answer_that_is_drawn_anew_is_seen(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_noise_that_follows_the_value_is_seen(person: Person, monkeypatch) -> None:
-    """A restored ledger then proves a change: other bytes for another value."""
+    """Other bytes for another value: the key's record refuses them, and silence proves a change."""
     real = device_words.answered
 
     def planted(asked: Any, law: Any, words: Any, turn: str, kept: Any, spell: Any) -> Any:
         written = law.domain.written(law.domain.checked(asked.values))
         return law.to_rows(law.repeat(kept, words.answer(asked.cell, written, turn)))
 
-    def bytes_of(mood: str) -> bytes:
+    def bytes_of(mood: str) -> bytes | None:
         back(person, "old", person.path)
-        return again(person, hours=2.0, mood=mood)
+        with contextlib.suppress(BudgetError):
+            return again(person, hours=2.0, mood=mood)
+        return None
 
     person.says(0, hours=2.0, mood="good")
     copies(person, "old")
     person.clock["now"] = 1
-    monkeypatch.setattr(device_client, "answered", planted)
+    monkeypatch.setattr(device_survey, "answered", planted)
     assert len({bytes_of(mood) for mood in MOODS}) > 1
-    monkeypatch.setattr(device_client, "answered", real)
+    monkeypatch.setattr(device_survey, "answered", real)
     assert len({bytes_of(mood) for mood in MOODS}) == 1
 
 
@@ -383,9 +411,8 @@ def test_a_permanent_answer_that_follows_the_present_value_is_seen(person, monke
         folder = person.folder / str(blind)
         folder.mkdir()
         if blind:
-            monkeypatch.setattr(Ledger, "kept", lambda ledger, name: None)
-            monkeypatch.setattr("murmuration.device.ledger._require_same", lambda *_: None)
-            monkeypatch.setattr("murmuration.device.ledger._unpaid", lambda *_: [])
+            monkeypatch.setattr(Record, "kept", lambda record, name: None)
+            monkeypatch.setattr(Record, "_unpaid", lambda *_: [])
         moods[blind] = [
             life(folder / mood, person.clock, [(1.0, "good"), (1.0, mood), (1.0, mood)])
             for mood in MOODS
@@ -405,13 +432,14 @@ def test_fresh_noise_on_a_retry_is_seen(person: Person, monkeypatch: pytest.Monk
         lambda words, cell, said, turn: real(words, cell, said, f"{turn} {next(calls)}"),
     )
     assert again(person, hours=2.0, mood="good") == first  # the ledger has it
-    Path(person.path).unlink()
-    Ledger(person.path)
-    found = set()
+    refused = 0
     for _ in range(12):
         Path(person.path).unlink()
-        found.add(again_from_key(person))
-    assert len(found) > 1
+        try:
+            assert again_from_key(person) == first
+        except BudgetError:
+            refused += 1
+    assert refused
     monkeypatch.setattr(device_words.DeviceWords, "answer", real)
     Path(person.path).unlink()
     assert again_from_key(person) == first
@@ -516,7 +544,7 @@ def test_half_a_spell_is_refused(change: dict[str, Any]) -> None:
 
 def test_running_out_is_no_matter_of_values(person: Person) -> None:
     """A lower limit stops every device at the same spell, whatever it has had to say."""
-    Ledger(person.path).set_limit("lifetime", 4.0)
+    person.ledger.set_limit("lifetime", 4.0)
     for week in range(4):
         person.says(week, hours=6.0 * week, mood=MOODS[week % 3])
     person.clock["now"] = 4

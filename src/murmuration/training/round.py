@@ -76,7 +76,7 @@ class Round:
         if not 1 <= self.number <= MOST_ROUNDS or not 1 <= len(self.questions) <= MOST_ROLES:
             raise ParameterError(f"a round has a number, and 1 to {MOST_ROLES} roles")
         if self.ends == ():
-            raise ParameterError("the ends of one role are left out")
+            raise ParameterError("with one role, ends must be left out (None)")
         for question in self.questions:
             _check(self.campaign, question)
         _ = self.frame  # refused now, not when it is used
@@ -249,13 +249,15 @@ def read(data: bytes, campaign: TrainingCampaign) -> Round:
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
         raise FormatError(f"this is not a published round: {problem}") from None
     if document.format != FORMAT or table.wire != WIRE:
-        raise FormatError("the round is in a format that this program does not read")
+        raise FormatError(
+            "the round is in a format that this program cannot read: a newer one is needed"
+        )
     if hashlib.sha256(document.asked.encode()).hexdigest() != document.digest:
         raise FormatError("the round's digest is not that of its text: it was changed")
     if table.training != campaign.digest or document.campaign != campaign.name:
-        raise MismatchError("the round is another campaign's. Nothing was sent.")
+        raise MismatchError("the round belongs to another campaign. Nothing was sent.")
     if document.round != table.round:
-        raise FormatError("the round has two numbers: one outside, and one in its text")
+        raise FormatError("the number of the round differs inside and outside its text")
     try:
         found = _round(campaign, table, document)
     except MurmurationError as problem:
@@ -276,7 +278,7 @@ def _round(campaign: TrainingCampaign, table: AskedTable, document: RoundDocumen
     models = [_model(campaign, one) for one in table.models]
     questions = tuple(_question(campaign, role, models) for role in table.roles)
     if document.people < 0:
-        raise FormatError("a round takes a number of people")
+        raise FormatError("the number of people of a round cannot be negative")
     return Round(campaign, table.round, questions, table.ends, document.closes, document.people)
 
 
@@ -299,10 +301,10 @@ def _question(
     fields = {field.name for field in dataclasses.fields(kind)}
     parameters |= {key: value for key, value in known.items() if key in fields}
     if given:
-        raise FormatError("a role has a key that it cannot have")
+        raise FormatError("a role has an unknown key")
     question = kind(**parameters)
     if campaign.laws[_place(law, len(campaign.laws))] is not question.mechanism:
-        raise FormatError(f"the role {ask} is not answered by that law")
+        raise FormatError(f"the law of the role {ask} is for other answers")
     return question
 
 
@@ -316,19 +318,21 @@ def _model(campaign: TrainingCampaign, table: dict[str, Any]) -> Model:
 
 def _place(number: object, many: int) -> int:
     if type(number) is not int or not 0 <= number < many:
-        raise FormatError("a role names a model or a law that is not there")
+        raise FormatError("a role names a model or a law that the round does not have")
     return number
 
 
 def _vector(numbers: Any, many: int) -> Floats:
     if not isinstance(numbers, list) or len(numbers) != many:
-        raise FormatError(f"a round's vector has {many} numbers")
+        raise FormatError(f"a vector of this round has {many} numbers")
     return np.array([_finite(number) for number in numbers], dtype=np.float64)
 
 
 def _finite(number: object) -> float:
     if type(number) is not float or not abs(number) <= LARGEST:
-        raise FormatError("a round's numbers are written with a point, and not beyond 2^100")
+        raise FormatError(
+            "numbers of a round are written with a decimal point, and are 2^100 at most"
+        )
     return number
 
 
@@ -336,9 +340,9 @@ def _finite(number: object) -> float:
 
 
 def _check(campaign: TrainingCampaign, question: Question) -> None:
-    """Refuse a role that is none, or whose numbers could not be reckoned with."""
+    """Refuse an unknown role, or one whose numbers are out of range."""
     if ROLES.get(getattr(question, "ask", "")) is not type(question):
-        raise ParameterError("a role asks what no training asks")
+        raise ParameterError("unknown role")
     ask = question.ask
     numbers = {name: _number(getattr(question, name)) for name in question.numbers}
     models = [getattr(question, key) for key in question.models]
@@ -351,7 +355,7 @@ def _check(campaign: TrainingCampaign, question: Question) -> None:
         raise ParameterError(f"{ask}: a number is not finite, too large, or too small to divide by")
     if any(law is question.mechanism for law in campaign.laws):
         return
-    raise ParameterError(f"{ask}: its law is none of the campaign's")
+    raise ParameterError(f"{ask}: its law is not in the campaign")
 
 
 def _model_table(model: Model) -> dict[str, Any]:

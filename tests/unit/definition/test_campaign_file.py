@@ -233,7 +233,11 @@ MISTAKES = {
         "labels: it has 501 characters, and devices read 500 at most",
     ),
     "long name of a level": (FILE + f"[levels]\n{'x' * 501} = 1\n", 18, "500 characters at most"),
-    "same origins": (on_top("origins = ['https://a.b', 'https://a.b']"), 5, "must all be different"),
+    "same origins": (
+        on_top("origins = ['https://a.b', 'https://a.b']"),
+        5,
+        "must all be different",
+    ),
 }
 
 

@@ -111,8 +111,8 @@ def in_process(campaign: TrainingCampaign, x: Floats, y: Floats) -> Floats:
 
 
 def coefficients(found: model.TrainedModel) -> Floats:
-    """Return level and weights of the encoded columns: no unit outweighs another."""
-    return np.array([found.level, *(weight / found.scale for weight in found.weights)])
+    """Return intercept and weights of the encoded columns: no unit outweighs another."""
+    return np.array([found.encoded_intercept, *(weight / found.scale for weight in found.weights)])
 
 
 def over_http(campaign: TrainingCampaign, text: str, x: Floats, y: Floats) -> tuple[Floats, float]:

@@ -27,7 +27,7 @@ def test_a_token_for_this_machine_goes_to_no_proxy(monkeypatch: pytest.MonkeyPat
     ["http://ann:secret@host/v1/campaigns/x", "https://host/?x=1", "https://", "http://h:x"],
 )
 def test_what_is_no_address_of_a_collector_is_refused(where: str) -> None:
-    with pytest.raises(ParameterError, match="an address is that of a campaign") as told:
+    with pytest.raises(ParameterError, match="not an address of a campaign") as told:
         open_source(where, "x")
     assert "secret" not in str(told.value)
 

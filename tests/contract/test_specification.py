@@ -27,7 +27,7 @@ from murmuration.exact.keyed import Key
 from murmuration.mechanisms.registry import list_mechanisms
 from murmuration.server.problems import PROBLEMS
 from murmuration.training import round as round_document
-from murmuration.training.algorithm.questions import VectorQuestion
+from murmuration.training.algorithm.questions import ROLES, VectorQuestion
 from murmuration.wire import protocol, report
 from murmuration.wire.report import BUSY, FINAL
 from tests.support.collectors import Collection, running
@@ -240,12 +240,12 @@ def test_the_keys_of_a_training() -> None:
 
 def test_the_roles_of_a_round() -> None:
     rows = [re.split(r"(?<!\\)\|", line)[1:6] for line in role_lines()]
-    assert [codes(row[0])[0] for row in rows] == list(round_document.NUMBERS)
+    assert [codes(row[0])[0] for row in rows] == list(ROLES)
     for ask, models, numbers, law, _ in rows:
         name = codes(ask)[0]
-        assert tuple(codes(models)) == round_document.AT.get(name, ())
-        assert tuple(codes(numbers)) == round_document.NUMBERS[name]
-        vector = issubclass(round_document.ROLES[name], VectorQuestion)
+        assert tuple(codes(models)) == ROLES[name].models
+        assert codes(numbers) == list(round_document.numbers_of(ROLES[name]))
+        vector = issubclass(ROLES[name], VectorQuestion)
         assert law.strip().startswith("vector" if vector else "number")
 
 

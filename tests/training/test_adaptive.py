@@ -43,7 +43,7 @@ def each_question(epsilon: float, people: int = 1000) -> dict[str, Question]:
         "length": asked.Length(**who, half=1.5, middle=1.0, centre=MODEL.centre),
         "means": asked.Means(**who, clip=2.0, dimensions=D),
         "target": asked.Target(**who),
-        "spread": asked.Spread(**who, level=0.2),
+        "spread": asked.Spread(**who, intercept=0.2),
         "classes": asked.Classes(**who, k=3),
         "gradient": asked.Gradient(**one, **slopes, clip=6.0, dimensions=D + 1),
         "gradients": asked.Gradient(**three, **slopes, clip=6.0, dimensions=3 * (D + 1)),
@@ -273,7 +273,7 @@ def test_nobody_is_asked_twice_and_rounds_are_capped(name: str, intercept: bool)
             found, _ = train(training, *crowd(n, name))  # refuses one person too many
             assert len(found) <= (rounds or OTHERS + 24)
             assert np.isfinite(training.trained.model.weights).all()
-            assert np.isfinite(training.trained.model.level).all()
+            assert np.isfinite(training.trained.model.intercept).all()
 
 
 def test_nearly_everybody_is_asked() -> None:
@@ -687,7 +687,7 @@ def test_a_training_that_nobody_answers_ends(name: str) -> None:
     trained = trained_by(AdaptiveTraining(setting(3000, name)), lambda *_: 0, name)
     assert not trained.model.weights.any()
     assert trained.score is None
-    assert np.isfinite(trained.model.level).all()
+    assert np.isfinite(trained.model.intercept).all()
     assert trained.model.scale > 0
 
 
@@ -699,7 +699,7 @@ def test_a_round_that_nobody_answers_is_as_if_it_had_not_been(silent: int) -> No
         return 0 if number % 12 == silent else question.people
 
     trained = trained_by(AdaptiveTraining(setting(6000, "logistic")), but_one)
-    for part in (trained.model.weights, trained.model.level, trained.model.centre):
+    for part in (trained.model.weights, trained.model.intercept, trained.model.centre):
         assert np.isfinite(part).all()
 
 

@@ -29,9 +29,9 @@ from murmuration.mechanisms.registry import to_document
 from murmuration.mechanisms.vector.privunit import PrivUnit
 from murmuration.training import round as rounds
 from murmuration.training.algorithm import questions as asked
-from murmuration.training.algorithm.questions import Model
+from murmuration.training.algorithm.questions import ROLES, Model
 from murmuration.training.campaign import TrainingCampaign
-from murmuration.training.round import AT, LARGEST, NUMBERS, ROLES, Round
+from murmuration.training.round import LARGEST, Round
 from tests.support.command import murmur
 from tests.support.trainings import FILES, LINEAR, LOGISTIC, each_round, of_few, people, trained
 
@@ -309,7 +309,7 @@ def test_another_trainings_round_is_refused() -> None:
     with pytest.raises(FormatError, match="another spelling"):
         rounds.read(spaced, one.campaign)
     swapped_numbers = json.loads(rounds.publish(one)) | {"round": 2}
-    with pytest.raises(FormatError, match="two numbers"):
+    with pytest.raises(FormatError, match="differs inside and outside"):
         rounds.read(json.dumps(swapped_numbers).encode(), one.campaign)
 
 
@@ -322,10 +322,10 @@ def question_of(campaign, ask: str, weight: float, number: float):
     small = max(abs(number), 1 / LARGEST)
     model = Model(np.full((1, d), weight), np.array([weight]), np.full(d, -weight), small)
     fields: dict = {"people": 1, "laws": campaign.law_of}
-    for key in NUMBERS[ask]:
+    for key in ROLES[ask].numbers:
         several = ask == "agreement" and key in ("lean", "middle")
         fields[key] = np.array([weight]) if several else small
-    for key in AT.get(ask, ()):
+    for key in ROLES[ask].models:
         fields[key] = model if key == "model" else replace(model, scale=1.0)
     if "objective" in ROLES[ask].__dataclass_fields__:
         fields["objective"] = campaign.objective

@@ -69,7 +69,7 @@ class Levels:
         try:
             names, factors = tuple(self.names), tuple(self.factors)
         except TypeError:
-            raise ParameterError("levels have names and factors, a list of each") from None
+            raise ParameterError("levels need a list of names and a list of factors") from None
         words = all(isinstance(name, str) and name.strip() for name in names)
         if words and max(map(len, names), default=0) > MOST_TEXT:
             raise ParameterError(f"a level's name has {MOST_TEXT} characters at most")
@@ -101,7 +101,9 @@ class Levels:
             return cls.parse(levels)
         if isinstance(levels, Mapping):
             return cls(tuple(levels.keys()), tuple(levels.values()))
-        raise ParameterError(f"levels are a Levels, or high=1/3,medium=1/2,low=1; got {levels!r}")
+        raise ParameterError(
+            f"levels must be a `Levels`, or text like high=1/3,medium=1/2,low=1; got {levels!r}"
+        )
 
     @classmethod
     def parse(cls, text: str) -> Levels:
@@ -115,7 +117,7 @@ class Levels:
             factors = tuple(_quotient(factor) for _, _, factor in pairs)
         except (ValueError, ZeroDivisionError, OverflowError):
             raise ParameterError(
-                f"levels are written as high=1/3,medium=1/2,low=1; got {text!r}"
+                f"write levels as high=1/3,medium=1/2,low=1; got {text!r}"
             ) from None
         return cls(tuple(name.strip() for name, _, _ in pairs), factors)
 
@@ -275,7 +277,7 @@ class Survey:
         pairs = zip(Box(self.domains).parts, columns, strict=True)
         known: list[NDArray[np.generic]] = [domain.checked(column) for domain, column in pairs]
         if len({len(column) for column in known}) != 1:
-            raise InputError("all columns must be of one length, one row per person")
+            raise InputError("all columns must have the same length, one row per person")
         picked = self.levels.picked(choices, len(known[0]), len(known))
         return self.frame.privatize(known, rng, picked)
 

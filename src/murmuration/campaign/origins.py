@@ -38,7 +38,7 @@ https://app.example
     if port is not None and (int(port) > 65535 or int(port) == USUAL_PORTS[scheme]):
         raise ParameterError(f"{text}: browsers leave the usual port out: {scheme}://{host}")
     if not _is_host(host):
-        raise ParameterError(f"{text}: {host} is no host as browsers write it")
+        raise ParameterError(f"{text}: {host} is not a valid host")
     if scheme == "http" and not _is_here(host):
         raise ParameterError(
             f"{text}: a page that is not encrypted cannot take part, except on this machine "
@@ -51,7 +51,7 @@ def checked_origins(origins: Sequence[str]) -> tuple[str, ...]:
     """Return origins, all different and not too many, or say what is wrong with them."""
     found = tuple(map(checked_origin, origins))
     if len(set(found)) < len(found) or len(found) > MOST_ORIGINS:
-        raise ParameterError(f"origins are all different, and {MOST_ORIGINS} at most")
+        raise ParameterError(f"origins must all be different, and {MOST_ORIGINS} at most")
     return found
 
 

@@ -122,10 +122,12 @@ class Question:
             raise ParameterError(f"{self.name}: markers are texts, all different and not empty")
         if keys and not self.missing:
             raise ParameterError(
-                f"{self.name}: markers stand for no answer: they need missing = true"
+                f"{self.name}: markers stand for no answer, so they need missing = true"
             )
         if {self.reading.key(label) for label in self.labels} & set(keys):
-            raise ParameterError(f"{self.name}: a marker of no answer is no label")
+            raise ParameterError(
+                f"{self.name}: a text cannot be both a label and a marker of no answer"
+            )
 
     def _check_range(self) -> None:
         low, high = self.low, self.high
@@ -134,7 +136,7 @@ class Question:
         if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
             raise ParameterError(f"{self.name}: a {self.kind} needs a range, low and high")
         if not low < high or not math.isfinite(high - low):
-            raise ParameterError(f"{self.name}: low is below high; got {low!r} and {high!r}")
+            raise ParameterError(f"{self.name}: low must be below high; got {low!r} and {high!r}")
         if self.labels:
             raise ParameterError(f"{self.name}: a {self.kind} has a range, not labels")
         if self.outside not in (CLAMP, self._left_out):
@@ -150,8 +152,8 @@ class Question:
             raise ParameterError(f"{self.name}: a category has labels, not a range")
         if self.missing and (taken := {NO_ANSWER, ANSWERED} & set(self.labels)):
             raise ParameterError(
-                f"{self.name}: with missing = true {min(taken)!r} is counted by itself: it is no "
-                "label"
+                f"{self.name}: with missing = true, {min(taken)!r} is reserved for missing "
+                "answers: rename the label"
             )
         if self.outside not in (SPREAD, self._left_out, *self.labels):
             raise ParameterError(

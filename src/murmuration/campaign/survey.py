@@ -100,28 +100,31 @@ class SurveyCampaign:
     def __post_init__(self) -> None:
         d = len(self.questions)
         if not 0 < d <= MOST_ATTRIBUTES:
-            raise ParameterError(f"there are 1 to {MOST_ATTRIBUTES:,} attributes")
+            raise ParameterError(f"a campaign has 1 to {MOST_ATTRIBUTES:,} attributes")
         if len({question.name for question in self.questions}) != d:
-            raise ParameterError("two attributes have one name")
+            raise ParameterError("two attributes have the same name")
         if self.limit is not None and not self.limit > 0:
             raise ParameterError(
-                f"the limit, what a device may spend in all, is above 0; got {self.limit!r}"
+                f"the limit, the most that a device may spend, must be above 0; got {self.limit!r}"
             )
         if self.terms.upload == ONE_DEVICE and self.max_reports > 1 and self.every is None:
             raise ParameterError(
-                "of a token for one device, one report per period counts: a question that is asked "
-                "again says its periods ([repeat] every)"
+                'with upload = "one-device" one report per token and period counts: a repeated '
+                "question needs periods (set `every` under `[repeat]`)"
             )
         if self.max_reports < 1 or (self.max_reports > 1 and not self.repeated):
-            raise ParameterError("only a repeated question is asked more than once")
+            raise ParameterError(
+                "max_reports above 1 needs a repeated question: mechanisms with permanent answers"
+            )
         if self.every is not None and (self.every not in EVERY or not self.repeated):
             raise ParameterError(
-                f"every is {', '.join(EVERY[:-1])} or {EVERY[-1]}, and of a repeated question"
+                f"every must be {', '.join(EVERY[:-1])} or {EVERY[-1]}, and needs a repeated "
+                "question"
             )
         spells = self.spells
         if spells and (self.every is None or spells.periods != self.max_reports):
             raise ParameterError(
-                "spells are of periods, one report for each: say every, and rounds"
+                "spells need periods (`every`), and one report for each of theirs (`rounds`)"
             )
         if self.spells is not None and self.levels is not None:
             raise ParameterError("spells take no levels: at each level a spell would begin anew")
@@ -393,7 +396,7 @@ class SurveyCampaign:
         """
         rows = checked_rows(rows, self.row_bytes, self.name)
         if self.every is not None and not self._named(rows).all():
-            raise ReportError("a report is about a period that nothing can name")
+            raise ReportError("the period number of a report is out of range")
         return self.frame.tally(rows[:, self.head_bytes :], self.name)
 
     def counted(self, rows: Rows) -> ByPeriod:
@@ -451,14 +454,16 @@ class SurveyCampaign:
         spell = self.spells.of(period)
         if spell is None:
             raise ParameterError(
-                f"{self.name} asks from {self.name_of(self.spells.first)} to "
-                f"{self.name_of(self.spells.last)}, and not in {self.name_of(period)}"
+                f"{self.name} runs from {self.name_of(self.spells.first)} to "
+                f"{self.name_of(self.spells.last)}: {self.name_of(period)} is outside"
             )
         return spell
 
     def _every(self) -> str:
         if self.every is None:
-            raise ParameterError(f"{self.name} has no periods: [repeat] every says them")
+            raise ParameterError(
+                f"{self.name} has no periods: set `every` under `[repeat]` in its file"
+            )
         return self.every
 
     # --- analyst ---------------------------------------------------------------------------------
@@ -477,17 +482,19 @@ def encoded(
     """Return one column per question from answers by name: see `Campaign.encode`."""
     if (columns := table_columns(answers)) is None:
         raise InputError(
-            f"answers come by name, in a mapping or a DataFrame; got {described(answers)}"
+            f"answers must be a mapping by name, or a DataFrame; got {described(answers)}"
         )
     answers, names = dict(columns), [question.name for question in questions]
     given = {name: column for name, column in answers.items() if column is not None}
     if missing := [q.name for q in questions if q.name not in given and not q.missing]:
         raise InputError(
-            f"no answer for {', '.join(missing)}. Nothing was sent. (missing = true in the "
-            "campaign file makes no answer an answer.)"
+            f"no answer for {', '.join(missing)}. Nothing was sent. (If an answer may "
+            "be missing, set missing = true in the campaign file.)"
         )
     if unknown := [name for name in answers if name not in names]:
-        raise InputError(f"nobody asks for {', '.join(map(str, unknown))}. Nothing was sent.")
+        raise InputError(
+            f"the campaign has no attribute {', '.join(map(str, unknown))}. Nothing was sent."
+        )
     asked = [q.never_silent() if never_silent else q for q in questions]
     found = {
         q.name: q.encode(given[q.name], rng if isinstance(rng, Rng) else rng[q.name])
@@ -496,7 +503,7 @@ def encoded(
     }
     people = {len(column) for column in found.values()} or {1}
     if len(people) != 1:
-        raise InputError("all columns must be of one length, one row per person")
+        raise InputError("all columns must have the same length, one row per person")
     silent = {q.name: q.no_answers(*people) for q in asked if q.name not in found}
     return [{**found, **silent}[name] for name in names]
 

@@ -114,7 +114,7 @@ class Terms(Told, frozen=True, kw_only=True):
     @classmethod
     def keys(cls) -> list[str]:
         """Return the terms in the order in which a document has them."""
-        return [*WRITTEN, *(key for key in cls.__struct_fields__ if key not in WRITTEN)]
+        return [*READ, *(key for key in cls.__struct_fields__ if key not in READ)]
 
     def document(self) -> dict[str, Any]:
         """Return the terms as the published document has them."""

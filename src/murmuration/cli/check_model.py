@@ -11,8 +11,8 @@ from murmuration import sentences
 from murmuration.audit.exact import Audit, audit
 from murmuration.cli.output import console, say
 from murmuration.cli.terms import kept, terms_data
+from murmuration.training.algorithm.questions import ROLES
 from murmuration.training.campaign import TrainingCampaign
-from murmuration.training.round import NUMBERS
 from murmuration.wire.ids import ID_BYTES
 
 QUESTIONS = 36
@@ -60,7 +60,7 @@ def _data(campaign: TrainingCampaign, passed: bool) -> dict[str, Any]:
         "columns": list(campaign.columns),
         "target": campaign.target.name,
         "laws": [{"mechanism": law.name, "loss": law.loss().epsilon} for law in campaign.laws],
-        "asks": list(NUMBERS),
+        "asks": list(ROLES),
     }
 
 

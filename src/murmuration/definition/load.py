@@ -100,7 +100,7 @@ def opened(path: Path | str) -> CampaignFile:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise CampaignError("this is not a text file (UTF-8)", str(path)) from None
+        raise CampaignError("not a text file (UTF-8)", str(path)) from None
     except (FileNotFoundError, IsADirectoryError):
         raise CampaignError("there is no such file; `murmur init` writes one", str(path)) from None
     return read(text, str(path))
@@ -144,7 +144,9 @@ def _form_of(data: Mapping[str, Any]) -> Form[Any]:
     if kind == "":
         return FORMS[SurveyCampaign.kind]
     if kind not in FORMS or kind == SurveyCampaign.kind:
-        raise Mistake('kind is "model", for a campaign that trains one, or left out', "kind")
+        raise Mistake(
+            'kind must be "model" (for a campaign that trains a model) or left out', "kind"
+        )
     return FORMS[kind]
 
 
@@ -268,7 +270,7 @@ def _complaint(message: str, path: tuple[str | int, ...], form: Form[Any]) -> Mi
     if found := re.search(r"missing required field `([^`]+)`", message):
         one = {"attributes": "this attribute", "features": "this feature", "target": "the target"}
         where = one.get(keys[0], subject) if keys else subject
-        return Mistake(f"{where} has no {found[1]}: it is needed", *path, found[1])
+        return Mistake(f"{where} needs {found[1]}", *path, found[1])
     if found := re.search(r"unknown field `([^`]+)`", message):
         return Mistake(_unknown(found[1], keys, form), *path, found[1])
     if found := re.match(r"Expected `([^`]+)`, got `([^`]+)`", message):

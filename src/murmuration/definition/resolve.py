@@ -122,7 +122,7 @@ def _sharing(table: CampaignTable) -> Sharing:
             "strategy",
         )
     if table.sample > 1 and name != "sample":
-        raise Mistake("sample, how many attributes are asked, needs strategy = 'sample'", "sample")
+        raise Mistake("sample above 1 needs strategy = 'sample'", "sample")
     return Sharing(name)
 
 
@@ -363,7 +363,7 @@ def _check_repeated(place: int, one: AttributeTable, question: Question) -> None
         message = f"{question.name}: a repeated question is a category or a number"
         raise Mistake(message, "attributes", place, "kind")
     if question.kind == "number" and question.missing:
-        message = f"{question.name}: a number that is asked again cannot be missing"
+        message = f"{question.name}: a repeated number cannot be missing"
         raise Mistake(message, "attributes", place, "missing")
     if one.mechanism not in ("auto", law := _kept_by(question)):
         message = f"{question.name}: a repeated {question.kind} is answered by {law}"
@@ -501,7 +501,7 @@ def _check_limit(table: CampaignTable, campaign: SurveyCampaign) -> None:
         cheapest += [law.charge for law in campaign.frame.cells]
     needed = sum(map(Fraction, filter(math.isfinite, cheapest)))
     if Fraction(campaign.limit) < needed or math.inf in cheapest:
-        message = f"a report costs {float(needed):g} or more: with this limit nobody could send one"
+        message = f"a report costs at least {float(needed):g}: this limit would allow none"
         raise Mistake(message, *(("lifetime",) if table.lifetime is not None else VALUES))
 
 

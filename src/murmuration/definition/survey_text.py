@@ -83,7 +83,7 @@ def _comparisons(cell: Cell) -> int:
 def _campaign(found: SurveyCollection, terms: Terms) -> SurveyCampaign:
     levels = None if found.levels is None else Levels.checked(found.levels)
     if levels is None and found.chosen != FREELY:
-        raise FormatError("levels are chosen, and there are none")
+        raise FormatError("`chosen` needs levels")
     levels = levels and replace(levels, chosen=found.chosen)
     questions = tuple(question_of(table) for table in found.attributes)
     strategy = strategy_of(found.strategy, found.sample, found.ends)
@@ -109,7 +109,7 @@ def _spells(found: SurveyCollection) -> Spells | None:
     if found.first is None and found.spell is None:
         return None
     if found.first is None or found.spell is None:
-        raise FormatError("spells have a first period and a length")
+        raise FormatError("spells need both a first period and a length")
     return Spells(found.first, found.spell, found.rounds)
 
 

@@ -137,7 +137,7 @@ def _check_keys(table: ModelTable) -> None:
     rules = [
         ("features", table.features, "there is at least one feature"),
         ("features", columns <= MOST_COLUMNS, f"features are {MOST_COLUMNS:,} columns at most"),
-        ("rounds", most, f"rounds, the most there are, is {OTHERS + 1} to 1000"),
+        ("rounds", most, f"rounds, the largest number of rounds, must be {OTHERS + 1} to 1000"),
         (
             "mechanism",
             table.mechanism in MECHANISMS,

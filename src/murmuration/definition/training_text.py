@@ -54,7 +54,7 @@ def _feature(table: dict[str, Any]) -> Feature:
         return Feature(question_of(given))
     low, high = typical
     if type(low) not in (int, float) or type(high) not in (int, float):
-        raise FormatError("a typical range is two numbers")
+        raise FormatError("a typical range must be two numbers")
     return Feature(question_of(given), (float(low) + 0.0, float(high) + 0.0))
 
 

@@ -176,7 +176,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def _whole(self, model: Model) -> Floats:
         """Return the weights for features that are not centred, and the constant."""
         weights = model.weights / model.scale
-        constant = model.level - weights @ model.centre
+        constant = model.intercept - weights @ model.centre
         rows = np.column_stack([weights, constant]) if self.fit_intercept else weights
         return np.asarray(rows[0] if len(rows) == 1 else rows)
 

@@ -43,7 +43,7 @@ def fitted(campaign: TrainingCampaign, found: TrainedModel) -> Any:
     model.kept_, model.noise_ = found.kept, found.noise / found.scale
     model.loss_, model.score_ = campaign.loss(), _score(campaign, found)
     weights = np.array(found.weights) / found.scale
-    constant = found.level - weights @ np.array(found.centre)
+    constant = found.encoded_intercept - weights @ np.array(found.centre)
     model._take(np.append(weights, constant), len(weights))
     return model
 

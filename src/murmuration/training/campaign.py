@@ -84,7 +84,8 @@ class Feature:
             raise ParameterError(f"{name}: a feature is a number or a category")
         if self.question.missing:
             raise ParameterError(
-                f"{name}: a model has a number for everybody: make no answer a label, not missing"
+                f"{name}: a model needs a value from everybody: use a label for no answer, not "
+                "missing"
             )
         if self.typical is None:
             return
@@ -176,13 +177,17 @@ class TrainingCampaign:
         if self.model not in MODELS:
             raise ParameterError(f"model is one of {', '.join(MODELS)}; got {self.model!r}")
         if not self.features or self.width > MOST_COLUMNS:
-            raise ParameterError(f"features are one or more, of {MOST_COLUMNS} columns at most")
+            raise ParameterError(
+                f"a training has 1 or more features, of {MOST_COLUMNS} columns at most"
+            )
         if len({question.name for question in self.questions}) != len(self.questions):
-            raise ParameterError("two attributes have one name")
+            raise ParameterError("two attributes have the same name")
         if self.rounds is not None and not OTHERS < self.rounds <= 1000:
-            raise ParameterError(f"rounds, the most there are, is {OTHERS + 1} to 1000")
+            raise ParameterError(
+                f"rounds, the largest number of rounds, must be {OTHERS + 1} to 1000"
+            )
         if not SHORTEST <= self.deadline <= LONGEST:
-            raise ParameterError("the deadline of a round is one second to 366 days")
+            raise ParameterError("the deadline of a round must be 1 second to 366 days")
         check_target(self.model, self.target)
         self._check_laws()
 
@@ -361,7 +366,7 @@ class TrainingCampaign:
 def check_target(model: str, target: Question) -> None:
     """Refuse a target that this kind of model does not have."""
     if target.missing:
-        raise ParameterError(f"{target.name}: the target is known to everybody who takes part")
+        raise ParameterError(f"{target.name}: the target cannot be missing")
     if model == "linear" and target.kind != "number":
         raise ParameterError(f"{target.name}: the target of a linear model is a number")
     if model != "linear" and (target.kind != "category" or len(target.labels) != 2):
@@ -379,7 +384,9 @@ def laws_for(epsilon: float, width: int) -> tuple[Mechanism, ...]:
 def _by_name(features: Any) -> dict[str, Any]:
     found = table_columns(features)
     if found is None:
-        raise InputError(f"features come by name, in a mapping; got {described(features)}")
+        raise InputError(
+            f"features must be a mapping by name, or a DataFrame; got {described(features)}"
+        )
     return dict(found)
 
 

@@ -12,6 +12,7 @@ campaign only. Whatever the numbers are, the value that goes into a law is clamp
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
@@ -30,8 +31,7 @@ from murmuration.exact.loss import Loss
 from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.strategy import Sample
 from murmuration.mechanisms.tally import Tally
-from murmuration.training.algorithm import questions as asked
-from murmuration.training.algorithm.questions import Model, Question, VectorQuestion
+from murmuration.training.algorithm.questions import DIVISORS, ROLES, Model, Question
 from murmuration.training.campaign import TrainingCampaign
 
 FORMAT = 1
@@ -40,36 +40,14 @@ LARGEST = 2.0**100
 """No number of a round is beyond this, and none that is divided by is below 1/this: so nothing
 that a device works out overflows, or is divided by 0."""
 
-ROLES: dict[str, type[Question]] = {
-    kind.ask: kind
-    for kind in (
-        *(asked.Length, asked.Means, asked.Target, asked.Spread, asked.Gradient, asked.Leftover),
-        *(asked.Leftovers, asked.Size, asked.Offset, asked.Agreement, asked.Gain, asked.Right),
-    )
-}
-"""What a role may ask."""
+WRITTEN_AS = {"intercept": "level"}
+"""What a name of Python is called in a document; the others are called the same."""
 MODEL_KEYS = ("weights", "level", "centre", "scale")
-POSITIVE = ("half", "clip", "most", "reach", "size")
-NUMBERS: dict[str, tuple[str, ...]] = {
-    "length": ("half", "middle"),
-    "means": ("clip",),
-    "target": ("half",),
-    "spread": ("half", "level"),
-    "gradient": ("most", "reach", "constant", "clip"),
-    "leftover": ("half",),
-    "leftovers": ("clip",),
-    "size": ("half",),
-    "offset": ("clip",),
-    "agreement": ("most", "size", "lean", "middle", "half"),
-    "gain": ("half",),
-    "right": ("half",),
-}
-"""The numbers of each role, in the order in which they are written."""
-AT: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("gradient", "leftover", "leftovers", "size", "offset", "right"), ("model",)),
-    **dict.fromkeys(("agreement", "gain"), ("model", "without")),
-}
-"""The models of each role."""
+
+
+def numbers_of(kind: type[Question]) -> dict[str, str]:
+    """Return the numbers of a role by their keys in a document, in order."""
+    return {WRITTEN_AS.get(name, name): name for name in kind.numbers}
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +76,7 @@ class Round:
         if not 1 <= self.number <= MOST_ROUNDS or not 1 <= len(self.questions) <= MOST_ROLES:
             raise ParameterError(f"a round has a number, and 1 to {MOST_ROLES} roles")
         if self.ends == ():
-            raise ParameterError("the ends of one role are left out")
+            raise ParameterError("with one role, ends must be left out (None)")
         for question in self.questions:
             _check(self.campaign, question)
         _ = self.frame  # refused now, not when it is used
@@ -177,17 +155,18 @@ class Round:
         """The different models of all roles, in the order in which they are named."""
         found: list[dict[str, Any]] = []
         for question in self.questions:
-            for key in AT.get(question.ask, ()):
+            for key in question.models:
                 if (table := _model_table(getattr(question, key))) not in found:
                     found.append(table)
         return found
 
     def _role(self, question: Question, models: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        at = {k: models.index(_model_table(getattr(question, k))) for k in AT.get(question.ask, ())}
-        numbers = {key: _number(getattr(question, key)) for key in NUMBERS[question.ask]}
-        centre = {"centre": _listed(question.centre)} if isinstance(question, asked.Length) else {}
+        at = {k: models.index(_model_table(getattr(question, k))) for k in question.models}
+        names = numbers_of(type(question)).items()
+        numbers = {key: _number(getattr(question, name)) for key, name in names}
+        vectors = {key: _listed(getattr(question, key)) for key in question.vectors_given}
         law = self.campaign.laws.index(question.mechanism)
-        return {"ask": question.ask, "law": law, **at, **numbers, **centre}
+        return {"ask": question.ask, "law": law, **at, **numbers, **vectors}
 
     @cached_property
     def digest(self) -> str:
@@ -198,8 +177,8 @@ class Round:
     def model(self) -> Model | None:
         """The model that this round asks about; None before there is any."""
         for question in self.questions:
-            if "model" in AT.get(question.ask, ()):
-                model: Model = question.model  # type: ignore[attr-defined]  # these have one
+            if "model" in question.models:
+                model: Model = getattr(question, "model")  # noqa: B009 - these have one
                 return model
         return None
 
@@ -270,13 +249,15 @@ def read(data: bytes, campaign: TrainingCampaign) -> Round:
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
         raise FormatError(f"this is not a published round: {problem}") from None
     if document.format != FORMAT or table.wire != WIRE:
-        raise FormatError("the round is in a format that this program does not read")
+        raise FormatError(
+            "the round is in a format that this program cannot read: a newer one is needed"
+        )
     if hashlib.sha256(document.asked.encode()).hexdigest() != document.digest:
         raise FormatError("the round's digest is not that of its text: it was changed")
     if table.training != campaign.digest or document.campaign != campaign.name:
-        raise MismatchError("the round is another campaign's. Nothing was sent.")
+        raise MismatchError("the round belongs to another campaign. Nothing was sent.")
     if document.round != table.round:
-        raise FormatError("the round has two numbers: one outside, and one in its text")
+        raise FormatError("the number of the round differs inside and outside its text")
     try:
         found = _round(campaign, table, document)
     except MurmurationError as problem:
@@ -297,7 +278,7 @@ def _round(campaign: TrainingCampaign, table: AskedTable, document: RoundDocumen
     models = [_model(campaign, one) for one in table.models]
     questions = tuple(_question(campaign, role, models) for role in table.roles)
     if document.people < 0:
-        raise FormatError("a round takes a number of people")
+        raise FormatError("the number of people of a round cannot be negative")
     return Round(campaign, table.round, questions, table.ends, document.closes, document.people)
 
 
@@ -309,54 +290,49 @@ def _question(
     ask, law = given.pop("ask"), given.pop("law")
     kind = ROLES[ask]
     parameters: dict[str, Any] = {"people": 0, "laws": campaign.law_of}
-    for key in AT.get(ask, ()):
+    for key in kind.models:
         parameters[key] = models[_place(given.pop(key), len(models))]
-    if "model" in parameters and ask not in ("size", "offset", "right"):
-        parameters["objective"] = campaign.objective
-    for key in NUMBERS[ask]:
+    for key, name in numbers_of(kind).items():
         number = _finite(given.pop(key))
-        several = ask == "agreement" and key in ("lean", "middle")
-        parameters[key] = np.array([number]) if several else number
-    if ask == "length":
-        parameters["centre"] = _vector(given.pop("centre"), campaign.width)
-    if issubclass(kind, VectorQuestion):
-        parameters["dimensions"] = _dimensions(campaign, ask)
+        parameters[name] = np.array([number]) if name in kind.lists else number
+    for key in kind.vectors_given:
+        parameters[key] = _vector(given.pop(key), campaign.width)
+    known = {"objective": campaign.objective, "dimensions": kind.length(campaign.width)}
+    fields = {field.name for field in dataclasses.fields(kind)}
+    parameters |= {key: value for key, value in known.items() if key in fields}
     if given:
-        raise FormatError("a role has a key that it cannot have")
+        raise FormatError("a role has an unknown key")
     question = kind(**parameters)
     if campaign.laws[_place(law, len(campaign.laws))] is not question.mechanism:
-        raise FormatError(f"the role {ask} is not answered by that law")
+        raise FormatError(f"the law of the role {ask} is for other answers")
     return question
-
-
-def _dimensions(campaign: TrainingCampaign, ask: str) -> int:
-    """Return how long the vector of a role is."""
-    return {"means": campaign.width, "gradient": campaign.width + 1}.get(ask, 1)
 
 
 def _model(campaign: TrainingCampaign, table: dict[str, Any]) -> Model:
     if set(table) != set(MODEL_KEYS):
         raise FormatError("a model has weights, level, centre and scale")
     weights, centre = (_vector(table[key], campaign.width) for key in ("weights", "centre"))
-    level, scale = _finite(table["level"]), _finite(table["scale"])
-    return Model(weights[None], np.array([level]), centre, scale)
+    intercept, scale = _finite(table["level"]), _finite(table["scale"])
+    return Model(weights[None], np.array([intercept]), centre, scale)
 
 
 def _place(number: object, many: int) -> int:
     if type(number) is not int or not 0 <= number < many:
-        raise FormatError("a role names a model or a law that is not there")
+        raise FormatError("a role names a model or a law that the round does not have")
     return number
 
 
 def _vector(numbers: Any, many: int) -> Floats:
     if not isinstance(numbers, list) or len(numbers) != many:
-        raise FormatError(f"a round's vector has {many} numbers")
+        raise FormatError(f"a vector of this round has {many} numbers")
     return np.array([_finite(number) for number in numbers], dtype=np.float64)
 
 
 def _finite(number: object) -> float:
     if type(number) is not float or not abs(number) <= LARGEST:
-        raise FormatError("a round's numbers are written with a point, and not beyond 2^100")
+        raise FormatError(
+            "numbers of a round are written with a decimal point, and are 2^100 at most"
+        )
     return number
 
 
@@ -364,28 +340,28 @@ def _finite(number: object) -> float:
 
 
 def _check(campaign: TrainingCampaign, question: Question) -> None:
-    """Refuse a role that is none, or whose numbers could not be reckoned with."""
+    """Refuse an unknown role, or one whose numbers are out of range."""
     if ROLES.get(getattr(question, "ask", "")) is not type(question):
-        raise ParameterError("a role asks what no training asks")
+        raise ParameterError("unknown role")
     ask = question.ask
-    numbers = {key: _number(getattr(question, key)) for key in NUMBERS[ask]}
-    models = [getattr(question, key) for key in AT.get(ask, ())]
-    divided = [numbers[key] for key in POSITIVE if key in numbers] + [m.scale for m in models]
-    vectors = [v for m in models for v in (m.weights, m.level, m.centre)]
-    vectors += [question.centre] if isinstance(question, asked.Length) else []
+    numbers = {name: _number(getattr(question, name)) for name in question.numbers}
+    models = [getattr(question, key) for key in question.models]
+    divided = [numbers[name] for name in DIVISORS if name in numbers] + [m.scale for m in models]
+    vectors = [v for m in models for v in (m.weights, m.intercept, m.centre)]
+    vectors += [getattr(question, key) for key in question.vectors_given]
     everything = np.concatenate([[*numbers.values(), *divided], *map(np.ravel, vectors)])
     small = all(number >= 1 / LARGEST for number in divided)
     if not small or not (np.abs(everything) <= LARGEST).all():
         raise ParameterError(f"{ask}: a number is not finite, too large, or too small to divide by")
     if any(law is question.mechanism for law in campaign.laws):
         return
-    raise ParameterError(f"{ask}: its law is none of the campaign's")
+    raise ParameterError(f"{ask}: its law is not in the campaign")
 
 
 def _model_table(model: Model) -> dict[str, Any]:
     return {
         "weights": _listed(model.weights[0]),
-        "level": _number(model.level),
+        "level": _number(model.intercept),
         "centre": _listed(model.centre),
         "scale": _number(model.scale),
     }

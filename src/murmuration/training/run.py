@@ -102,7 +102,7 @@ def in_own_units(campaign: TrainingCampaign, model: Model, noise: float = 0.0) -
         half, middle = (high - low) / 2, (low + high) / 2
     units = [unit for feature in campaign.features for unit in feature.units()]
     rows = zip(campaign.columns, units, model.weights[0] / model.scale, model.centre, strict=True)
-    found, errors, intercept = {}, {}, float(model.level[0])
+    found, errors, intercept = {}, {}, float(model.intercept[0])
     for name, (at, by), weight, centre in rows:
         found[name] = half * float(weight) * by
         errors[name] = half * noise / model.scale * by

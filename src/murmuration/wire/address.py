@@ -41,7 +41,7 @@ class Address:
         extra = parts.query or parts.fragment or "@" in parts.netloc
         if parts.scheme not in ("http", "https") or not host or extra or not _plain(url):
             raise ParameterError(
-                "an address is that of a campaign: https://HOST/v1/campaigns/NAME, "
+                "not an address of a campaign: use https://HOST/v1/campaigns/NAME, "
                 "without a user, a query or a fragment"
             )
         if not secure and not allow_plain_http and not is_loopback(host):

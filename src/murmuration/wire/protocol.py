@@ -37,6 +37,7 @@ from murmuration.mechanisms.graded.base import MOST_RANGES
 from murmuration.mechanisms.registry import list_mechanisms
 from murmuration.training import campaign as training
 from murmuration.training import round as training_round
+from murmuration.training.algorithm.questions import ROLES
 from murmuration.wire import report
 
 Keys = list[list[Any]]
@@ -130,8 +131,8 @@ def struct_keys(kind: type[msgspec.Struct]) -> Keys:
 def roles() -> dict[str, Keys]:
     """Return the keys of each role of a round: the numbers, and the models."""
     return {
-        ask: [list(training_round.AT.get(ask, ())), list(numbers)]
-        for ask, numbers in training_round.NUMBERS.items()
+        ask: [list(kind.models), list(training_round.numbers_of(kind))]
+        for ask, kind in ROLES.items()
     }
 
 

@@ -291,7 +291,7 @@ def _parts(campaign: Framed, body: bytes) -> Sequence[msgspec.Raw]:
             len(body.strip(b" \t\r\n")) > longest(campaign)
             or _report(msgspec.Raw(body)) is _NOTHING
         ):
-            raise FormatError("the body is an object, but no report of this campaign")
+            raise FormatError("the body is an object, but not a report of this campaign")
         return [msgspec.Raw(body)]
     try:
         parts = _raw.decode(body) if body.count(b",") < MOST_REPORTS else _first(body)
@@ -478,7 +478,7 @@ def from_binary(campaign: Framed, body: bytes, older: Container[str] = ()) -> Up
         raise FormatError("the upload is shorter than its head")
     magic, wire, digest, count = HEAD.unpack_from(body)
     if magic != MAGIC:
-        raise FormatError("these bytes are no reports")
+        raise FormatError("these bytes are not reports")
     if count > MOST_REPORTS:
         raise FormatError(f"at most {MOST_REPORTS:,} reports fit one upload")
     if len(body) < HEAD.size + ID_BYTES * count:

@@ -219,7 +219,7 @@ def test_the_rule_is_published_and_old_digests_stay() -> None:
     [
         ('case = "upper"', "case is one of exact, ignore"),
         ('markers = ["?"]', "markers need missing = true"),
-        ('missing = true\nmarkers = ["Rome "]', "a marker of no answer is no label"),
+        ('missing = true\nmarkers = ["Rome "]', "both a label and a marker of no answer"),
         ('missing = true\nmarkers = ["?", " ?"]', "all different"),
         ('missing = true\nmarkers = [" "]', "not empty"),
     ],
@@ -280,7 +280,7 @@ def test_a_file_is_told_all_its_mistakes_in_one_run() -> None:
     told = [found.value, *found.value.also]
     assert [one.line for one in told] == [1, 2, 3, 4, 5, 8, 12, 15, 21, 23]
     words = ["small letters", "plain words", "epsilon is meant?", "100 people", "sample is meant?"]
-    words += ["low is a number", 'labels need kind = "category"', "low is below high"]
+    words += ["low is a number", 'labels need kind = "category"', "low must be below high"]
     words += ["piecewise is meant?", "a part of epsilon"]
     for one, word in zip(told, words, strict=True):
         assert word in str(one)

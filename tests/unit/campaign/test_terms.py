@@ -30,21 +30,21 @@ name = "mood"
 kind = "category"
 labels = ["good", "bad"]
 """
-ADDED = '    contact: Annotated[str, _in_file("Whom to ask.", "us@example.org")] = ""\n'
+ADDED = '    added_later: Annotated[str, _in_file("Whom to ask.", "us@example.org")] = ""\n'
 SCRIPT = f"""
 import json, sys
 from murmuration.definition import document, load, write
 plain = load.read({FILE!r})
-told = load.read({FILE!r}.replace("epsilon", "contact = 'us@example.org'\\nepsilon"))
-assert told.terms.contact == "us@example.org"
+told = load.read({FILE!r}.replace("epsilon", "added_later = 'us@example.org'\\nepsilon"))
+assert told.terms.added_later == "us@example.org"
 assert told.asked == plain.asked and told.campaign.digest == plain.campaign.digest
 published = document.publish(told.campaign)
 assert document.read(published).terms == told.terms
-assert b"contact" not in document.publish(plain.campaign)
+assert b"added_later" not in document.publish(plain.campaign)
 text = write.written("a", "b", 1.0, 100, [write.Draft("x", 0.0, 1.0)])
-assert "# Whom to ask.\\n# contact = us@example.org" in text
+assert "# Whom to ask.\\n# added_later = us@example.org" in text
 from murmuration.cli.terms import terms_data
-assert terms_data(told.terms)["contact"] == "us@example.org"
+assert terms_data(told.terms)["added_later"] == "us@example.org"
 sys.stdout.write(json.dumps([published.decode(), document.publish(plain.campaign).decode()]))
 """
 
@@ -74,7 +74,7 @@ def later(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
 
 def test_a_term_is_added_in_one_place_and_no_device_of_today_minds(later) -> None:
     told, plain = later
-    assert json.loads(told)["contact"] == "us@example.org"
+    assert json.loads(told)["added_later"] == "us@example.org"
     today = document.read(told, SurveyCampaign)
     assert today == document.read(plain, SurveyCampaign)
     assert document.publish(today) == plain == document.publish(parse(FILE))
@@ -82,8 +82,8 @@ def test_a_term_is_added_in_one_place_and_no_device_of_today_minds(later) -> Non
 
 def test_a_key_of_the_collection_must_be_known(later) -> None:
     outside = json.loads(later[1])
-    outside["collection"] = outside["collection"].replace("{", '{"contact":"x",', 1)
-    with pytest.raises(FormatError, match="unknown field `contact`"):
+    outside["collection"] = outside["collection"].replace("{", '{"added_later":"x",', 1)
+    with pytest.raises(FormatError, match="unknown field `added_later`"):
         document.read(json.dumps(outside).encode())
 
 

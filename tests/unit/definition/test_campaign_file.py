@@ -88,19 +88,19 @@ MISTAKES = {
     "quite unknown key": (on_top("zzz = 1"), 5, "there is no key zzz; there are name, purpose"),
     "unknown key below": (changed("high = 98", "high = 98\nhi = 9"), 10, "there is no key hi"),
     "key in the wrong place": (FILE + "people = 1000\n", 18, "belongs above the first table"),
-    "missing purpose": (changed('purpose = "How people are"\n', ""), 1, "has no purpose"),
+    "missing purpose": (changed('purpose = "How people are"\n', ""), 1, "needs purpose"),
     "one bracket": (changed("[[attributes]]  # 6", "[attributes]"), 6, "in two brackets"),
     "empty purpose": (changed("How people are", " "), 3, "plain words"),
-    "missing name": (changed('name = "age"\n', ""), 6, "this attribute has no name"),
+    "missing name": (changed('name = "age"\n', ""), 6, "this attribute needs name"),
     "empty name": (changed('"age"', '" "'), 7, "an attribute has a name"),
     "name of two lines": (changed('"age"', '"a\\nge"'), 7, "one line of plain text"),
     "label of two lines": (changed('"ios"', '"i\\nos"'), 14, "one line of plain text"),
     "bad name": (changed("well-being", "Well being"), 2, "small letters"),
-    "no attributes": (FILE[: FILE.index("[[", 5)], 1, "has no attributes"),
+    "no attributes": (FILE[: FILE.index("[[", 5)], 1, "needs attributes"),
     "attributes not a list": (FILE[: FILE.index("[[", 5)] + "attributes = 1", 6, "is a list"),
     "empty attributes": (FILE[: FILE.index("[[", 5)] + "attributes = []", 6, "at least one"),
     "same names": (changed('"phone"', '"age"'), 12, "two attributes are called 'age'"),
-    "low above high": (changed("low = 18", "low = 180"), 8, "low is below high"),
+    "low above high": (changed("low = 18", "low = 180"), 8, "low must be below high"),
     "low is nan": (changed("low = 18", "low = nan"), 8, "needs a range"),
     "no low": (changed("low = 18\n", ""), 6, "needs a range"),
     "no high": (changed("high = 98\n", ""), 6, "needs a range"),
@@ -208,7 +208,7 @@ MISTAKES = {
         "a category or a number",
     ),
     "infinite lifetime": (on_top("lifetime = inf"), 5, "above 0"),
-    "short lifetime": (on_top("lifetime = 0.5"), 5, "nobody could send one"),
+    "short lifetime": (on_top("lifetime = 0.5"), 5, "this limit would allow none"),
     "bad upload": (on_top("upload = 'all'"), 5, "upload is one of open, token"),
     "origins as text": (on_top("origins = 'https://app.example'"), 5, "origins is a list"),
     "any origin": (on_top("origins = ['*']"), 5, "*: an origin is https://HOST"),
@@ -220,8 +220,8 @@ MISTAKES = {
         7,
         "not encrypted",
     ),
-    "odd host": (on_top("origins = ['https://-a.example']"), 5, "-a.example is no host"),
-    "odd address": (on_top("origins = ['https://1.2.3']"), 5, "1.2.3 is no host"),
+    "odd host": (on_top("origins = ['https://-a.example']"), 5, "-a.example is not a valid host"),
+    "odd address": (on_top("origins = ['https://1.2.3']"), 5, "1.2.3 is not a valid host"),
     "long label": (
         changed(
             "high = 98",
@@ -233,7 +233,11 @@ MISTAKES = {
         "labels: it has 501 characters, and devices read 500 at most",
     ),
     "long name of a level": (FILE + f"[levels]\n{'x' * 501} = 1\n", 18, "500 characters at most"),
-    "same origins": (on_top("origins = ['https://a.b', 'https://a.b']"), 5, "all different"),
+    "same origins": (
+        on_top("origins = ['https://a.b', 'https://a.b']"),
+        5,
+        "must all be different",
+    ),
 }
 
 
@@ -257,7 +261,7 @@ attributes = [{ name = "way", kind = "category", labels = ["bus", "bike", "foot"
 @pytest.mark.parametrize(
     ("rest", "line", "words"),
     [
-        ("", 5, "repeat has no permanent"),
+        ("", 5, "repeat needs permanent"),
         ("permanent = 1\nrounds = 9", 6, "more than epsilon"),
         ("permanent = 50\nrounds = 9", 6, "0.001 to 20"),
         ("permanent = 2\nrounds = 1", 7, "2 or more"),

@@ -402,7 +402,7 @@ def test_mistakes_are_named() -> None:
     for columns, choices, message in (
         (5, ["low"], "2 columns"),
         ([[0, 1]], [0, 0], "2 columns"),
-        ([[0, 1], [0]], [0, 0], "one length"),
+        ([[0, 1], [0]], [0, 0], "the same length"),
         ([[0, 1], [0, 3]], [0, 0], "items are 0 to 2"),
         ([[0, 1], [0, 2]], [0], "choices are one level per person"),
         ([[0, 1], [0, 2]], [[0], [1]], "choices are one level per person"),
@@ -552,9 +552,9 @@ def test_levels_can_be_given_as_text_or_names() -> None:
     assert leveled(1.0, 4, "shy=1/4,open=1").levels == shy
     assert Survey(1.0, (4, 3), {"shy": np.float64(0.25), "open": 1}).levels == shy
     for bad in (4, None, ["high"], 0.5):
-        with pytest.raises(ParameterError, match="levels are a Levels"):
+        with pytest.raises(ParameterError, match="levels must be a `Levels`"):
             leveled(1.0, 4, bad)
-    with pytest.raises(ParameterError, match="a list of each"):
+    with pytest.raises(ParameterError, match="a list of names and a list of factors"):
         Levels(None, None)
 
 

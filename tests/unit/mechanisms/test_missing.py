@@ -277,7 +277,7 @@ def test_names_may_be_left_out() -> None:
     for absent in ({"age": [30]}, {"age": [30], "plain": None}):
         with pytest.raises(InputError, match=r"no answer for plain.*missing = true"):
             campaign.encode(absent, system_rng())
-    with pytest.raises(InputError, match="one length"):
+    with pytest.raises(InputError, match="the same length"):
         campaign.encode({"plain": [0, 1], "age": [3]}, system_rng())
     both = parse(HEAD + AGE + PHONE)
     assert [len(column) for column in both.encode({}, system_rng())] == [1, 1]
@@ -294,8 +294,8 @@ def test_names_may_be_left_out() -> None:
         (AGE + 'outside = "refuse"\n', 10, "nobody is silent"),
         (AGE.replace("missing = true", 'outside = "no answer"'), 9, "'clamp' or 'refuse'"),
         (AGE.replace("true", '"yes"'), 9, "missing is true or false"),
-        (PHONE.replace('"other"', '"no answer"'), 8, "counted by itself"),
-        (PHONE.replace('"other"', '"answered"'), 8, "counted by itself"),
+        (PHONE.replace('"other"', '"no answer"'), 8, "reserved for missing"),
+        (PHONE.replace('"other"', '"answered"'), 8, "reserved for missing"),
         (AGE + 'mechanism = "dct"\n', 9, "breaks its promise"),
         (AGE + 'mechanism = "or-none"\n', 10, "is not for a number"),
         (AGE + 'mechanism = "grr"\n', 10, "is not for a number"),
@@ -321,7 +321,7 @@ def test_a_limit_pays_for_no_answer_too() -> None:
     head = HEAD.replace("2.0", "1.0") + "lifetime = {}\n" + PHONE
     text = head + "[repeat]\npermanent = 3.0\nrounds = 2\n"
     assert parse(text.format("6.0")).limit == 6
-    with pytest.raises(CampaignError, match="a report costs 6 or more"):
+    with pytest.raises(CampaignError, match="a report costs at least 6"):
         parse(text.format("5.9"))
 
 

@@ -169,7 +169,7 @@ def test_no_report_before_the_first_period_or_after_the_last(person: Person) -> 
         with pytest.raises(ParameterError, match="takes no reports"):
             person.client().report({"hours": 1.0, "mood": "bad"})
     assert person.spent() == 0
-    with pytest.raises(ParameterError, match="asks from 2026-W47 to 2027-W05"):
+    with pytest.raises(ParameterError, match="runs from 2026-W47 to 2027-W05"):
         person.client().campaign.spell_of(0)
 
 

@@ -2,6 +2,7 @@
 
     columns       the numbers that a person's features become, as the campaign says
     weights, ...  the model as devices know it: weights (x - centre)/scale + level, of these columns
+                (`level` is `encoded_intercept` in Python)
     coefficients  the same in the attributes' own units: score = intercept + sum of value * feature
     stderr        what noise alone has put into a coefficient, at most. It is no interval: slopes
                   are cut off, steps end, and people would differ if they were asked again
@@ -117,7 +118,7 @@ class TrainedModel(msgspec.Struct, frozen=True):
     """How much of the trained weights is in the model: 0 where nothing was beyond noise."""
     columns: tuple[str, ...]
     weights: tuple[float, ...]
-    level: float
+    encoded_intercept: float = msgspec.field(name="level")
     centre: tuple[float, ...]
     scale: float
     noise: float
@@ -157,7 +158,7 @@ def of(campaign: TrainingCampaign, trained: Trained, people: int) -> TrainedMode
         kept=trained.kept,
         columns=campaign.columns,
         weights=tuple(model.weights[0].tolist()),
-        level=float(model.level[0]),
+        encoded_intercept=float(model.intercept[0]),
         centre=tuple(model.centre.tolist()),
         scale=float(model.scale),
         noise=trained.noise,

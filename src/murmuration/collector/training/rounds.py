@@ -268,7 +268,7 @@ def _publish(store: Store, served: Training, training: LiveTraining, now: float)
     closes = datetime.fromtimestamp(int(now) + served.campaign.deadline, UTC)
     found = training.opened(closes)
     if found is None:
-        raise StoreError("this training asks nothing")
+        raise StoreError("there is no round to publish")
     document = round_document.publish(found)
     rounds.publish(store, served.key, found.number, found.digest, document, int(now))
 

@@ -129,7 +129,7 @@ def _procedure(setting: Setting, crowd: Crowd) -> Procedure:
     if setting.intercept and crowd.level_noise > ONLY_LEVEL:
         return (yield from _only_level(setting, crowd, scored))
     model, start = yield from ask_before(setting, crowd)
-    without = replace(model, level=start.level.copy())
+    without = replace(model, intercept=start.intercept.copy())
     crowd.reached = Trained(model, without, [], 1.0, 0.0, 0, early=True)
     agreed = crowd.parted(crowd.take(between(0.02, 800 * crowd.level_noise, 0.15), 2), 3, 10)
     sized = crowd.parted(crowd.take(0.02, 2), 1, 2)
@@ -171,7 +171,7 @@ def _constant_of(
     if not setting.number or not setting.intercept:
         return without
     middle = np.zeros(1) if asked is None else kept * asked.middle
-    return replace(without, level=np.clip(model.level + middle, -1.0, 1.0))
+    return replace(without, intercept=np.clip(model.intercept + middle, -1.0, 1.0))
 
 
 def _only_level(setting: Setting, crowd: Crowd, scored: int) -> Procedure:
@@ -180,7 +180,7 @@ def _only_level(setting: Setting, crowd: Crowd, scored: int) -> Procedure:
     (found,) = yield from ask(question)
     start = started(setting, found)
     zeros = np.zeros((setting.scores, setting.features))
-    model = Model(zeros, start.level, zeros[0], 1.0)
+    model = Model(zeros, start.intercept, zeros[0], 1.0)
     trained = Trained(model, model, [Stage(model, setting.people, 0.0, 0.0)], 0.0, 0.0, 0)
     crowd.reached = replace(trained, early=True)
     yield from score(setting, trained, start, 0.0, scored)

@@ -58,7 +58,7 @@ def confirm(
     drawn = replace(
         model,
         weights=kept * model.weights,
-        level=without.level + kept * (model.level - without.level),
+        intercept=without.intercept + kept * (model.intercept - without.intercept),
     )
     return drawn, kept, question
 
@@ -167,12 +167,12 @@ def level_again(
         (found,) = yield from ask(several)
         if not found.known:
             return model
-        shares = np.exp(start.level)
+        shares = np.exp(start.intercept)
         curve = np.maximum(shares * (1 - shares), 0.01)  # each class's own
         expected = math.hypot(start.doubt, 0.1 + 1.5 * gained)
         weight = expected**2 / (expected**2 + np.square(found.noise / curve))
         off = found.value - found.value.mean()
-        return replace(model, level=model.level + weight * off / curve)
+        return replace(model, intercept=model.intercept + weight * off / curve)
     if setting.number:
         width = _as_far(setting, people, 0.045)
         half = min(max(1.75, width) * start.spread + start.doubt, 2.0)
@@ -187,7 +187,7 @@ def level_again(
     if not found.known:
         return model
     weight = weight_of(found.noise / curve, math.hypot(start.doubt, expected))
-    return replace(model, level=model.level + weight * found.value / curve)
+    return replace(model, intercept=model.intercept + weight * found.value / curve)
 
 
 def _as_far(setting: Setting, people: int, noise: float) -> float:

@@ -73,7 +73,7 @@ def ask_before(
     guess = math.sqrt(max(long**2 - float(centre @ centre), 0.2 * long**2))
     near = drawn_towards(answers[0].single(guess), answers[0].noise, guess, 0.15 * long)
     scale = between(0.1 * longest, near, longest)
-    model = Model(np.zeros((setting.scores, d)), start.level, centre, scale)
+    model = Model(np.zeros((setting.scores, d)), start.intercept, centre, scale)
     return model, start
 
 
@@ -131,7 +131,7 @@ def _spread(setting: Setting, crowd: Crowd, start: Start) -> Spread | None:
     if not setting.number:
         return None
     people = crowd.take(between(0.01, 200 * crowd.level_noise, 0.08))
-    return Spread(people=people, laws=setting.laws, level=float(start.level[0]))
+    return Spread(people=people, laws=setting.laws, intercept=float(start.intercept[0]))
 
 
 def _spread_out(start: Start, found: Answer) -> Start:

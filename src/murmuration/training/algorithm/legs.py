@@ -242,15 +242,17 @@ def _steepness(
 
 def _moved(model: Model, move: Floats, constant: float) -> Model:
     """Return the model after a move; the level moves by the constant's weight."""
-    rows = move.reshape(len(model.level), -1)
+    rows = move.reshape(len(model.intercept), -1)
     return replace(
-        model, weights=model.weights + rows[:, :-1], level=model.level + constant * rows[:, -1]
+        model,
+        weights=model.weights + rows[:, :-1],
+        intercept=model.intercept + constant * rows[:, -1],
     )
 
 
 def _penalised(setting: Setting, gradient: Floats, model: Model, constant: float) -> Floats:
     """Return the gradient with the penalty's; a level has none, nor noise where there is none."""
-    rows = gradient.reshape(len(model.level), -1).copy()
+    rows = gradient.reshape(len(model.intercept), -1).copy()
     half = 0.5 if setting.number else 1.0
     rows[:, :-1] += half * setting.penalty / model.scale**2 * model.weights
     if constant == 0:

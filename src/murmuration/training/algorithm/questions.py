@@ -7,11 +7,11 @@ worked out by `arithmetic.py`, to the bit: what is simulated here is what device
 
     Length     how long the features are
     Means      the features themselves, to centre them
-    Target     the target, for the level that training starts from
-    Spread     how far the target is from that level
+    Target     the target, for the intercept that training starts from
+    Spread     how far the target is from that intercept
     Classes    which of k classes
     Gradient   the slope of the loss at a model, times the features
-    Leftover   what the model leaves unexplained, for the level that it ends with
+    Leftover   what the model leaves unexplained, for the intercept that it ends with
     Size       how large predictions are
     Agreement  whether predictions point to where a constant is off
     Gain       by how much the model's loss is below that of a constant, or above it
@@ -87,13 +87,13 @@ class Laws:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A linear model of features that are centred and scaled: scores W (x - centre)/scale + level.
+    """A linear model of features: scores W (x - centre)/scale + intercept.
 
     `weights` has a row for each score: one, or one for each of three or more classes.
     """
 
     weights: Floats
-    level: Floats
+    intercept: Floats
     centre: Floats
     scale: float
 
@@ -102,7 +102,7 @@ class Model:
         return np.asarray((x.T - self.centre[:, None]) / self.scale)
 
     def predictions(self, x: Floats) -> Floats:
-        """Return what the features add to the level: the sum of w (x - centre) / scale, in order.
+        """Return what the features add to the intercept: sums of w (x - centre) / scale, in order.
 
         A row for each score.
         """
@@ -111,8 +111,8 @@ class Model:
 
     def scores(self, x: Floats) -> Floats:
         """Return the scores: a number for each person, or a row of them."""
-        found = self.predictions(x) + self.level[:, None]
-        return np.asarray(found[0] if len(self.level) == 1 else found.T)
+        found = self.predictions(x) + self.intercept[:, None]
+        return np.asarray(found[0] if len(self.intercept) == 1 else found.T)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -121,6 +121,14 @@ class Question(ABC):
 
     ask: ClassVar[str]
     """What it is called in a round's document."""
+    numbers: ClassVar[tuple[str, ...]] = ()
+    """Its numbers, in the order in which a document has them."""
+    lists: ClassVar[tuple[str, ...]] = ()
+    """Those of them that there is one of for each score."""
+    models: ClassVar[tuple[str, ...]] = ()
+    """The models that it is about."""
+    vectors_given: ClassVar[tuple[str, ...]] = ()
+    """Its vectors with a number for each feature."""
 
     people: int
     laws: Laws
@@ -129,6 +137,12 @@ class Question(ABC):
     def epsilon(self) -> float:
         """What one answer may cost."""
         return self.laws.epsilon
+
+    @classmethod
+    def length(cls, width: int) -> int:
+        """Return how many numbers a person is asked for, where there are so many features."""
+        del width
+        return 1
 
     @property
     @abstractmethod
@@ -156,6 +170,8 @@ class Question(ABC):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NumberQuestion(Question):
     """A question about one number, which is cut off at +-`half`."""
+
+    numbers: ClassVar[tuple[str, ...]] = ("half",)
 
     half: float = 1.0
 
@@ -193,6 +209,8 @@ class NumberQuestion(Question):
 class VectorQuestion(Question):
     """A question about a vector, which is shortened to `clip` where it is longer."""
 
+    numbers: ClassVar[tuple[str, ...]] = ("clip",)
+
     clip: float = 1.0
     dimensions: int = 1
 
@@ -229,6 +247,8 @@ class Length(NumberQuestion):
     """How long x - centre is: `half` on either side of `middle`."""
 
     ask: ClassVar[str] = "length"
+    numbers: ClassVar[tuple[str, ...]] = ("half", "middle")
+    vectors_given: ClassVar[tuple[str, ...]] = ("centre",)
 
     centre: Floats
     middle: float = 0.0
@@ -248,6 +268,11 @@ class Means(VectorQuestion):
     """The features themselves."""
 
     ask: ClassVar[str] = "means"
+
+    @classmethod
+    def length(cls, width: int) -> int:
+        """One number for each feature."""
+        return width
 
     def vectors(self, x: Floats, y: Floats) -> Floats:
         """The features."""
@@ -269,16 +294,17 @@ class Target(NumberQuestion):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Spread(NumberQuestion):
-    """How far the target is from `level`, less `half`: 0 to 2 halves."""
+    """How far the target is from `intercept`, less `half`: 0 to 2 halves."""
 
     ask: ClassVar[str] = "spread"
+    numbers: ClassVar[tuple[str, ...]] = ("half", "intercept")
 
-    level: float = 0.0
+    intercept: float = 0.0
 
     def number(self, x: Floats, y: Floats) -> Floats:
         """The distance, less `half`."""
         del x
-        return np.abs(y - self.level) - self.half
+        return np.abs(y - self.intercept) - self.half
 
     def read(self, tally: Tally) -> Floats:
         """The mean distance."""
@@ -320,18 +346,25 @@ class Classes(Question):
 class Gradient(VectorQuestion):
     """The slope of the loss at a model, cut off at `most`, times features no longer than `reach`.
 
-    The model's level is nobody's last word here: it is a feature of its own, `constant` large.
+    The model's intercept is nobody's last word here: it is a feature of its own, `constant` large.
     Cutting off the slope lets people with large errors count less than they should, which moves
-    the level first; so the level that training ends with is asked again (`Leftover`).
+    the intercept first; so the intercept that training ends with is asked again (`Leftover`).
     """
 
     ask: ClassVar[str] = "gradient"
+    numbers: ClassVar[tuple[str, ...]] = ("most", "reach", "constant", "clip")
+    models: ClassVar[tuple[str, ...]] = ("model",)
 
     model: Model
     objective: Objective
     most: float = 1.0
     reach: float = 1.0
     constant: float = 0.0
+
+    @classmethod
+    def length(cls, width: int) -> int:
+        """One number for each feature, and one for the constant."""
+        return width + 1
 
     def vectors(self, x: Floats, y: Floats) -> Floats:
         """Slopes times features, and times the constant; class after class."""
@@ -343,15 +376,16 @@ class Gradient(VectorQuestion):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Leftover(NumberQuestion):
-    """What is left of the target by the model, cut off far out: the level's own last question."""
+    """What the model leaves of the target, cut off far out: the intercept's own last question."""
 
     ask: ClassVar[str] = "leftover"
+    models: ClassVar[tuple[str, ...]] = ("model",)
 
     model: Model
     objective: Objective
 
     def number(self, x: Floats, y: Floats) -> Floats:
-        """Minus the slope: where it is positive on average the level is too low."""
+        """Minus the slope: where it is positive on average the intercept is too low."""
         return np.asarray(-self.objective.smooth(self.model.scores(x), y))
 
 
@@ -360,6 +394,7 @@ class Leftovers(VectorQuestion):
     """The same as a vector: a slope for each score, shortened to `clip`."""
 
     ask: ClassVar[str] = "leftovers"
+    models: ClassVar[tuple[str, ...]] = ("model",)
 
     model: Model
     objective: Objective
@@ -374,9 +409,10 @@ class Leftovers(VectorQuestion):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Size(NumberQuestion):
-    """How large predictions are, without the level; `half` on either side of `half`."""
+    """How large predictions are, without the intercept; `half` on either side of `half`."""
 
     ask: ClassVar[str] = "size"
+    models: ClassVar[tuple[str, ...]] = ("model",)
 
     model: Model
 
@@ -392,9 +428,10 @@ class Size(NumberQuestion):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Offset(VectorQuestion):
-    """What predictions are on average, without the level: 0 where features were centred well."""
+    """What predictions are on average, less the intercept: 0 where features were centred well."""
 
     ask: ClassVar[str] = "offset"
+    models: ClassVar[tuple[str, ...]] = ("model",)
 
     model: Model
 
@@ -414,6 +451,9 @@ class Agreement(NumberQuestion):
     """
 
     ask: ClassVar[str] = "agreement"
+    numbers: ClassVar[tuple[str, ...]] = ("most", "size", "lean", "middle", "half")
+    lists: ClassVar[tuple[str, ...]] = ("lean", "middle")
+    models: ClassVar[tuple[str, ...]] = ("model", "without")
 
     model: Model
     without: Model
@@ -436,6 +476,7 @@ class Gain(NumberQuestion):
     """The loss of a constant less that of a model, cut off at +-`half`: positive is better."""
 
     ask: ClassVar[str] = "gain"
+    models: ClassVar[tuple[str, ...]] = ("model", "without")
 
     model: Model
     without: Model
@@ -452,6 +493,7 @@ class Right(NumberQuestion):
     """Whether the model's class is the person's: 1 or -1."""
 
     ask: ClassVar[str] = "right"
+    models: ClassVar[tuple[str, ...]] = ("model",)
 
     model: Model
 
@@ -465,3 +507,15 @@ class Right(NumberQuestion):
 def _rows(slopes: Floats) -> Floats:
     """Return slopes with a row for each score; where there is one score, they are flat."""
     return slopes[None] if slopes.ndim == 1 else slopes.T
+
+
+ROLES: dict[str, type[Question]] = {
+    kind.ask: kind
+    for kind in (
+        *(Length, Means, Target, Spread, Gradient, Leftover, Leftovers),
+        *(Size, Offset, Agreement, Gain, Right),
+    )
+}
+"""What people of a published round may be asked."""
+DIVISORS = ("half", "clip", "most", "reach", "size")
+"""Numbers of questions that something is divided by: they are above 0."""

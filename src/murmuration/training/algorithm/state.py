@@ -127,11 +127,11 @@ Procedure = Generator[tuple[Question, ...], Sequence[Tally], Trained]
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where training starts: the level, and how far targets are from it."""
+    """Where training starts: the intercept, and how far targets are from it."""
 
-    level: Floats
+    intercept: Floats
     doubt: float
-    """The level's standard error."""
+    """The intercept's standard error."""
     spread: float
     """The target's standard deviation; 1 for classes."""
     unexplained: float

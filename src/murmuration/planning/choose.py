@@ -193,8 +193,8 @@ def choose_numeric(
     >>> choice = choose_numeric(1.0)
     >>> choice.mechanism.name, round(choice.n_mse, 2)
     ('optimal', 3.99)
-    >>> choose_numeric(1.0, share=0.1).mechanism.name  # sampling favours the ends: B^2 at any x
-    'duchi'
+    >>> choose_numeric(1.0, share=0.25).mechanism.name  # who is asked is a sample: another table
+    'optimal-sampled'
     """
     number = Attribute("number", missing=missing)
     return _choose(number, epsilon, _checked_share(share), _checked_people(people))
@@ -240,6 +240,8 @@ def _candidates(
     """Yield every candidate that can be built for the attribute."""
     given = {"epsilon": epsilon, "people": people, **attribute.domain.parameters()}
     for listed in ASKED_ONCE[type(attribute.domain)]:
+        if listed.sampled and not 0 < share < 1:
+            continue
         try:
             law = made(listed.name, given, listed.settings)
         except ParameterError:  # no such k, no such epsilon: not for this campaign

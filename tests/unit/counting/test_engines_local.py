@@ -171,6 +171,18 @@ def test_what_does_not_count(reports: list[tuple[int, int, bytes]]) -> None:
     })  # fmt: skip
 
 
+def test_a_file_that_is_read_in_short_pieces_gives_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "block").write_bytes(bytes(range(100)))
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, size, at: read(file, min(size, 7), at))
+    with (tmp_path / "block").open("rb") as file:
+        assert spill._exactly(file, 10, 40) == bytes(range(10, 50))
+        with pytest.raises(FormatError, match="shorter than its index"):
+            spill._exactly(file, 90, 11)
+
+
 def test_partitions_are_found_again_in_every_share() -> None:
     high, low = spill.halves(new_ids(5000, seeded_rng(2)))
     where = spill.partition(high, low, (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F))

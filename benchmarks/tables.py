@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 from murmuration.mechanisms.number import optimal
+from murmuration.mechanisms.number.optimal_sampled import CAP, FLAT
 
 EPSILONS = (
     0.1,
@@ -35,12 +37,15 @@ FOLDER = Path("src/murmuration/mechanisms/tables")
 def main() -> None:
     """Build what is missing; a table that is there is never changed: reports depend on it."""
     FOLDER.mkdir(exist_ok=True)
-    for epsilon in EPSILONS:
-        path = FOLDER / optimal.file_name(epsilon, None)
+    kinds = ((None, None), (FLAT, CAP))  # optimal, optimal-sampled
+    for epsilon, (prior, cap) in product(EPSILONS, kinds):
+        path = FOLDER / optimal.file_name(epsilon, prior, cap)
         if path.exists():
             continue
         start = time.perf_counter()
-        solution = optimal.build(epsilon).checked(partial(optimal.audited, epsilon=epsilon))
+        built = optimal.build(epsilon, prior, cap=cap)
+        audit = partial(optimal.audited, epsilon=epsilon)
+        solution = built.checked(audit, squares=cap is not None)
         path.write_bytes(solution.to_bytes())
         shape = solution.design.weights.shape
         print(f"{path} {shape} {time.perf_counter() - start:.0f} s", file=sys.stderr)

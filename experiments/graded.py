@@ -24,7 +24,7 @@ LAYOUT = Layout((5.0, 4.0, 3.0, 2.0, 1.0), (-0.6, -0.2, 0.2, 0.6))
 
 
 def _compared(values: Floats, seed: int) -> Iterator[list[GradedComparison]]:
-    return compare(values, LAYOUT, EPSILONS, RUNS, seeded_rng(seed))
+    return compare(values, LAYOUT, EPSILONS, RUNS, seed)
 
 
 def main() -> None:

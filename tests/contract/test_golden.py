@@ -27,11 +27,14 @@ from murmuration.definition import load as campaign_file
 from murmuration.exact.randomness import ScriptedRng, seeded_rng
 from murmuration.mechanisms.domain import Ball, Box, Domain, Items, Number, NumberOrNone
 from murmuration.wire import report
+from murmuration.wire.protocol import SPECIFIED
 from tests.support.cases import CASES, Case, Parameters
 from tests.support.golden import SOLVED, golden_campaign
 from tests.support.vectors import CAMPAIGNS, VECTORS
 
 FOLDER = VECTORS
+GOLDEN = [case for case in CASES if case.name in SPECIFIED]
+"""Devices in other languages draw these."""
 STREAM = 4096
 EXTREMES = [0, 0, 2**64 - 1, 2**64 - 1]
 """After the stream: words that fall on the first and the last symbol."""
@@ -102,7 +105,7 @@ def test_the_words_are_what_they_always_were() -> None:
     assert words == [str(word) for word in all_words()]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", GOLDEN, ids=str)
 def test_reports_are_what_they_always_were(case: Case) -> None:
     golden = json.loads((FOLDER / f"{case}.json").read_text())
     assert len(golden) == len(case.golden)
@@ -112,7 +115,7 @@ def test_reports_are_what_they_always_were(case: Case) -> None:
 
 def test_no_file_is_left_over() -> None:
     names = {path.stem for path in FOLDER.glob("*.json")}
-    assert names == {*map(str, CASES), "words", "refused", "protocol", "sentences"}
+    assert names == {*map(str, GOLDEN), "words", "refused", "protocol", "sentences"}
 
 
 # --- campaigns -----------------------------------------------------------------------------------
@@ -198,7 +201,7 @@ def write_missing() -> None:
         json.dumps([str(w) for w in all_words()[i : i + 8]])[1:-1] for i in range(0, STREAM + 4, 8)
     ]
     texts = {FOLDER / "words.json": lambda: '{"words": [\n' + ",\n".join(words) + "\n]}\n"}
-    for case in CASES:
+    for case in GOLDEN:
         texts[FOLDER / f"{case}.json"] = lambda case=case: lines(
             [vector(mechanism(case.name, **parameters)) for parameters in case.golden]
         )

@@ -24,11 +24,11 @@ from murmuration.definition import survey_text
 from murmuration.device import Client
 from murmuration.device.words import DeviceWords
 from murmuration.exact.keyed import Key
-from murmuration.mechanisms.registry import list_mechanisms
 from murmuration.server.problems import PROBLEMS
 from murmuration.training import round as round_document
 from murmuration.training.algorithm.questions import ROLES, VectorQuestion
 from murmuration.wire import protocol, report
+from murmuration.wire.protocol import specified
 from murmuration.wire.report import BUSY, FINAL
 from tests.support.collectors import Collection, running
 from tests.support.places import SUPPORT
@@ -205,7 +205,7 @@ def published_laws() -> dict[str, dict[str, Any]]:
 
 def test_every_law_of_a_campaign_is_in_the_table_with_its_keys() -> None:
     rows = {codes(row[0])[0]: row for row in table("laws")}
-    kinds = {name: kind for name, kind in list_mechanisms().items() if name != "privunit"}
+    kinds = {name: kind for name, kind in specified().items() if name != "privunit"}
     assert set(rows) == set(kinds)
     laws = published_laws()
     for name, (_, takes, parameters, law, _) in rows.items():

@@ -100,6 +100,7 @@ NUMBERS = [
     number("dithered", lambda epsilon: bound(epsilon) ** 2 - 2 / 3, tolerance=0.001),
     number("square-wave", {}),
     number("optimal", LIMIT),
+    number("optimal-sampled", {}),
     number("dct", {}),
     number("memoised-bit", lambda epsilon: bound(epsilon) ** 2),
 ]

@@ -25,7 +25,6 @@ from murmuration.cli.parse import parse_epsilons
 from murmuration.cli.tables import open_table
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
-from murmuration.exact.randomness import seeded_rng
 from murmuration.lab.compare import CROWDS, Comparison, contestants, crowd
 from murmuration.lab.compare import compare as run_compare
 
@@ -62,7 +61,7 @@ def compare(
     rows: list[Comparison] = []
     with progress_bar() as bar:
         task = bar.add_task("comparing", total=jobs)
-        for row in run_compare(values, epsilons, runs, seeded_rng(seed), mechanism):
+        for row in run_compare(values, epsilons, runs, seed, mechanism):
             rows.append(row)
             bar.advance(task)
     title = f"{data}{f' {column}' if column else ''}, {len(values):,} people, {runs} runs"

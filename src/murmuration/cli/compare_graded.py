@@ -32,7 +32,6 @@ from murmuration.cli.output import (
 )
 from murmuration.cli.parse import parse_edges, parse_epsilons, parse_numbers, parse_value
 from murmuration.errors import ParameterError
-from murmuration.exact.randomness import seeded_rng
 from murmuration.lab.graded import GradedComparison, Layout, contests
 from murmuration.lab.graded import compare as run_compare
 
@@ -66,8 +65,7 @@ def graded(
     rows: list[GradedComparison] = []
     with progress_bar() as bar:
         task = bar.add_task("comparing", total=sum(len(contests(layout, e)) for e in epsilons))
-        rng = seeded_rng(seed)
-        for measured in run_compare(values, layout, epsilons, runs, rng, _left_out):
+        for measured in run_compare(values, layout, epsilons, runs, seed, _left_out):
             rows += measured
             bar.advance(task)
     title = f"{data}{f' {column}' if column else ''}, {len(values):,} people, {runs} runs"

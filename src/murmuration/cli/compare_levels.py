@@ -20,7 +20,6 @@ from murmuration.cli.output import (
 )
 from murmuration.cli.parse import parse_epsilons
 from murmuration.errors import ParameterError
-from murmuration.exact.randomness import seeded_rng
 from murmuration.lab.levels import COLLECTIONS, CROWDS, LevelComparison, Setting, compare_levels
 
 
@@ -85,9 +84,8 @@ def _simulate(
     with progress_bar() as bar:
         jobs = lines * sum(len(some) * len(moved) for some, moved in parts)
         task = bar.add_task("comparing", total=jobs)
-        rng = seeded_rng(setting.seed)
         for some, moved in parts:
-            for row in compare_levels(setting, some, runs, rng, moved, oracle):
+            for row in compare_levels(setting, some, runs, moved, oracle):
                 rows.append(row)
                 bar.advance(task)
     return rows

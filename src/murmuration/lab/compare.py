@@ -7,7 +7,6 @@ at any.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.exact.randomness import Rng
+from murmuration.lab.engine import measured
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.domain import Graded, Number
 from murmuration.mechanisms.number.base import NumericMechanism
@@ -79,44 +79,49 @@ def _numeric(name: str, known: list[str]) -> type[Mechanism]:
     return kind
 
 
+@dataclass(frozen=True)
+class MeanOf:
+    """A contest: the mean of these values, by one mechanism."""
+
+    mechanism: NumericMechanism
+    values: Floats
+
+    def collect(self, rng: Rng, repetition: int) -> list[float]:
+        """Return n times the squared error of the mean."""
+        del repetition
+        tally = self.mechanism.tally(self.mechanism.privatize(self.values, rng))
+        error = self.mechanism.estimate(tally).value - float(self.values.mean())
+        return [len(self.values) * error**2]
+
+
 def compare(
     values: Floats,
     epsilons: Sequence[float],
     runs: int,
-    rng: Rng,
+    seed: int,
     names: Sequence[str] | None = None,
 ) -> Iterator[Comparison]:
     """Yield a row for each epsilon and mechanism, from `runs` collections of all the values.
 
-    >>> from murmuration import seeded_rng
-    >>> row, = compare(crowd("ends", 1000), [1.0], 400, seeded_rng(1), ["duchi"])
+    >>> row, = compare(crowd("ends", 1000), [1.0], 400, 1, ["duchi"])
     >>> abs(row.measured - row.predicted) < 4 * row.stderr
     True
     """
+    contests: dict[tuple[str, float], MeanOf] = {}
     for epsilon in epsilons:
         for name, parameters in contestants(names):
-            contestant = numeric_mechanism(name, epsilon=epsilon, **parameters)
+            law = numeric_mechanism(name, epsilon=epsilon, **parameters)
             label = "-".join([name, *map(str, parameters.values())])
-            label += "" if contestant.loss().holds else " (promise broken)"
-            yield measure(label, contestant, values, runs, rng)
-
-
-def measure(
-    label: str, contestant: NumericMechanism, values: Floats, runs: int, rng: Rng
-) -> Comparison:
-    """Collect from all the values `runs` times and compare the mean squared error with theory."""
-    errors = np.empty(runs)
-    truth = float(values.mean())
-    for run in range(runs):
-        tally = contestant.tally(contestant.privatize(values, rng))
-        errors[run] = contestant.estimate(tally).value - truth
-    squares = len(values) * errors**2
-    return Comparison(
-        label,
-        contestant.epsilon,
-        float(squares.mean()),
-        float(squares.std() / math.sqrt(runs)),
-        float(contestant.variance(values).mean()),
-        contestant.worst_variance(),
-        limit(contestant.epsilon),
-    )
+            label += "" if law.loss().holds else " (promise broken)"
+            contests[label, epsilon] = MeanOf(law, values)
+    for (label, epsilon), (error,) in measured(contests, runs, seed):
+        law = contests[label, epsilon].mechanism
+        yield Comparison(
+            label,
+            law.epsilon,
+            error.mean,
+            error.stderr,
+            float(law.variance(values).mean()),
+            law.worst_variance(),
+            limit(law.epsilon),
+        )

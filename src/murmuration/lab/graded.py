@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.exact.randomness import Rng
+from murmuration.lab.engine import Measured, Name, measured
 from murmuration.mechanisms.graded.base import GradedMechanism, Matrix
 from murmuration.mechanisms.graded.hiera import Hiera
 from murmuration.mechanisms.number.base import NumericMechanism
@@ -152,56 +151,62 @@ def _reused(hiera: Hiera, mu: int, clip: bool, tally: Tally, run: int) -> float:
     return hiera.aggregate(tally, mu, clip=clip, seed=run).value
 
 
+@dataclass(frozen=True)
+class Read:
+    """A contest: the mean of these values by one mechanism, and the ways to read its tallies."""
+
+    mechanism: NumericMechanism
+    readings: list[Reading]
+    values: Floats
+
+    def collect(self, rng: Rng, repetition: int) -> list[float]:
+        """Return the absolute error of each reading."""
+        tally = self.mechanism.tally(self.mechanism.privatize(self.values, rng))
+        truth = float(self.values.mean())
+        return [abs(reading.read(tally, repetition) - truth) for reading in self.readings]
+
+
 def compare(
     values: Floats,
     layout: Layout,
     epsilons: Sequence[float],
     runs: int,
-    rng: Rng,
+    seed: int,
     left_out: Callable[[str], None] = lambda _: None,
 ) -> Iterator[list[GradedComparison]]:
     """Yield the rows of each mechanism at each epsilon, from `runs` collections of the values.
 
-    >>> from murmuration import seeded_rng
+    >>> import numpy as np
     >>> layout = Layout(grades=(2.0, 1.0), edges=(0.0,))
-    >>> rows = next(compare(np.linspace(-1, 1, 1000), layout, [1.0], 20, seeded_rng(1)))
+    >>> rows = next(compare(np.linspace(-1, 1, 1000), layout, [1.0], 20, 1))
     >>> [row.label for row in rows]
     ['hiera mu=1', 'hiera mu=2', 'hiera as published (mu=2)', 'hiera, likelihood']
     """
     for epsilon in epsilons:
-        for chosen, readings in contests(layout, epsilon, left_out):
-            yield _measured(chosen, readings, values, epsilon, runs, rng)
+        found: dict[Name, Read] = {
+            (readings[0].label, epsilon): Read(law, readings, values)
+            for law, readings in contests(layout, epsilon, left_out)
+        }
+        for name, errors in measured(found, runs, seed):
+            yield _rows(found[name], epsilon, errors)
 
 
-def _measured(
-    chosen: NumericMechanism,
-    readings: list[Reading],
-    values: Floats,
-    epsilon: float,
-    runs: int,
-    rng: Rng,
-) -> list[GradedComparison]:
-    """Collect from all the values `runs` times; read each tally in every way."""
-    errors = np.empty((len(readings), runs))
-    truth = float(values.mean())
-    for run in range(runs):
-        tally = chosen.tally(chosen.privatize(values, rng))
-        errors[:, run] = [abs(reading.read(tally, run) - truth) for reading in readings]
-    loss, worst = chosen.loss(), chosen.worst_variance()
+def _rows(contest: Read, epsilon: float, errors: Sequence[Measured]) -> list[GradedComparison]:
+    loss, worst = contest.mechanism.loss(), contest.mechanism.worst_variance()
     return [
         GradedComparison(
             reading.label,
             epsilon,
-            float(error.mean()),
-            float(error.std() / math.sqrt(runs)),
-            _predicted(reading, values),
+            error.mean,
+            error.stderr,
+            _predicted(reading, contest.values),
             worst,
             loss.epsilon,
             loss.claimed,
             loss.holds,
             reading.mu,
         )
-        for reading, error in zip(readings, errors, strict=True)
+        for reading, error in zip(contest.readings, errors, strict=True)
     ]
 
 

@@ -11,9 +11,9 @@ careful one as much less often.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.randomness import Rng
 from murmuration.lab import oracle
+from murmuration.lab.engine import Name, measured
 from murmuration.mechanisms.tally import Tally
 
 SIZES = (5, 10, 15, 20, 25)
@@ -176,62 +177,72 @@ def _places(
     return np.where(head & (uniform < points), levels - 1, places)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A contest: everybody picks a level, and answers by it."""
+
+    setting: Setting
+    collection: Collection
+    epsilon: float
+    shift: float
+
+    @cached_property
+    def survey(self) -> Survey:
+        """What is asked."""
+        setting, how = self.setting, self.collection.how
+        return Survey(
+            self.epsilon, setting.sizes, setting.levels, self.collection.mechanism, how=how
+        )
+
+    @cached_property
+    def columns(self) -> list[Ints]:
+        """Each attribute's values."""
+        return self.setting.columns()
+
+    def collect(self, rng: Rng, repetition: int) -> list[float]:
+        """Return each reader's NSE."""
+        # Levels from a stream of their own: with the values' one they would depend on the values.
+        draw = np.random.default_rng([self.setting.seed, 1, repetition])
+        choices = self.setting.choices(self.columns, self.shift, draw)
+        tallies = self.survey.tally(self.survey.privatize(self.columns, choices, rng))
+        sizes = zip(self.columns, self.survey.domains, strict=True)
+        truths = [np.bincount(column, minlength=k) / len(column) for column, k in sizes]
+        pairs = list(zip(tallies, truths, strict=True))
+        return [
+            self.setting.people
+            * sum(float(((reader(own, truth) - truth) ** 2).sum()) for own, truth in pairs)
+            for reader in self.collection.readers.values()
+        ]
+
+
 def compare_levels(
     setting: Setting,
     epsilons: Sequence[float],
     runs: int,
-    rng: Rng,
     shifts: Sequence[float] = (0.0,),
     with_oracle: bool = False,
 ) -> Iterator[LevelComparison]:
     """Yield a row for each epsilon, shift and method, from `runs` collections.
 
-    >>> from murmuration import seeded_rng
-    >>> rows = list(compare_levels(Setting(people=600), [3.0], 3, seeded_rng(1)))
+    >>> rows = list(compare_levels(Setting(people=600), [3.0], 3))
     >>> [row.method for row in rows[:2]], rows[1].nse < rows[0].nse
     (['BRR', 'OC'], True)
     """
     for epsilon in epsilons:
         for shift in shifts:
             for collection in (*COLLECTIONS, *([ORACLE] if with_oracle else [])):
-                yield from measure(setting, collection, epsilon, shift, runs, rng)
+                yield from measure(setting, collection, epsilon, shift, runs)
 
 
 def measure(
-    setting: Setting, collection: Collection, epsilon: float, shift: float, runs: int, rng: Rng
+    setting: Setting, collection: Collection, epsilon: float, shift: float, runs: int
 ) -> list[LevelComparison]:
     """Collect `runs` times and return the mean error of each reader."""
-    survey = Survey(
-        epsilon, setting.sizes, setting.levels, collection.mechanism, how=collection.how
+    name: Name = (*collection.readers, epsilon, shift)
+    ((_, errors),) = measured(
+        {name: Asked(setting, collection, epsilon, shift)}, runs, setting.seed
     )
-    # Levels from a stream of their own: with the values' one they would depend on the values.
-    columns, draw = setting.columns(), np.random.default_rng([setting.seed, 1])
-    errors = np.array(
-        [_run(setting, survey, collection, columns, shift, draw, rng) for _ in range(runs)]
-    )
-    means, spreads = errors.mean(axis=0), errors.std(axis=0) / math.sqrt(runs)
-    triples = zip(collection.readers, means.tolist(), spreads.tolist(), strict=True)
-    return [LevelComparison(name, epsilon, shift, mean, spread) for name, mean, spread in triples]
-
-
-def _run(
-    setting: Setting,
-    survey: Survey,
-    collection: Collection,
-    columns: list[Ints],
-    shift: float,
-    draw: np.random.Generator,
-    rng: Rng,
-) -> list[float]:
-    """Collect once and return each reader's NSE."""
-    choices = setting.choices(columns, shift, draw)
-    tallies = survey.tally(survey.privatize(columns, choices, rng))
-    truths = [
-        np.bincount(c, minlength=k) / len(c) for c, k in zip(columns, survey.domains, strict=True)
-    ]
-    pairs = list(zip(tallies, truths, strict=True))
     return [
-        setting.people
-        * sum(float(((reader(own, truth) - truth) ** 2).sum()) for own, truth in pairs)
-        for reader in collection.readers.values()
+        LevelComparison(reader, epsilon, shift, error.mean, error.stderr)
+        for reader, error in zip(collection.readers, errors, strict=True)
     ]

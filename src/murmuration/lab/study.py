@@ -10,9 +10,8 @@
     file = "campaign.toml"     # its own epsilon and mechanisms are set aside
     data = "people.parquet"    # left out: people are made up
 
-A *cell* is one collection: a campaign at one epsilon by one choice of mechanisms, once. What comes
-out of it follows from the study alone, on any engine and in any order. A finished cell is a file,
-and is not run again.
+A contest of the engine (`lab.engine`) is a campaign at one epsilon by one choice of mechanisms. A
+finished cell is a file, and is not run again.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import product
@@ -39,9 +37,10 @@ from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition.load import CampaignFile, opened
 from murmuration.definition.schema import CampaignTable
 from murmuration.errors import ParameterError
-from murmuration.exact.randomness import seeded_rng
+from murmuration.exact.randomness import Rng, seeded_rng
 from murmuration.files import ANYBODY, private_file
 from murmuration.lab.compare import crowd
+from murmuration.lab.engine import Cell, Engine, Name
 from murmuration.mechanisms.registry import list_mechanisms
 from murmuration.results.figure import Figure
 from murmuration.wire.parquet import arrow
@@ -64,16 +63,6 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     people: int = 10_000
     seed: int = 1
     confidence: float = 0.95
-
-
-@dataclass(frozen=True, order=True)
-class Cell:
-    """One collection of the study."""
-
-    campaign: str
-    epsilon: float
-    mechanism: str
-    repetition: int
 
 
 @dataclass(frozen=True)
@@ -102,50 +91,60 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Study:
-    """What is collected from whom, how often."""
+class Collected:
+    """A contest: a campaign, at one epsilon and by one choice of mechanisms, and its people."""
 
-    campaigns: Mapping[tuple[str, float, str], SurveyCampaign]
-    people: Mapping[str, tuple[NDArray[np.generic], ...]]
-    """Of each campaign: encoded columns."""
+    name: tuple[str, float, str]
+    campaign: SurveyCampaign
+    columns: tuple[NDArray[np.generic], ...]
+    confidence: float
+
+    def collect(self, rng: Rng, repetition: int) -> list[Row]:
+        """Collect once: devices, tally, estimate; return a row for each figure."""
+        tallies = self.campaign.tally(self.campaign.privatize(self.columns, rng))
+        found = figures(self.campaign, tallies, confidence=self.confidence, cohort=1)
+        truths = _truths(self.campaign.questions, self.columns)
+        return [
+            _row(self, repetition, figure, truths[figure.attribute, figure.item])
+            for figure in found
+            if (figure.attribute, figure.item) in truths and figure.stderr is not None
+        ]
+
+    @cached_property
+    def whom(self) -> str:
+        """A digest of the people."""
+        return hashlib.sha256(b"".join(column.tobytes() for column in self.columns)).hexdigest()
+
+
+@dataclass(frozen=True)
+class Study:
+    """The contests of a study file, and how often each is run."""
+
+    contests: Mapping[Name, Collected]
     repetitions: int
     seed: int
     confidence: float
 
     @cached_property
+    def engine(self) -> Engine[list[Row]]:
+        """What runs them."""
+        return Engine(self.contests, self.repetitions, self.seed)
+
+    @property
     def cells(self) -> list[Cell]:
-        """All collections, repetitions last: the first results are about everything."""
-        names = list(self.campaigns)
-        return [Cell(*name, time) for time in range(self.repetitions) for name in names]
+        """All collections."""
+        return self.engine.cells
 
     def key(self, cell: Cell) -> str:
         """Return a name for what a cell depends on: a changed study runs it again."""
-        campaign = self.campaigns[cell.campaign, cell.epsilon, cell.mechanism]
-        whom = self._digests[cell.campaign]
-        parts = [campaign.digest, whom, self.seed, self.confidence, asdict(cell)]
+        contest = self.contests[cell.name]
+        named = dict(zip(NAMED, (*cell.name, cell.repetition), strict=True))
+        parts = [contest.campaign.digest, contest.whom, self.seed, self.confidence, named]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
-    @cached_property
-    def _digests(self) -> dict[str, str]:
-        return {
-            name: hashlib.sha256(b"".join(one.tobytes() for one in columns)).hexdigest()
-            for name, columns in self.people.items()
-        }
 
-    def run(self, cell: Cell) -> list[Row]:
-        """Collect once: devices, tally, estimate."""
-        campaign = self.campaigns[cell.campaign, cell.epsilon, cell.mechanism]
-        columns = self.people[cell.campaign]
-        named = json.dumps([self.seed, *asdict(cell).values()]).encode()
-        rng = seeded_rng(int.from_bytes(hashlib.sha256(named).digest()[:8], "little"))
-        tallies = campaign.tally(campaign.privatize(columns, rng))
-        found = figures(campaign, tallies, confidence=self.confidence, cohort=1)
-        truths = _truths(campaign.questions, columns)
-        return [
-            _row(cell, campaign, columns, figure, truths[figure.attribute, figure.item])
-            for figure in found
-            if (figure.attribute, figure.item) in truths and figure.stderr is not None
-        ]
+NAMED = ("campaign", "epsilon", "mechanism", "repetition")
+"""What a cell is called by, in this order."""
 
 
 # --- reading a study -----------------------------------------------------------------------------
@@ -161,19 +160,24 @@ def read(path: Path, reader: Reader) -> Study:
         raise ParameterError(f"{path}: a study has campaigns, epsilon, mechanism and repetitions")
     if table.people < 2 or not 0 < table.confidence < 1:
         raise ParameterError(f"{path}: people are 2 or more, and confidence is between 0 and 1")
-    campaigns, people = {}, {}
+    contests: dict[Name, Collected] = {}
+    people: dict[str, tuple[NDArray[np.generic], ...]] = {}
     for entry in table.campaigns:
         file = opened(path.parent / entry.file)
         file.require(SurveyCampaign)
         if file.name in people:
             raise ParameterError(f"{path}: two campaigns are called {file.name}")
-        for epsilon, mechanism in product(table.epsilon, table.mechanism):
-            made = _with(file, epsilon, mechanism)
-            _check(made)
-            campaigns[file.name, float(epsilon), mechanism] = made
+        made = {
+            (file.name, float(epsilon), mechanism): _with(file, epsilon, mechanism)
+            for epsilon, mechanism in product(table.epsilon, table.mechanism)
+        }
+        for campaign in made.values():
+            _check(campaign)
         data = path.parent / entry.data if entry.data else None
-        people[file.name] = _people(made, data, reader, table.people, table.seed)
-    return Study(campaigns, people, table.repetitions, table.seed, table.confidence)
+        people[file.name] = columns = _people(campaign, data, reader, table.people, table.seed)
+        for name, campaign in made.items():
+            contests[name] = Collected(name, campaign, columns, table.confidence)
+    return Study(contests, table.repetitions, table.seed, table.confidence)
 
 
 def _with(file: CampaignFile, epsilon: float, mechanism: str) -> SurveyCampaign:
@@ -261,18 +265,17 @@ def _predicted(
     return noise / figure.n * ((high - low) / 2) ** 2
 
 
-def _row(
-    cell: Cell,
-    campaign: SurveyCampaign,
-    columns: Sequence[NDArray[np.generic]],
-    figure: Figure,
-    truth: float,
-) -> Row:
+def _row(contest: Collected, repetition: int, figure: Figure, truth: float) -> Row:
+    campaign, columns = contest.campaign, contest.columns
     place = [question.name for question in campaign.questions].index(figure.attribute)
     low = -math.inf if figure.low is None else figure.low
     high = math.inf if figure.high is None else figure.high
+    name, epsilon, mechanism = contest.name
     return Row(
-        **asdict(cell),
+        campaign=name,
+        epsilon=epsilon,
+        mechanism=mechanism,
+        repetition=repetition,
         attribute=figure.attribute,
         item=figure.item,
         laws=campaign.laws_of(place)[0].name,
@@ -304,33 +307,11 @@ def run(
     left = [cell for cell in study.cells if not (cells / f"{study.key(cell)}.json").exists()]
     known = len(study.cells) - len(left)
     advance(known)
-    for cell, rows in _spread(study, left, session):
+    for cell, rows in study.engine.outcomes(left, session):
         with private_file(cells / f"{study.key(cell)}.json", ANYBODY) as file:
             file.write(json.dumps([asdict(row) for row in rows]).encode())
         advance(1)
     return len(left), known
-
-
-def _spread(study: Study, left: Sequence[Cell], session: Any) -> Iterator[tuple[Cell, list[Row]]]:
-    if session is None:
-        with ThreadPoolExecutor() as pool:
-            for some in _batched(left, 64):
-                yield from zip(some, pool.map(study.run, some), strict=True)
-        return
-    from murmuration.counting.engines.session import tidy_errors
-
-    context = session.sparkContext
-    held = context.broadcast(study)
-    for some in _batched(left, 16 * context.defaultParallelism):
-        with tidy_errors():
-            work = context.parallelize(some, len(some))
-            found = work.map(lambda cell: (cell, held.value.run(cell))).collect()
-        yield from found
-
-
-def _batched(cells: Sequence[Cell], n: int) -> Iterator[Sequence[Cell]]:
-    for start in range(0, len(cells), n):
-        yield cells[start : start + n]
 
 
 def results(study: Study, folder: Path) -> Any:

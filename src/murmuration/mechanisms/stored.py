@@ -51,7 +51,7 @@ class Solution:
         return buffer.getvalue()
 
     @classmethod
-    def from_bytes(cls, data: bytes, audit: Audit) -> Solution:
+    def from_bytes(cls, data: bytes, audit: Audit, squares: bool = False) -> Solution:
         """Read a table and audit it: a file is not trusted, its integers are checked."""
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
@@ -59,17 +59,18 @@ class Solution:
                 uneven = None if places is None else UnevenGrid(places)
                 design = Design(arrays["weights"], arrays["values"], uneven)
                 solution = cls(design, float(arrays["limit"]))
-            return solution.checked(audit)
+            return solution.checked(audit, squares)
         except (
             *(OSError, EOFError, BadZipFile, zlib.error),
             *(AttributeError, KeyError, TypeError, ValueError),
         ) as problem:
             raise FormatError(f"not a valid table: {problem}") from None
 
-    def checked(self, audit: Audit) -> Solution:
+    def checked(self, audit: Audit, squares: bool = False) -> Solution:
         """Return the table, or say that it leaks, is biased, or boasts.
 
-        The limit is a number that came with the table: only that it is below is checked.
+        The limit is a number that came with the table: only that it is below the worst variance is
+        checked, or where `squares` count below the largest second moment.
         """
         design = self.design
         if design.weights.dtype != np.int64 or not design.all_in_use:
@@ -78,22 +79,25 @@ class Solution:
             raise FormatError("its loss exceeds epsilon")
         if not design.unbiased:
             raise FormatError("it is biased")
-        variances = design.second_moments - design.grid.points**2
-        if not 0 < self.limit < variances.max():
+        errors = design.second_moments - (0 if squares else design.grid.points**2)
+        if not 0 < self.limit < errors.max():
             raise FormatError("its limit is not below its worst variance")
         return self
 
 
-def stored(name: str, audit: Audit, build: Build) -> Solution:
-    """Return the table of this name from the package, else from the cache, else built now."""
+def stored(name: str, audit: Audit, build: Build, squares: bool = False) -> Solution:
+    """Return the table of this name from the package, else from the cache, else built now.
+
+    `squares`: whether its limit is that of second moments, and not of variances.
+    """
     shipped = resources.files("murmuration.mechanisms") / "tables" / name
     if shipped.is_file():
-        return Solution.from_bytes(shipped.read_bytes(), audit)
+        return Solution.from_bytes(shipped.read_bytes(), audit, squares)
     cached = cache_folder() / name
     try:
-        return Solution.from_bytes(cached.read_bytes(), audit)
+        return Solution.from_bytes(cached.read_bytes(), audit, squares)
     except (OSError, FormatError):  # absent, or damaged: build it again
-        solution = _with_progress(name, build).checked(audit)
+        solution = _with_progress(name, build).checked(audit, squares)
         _keep(cached, solution.to_bytes())
         return solution
 

@@ -22,6 +22,8 @@ class Candidate:
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    sampled: bool = False
+    """Whether it is for people of whom each is asked some attributes."""
 
     @property
     def label(self) -> str:
@@ -41,6 +43,7 @@ ASKED_ONCE: Mapping[type[Domain], tuple[Candidate, ...]] = MappingProxyType(
             Candidate("hybrid"),
             Candidate("laplace"),
             Candidate("optimal"),
+            Candidate("optimal-sampled", sampled=True),
             Candidate("piecewise"),
             Candidate("piecewise", {"t": "sub"}),
             Candidate("piecewise", {"t": "optimal"}),

@@ -40,6 +40,47 @@ from murmuration.training import round as training_round
 from murmuration.training.algorithm.questions import ROLES
 from murmuration.wire import report
 
+SPECIFIED = (
+    "bassily-smith",
+    "block",
+    "dct",
+    "dithered",
+    "duchi",
+    "duchi-multi",
+    "duchi-multi-published",
+    "graded-bit",
+    "graded-laplace",
+    "graded-optimal",
+    "grr",
+    "hadamard",
+    "hadamard-response",
+    "harmony",
+    "hiera",
+    "hybrid",
+    "hybrid-composition",
+    "laplace",
+    "memoised",
+    "memoised-bit",
+    "olh",
+    "optimal",
+    "optimal-sampled",
+    "or-none",
+    "oue",
+    "piecewise",
+    "privunit",
+    "projective",
+    "sampled",
+    "square-wave",
+    "subset",
+    "sue",
+    "three-output",
+)
+"""The mechanisms that docs/wire.md describes, so that devices in every language can draw them.
+
+A mechanism that is not here can be compared, simulated and audited, and collected from devices in
+Python. It is added here together with its description, its law in TypeScript and its vectors.
+"""
+
 Keys = list[list[Any]]
 """Names in order; a second element is the default, at which a key is left out."""
 
@@ -52,7 +93,7 @@ def protocol() -> dict[str, Any]:
         "limits": limits(),
         "keys": keys(),
         "floats": floats(),
-        "laws": {name: law_keys(kind) for name, kind in list_mechanisms().items()},
+        "laws": {name: law_keys(kind) for name, kind in specified().items()},
         "roles": roles(),
         "periods": list(periods.EVERY),
         "uploads": list(UPLOADS),
@@ -139,6 +180,12 @@ def roles() -> dict[str, Keys]:
 # --- laws ----------------------------------------------------------------------------------------
 
 
+def specified() -> dict[str, type[Mechanism]]:
+    """Return the mechanisms that every language knows, by name."""
+    kinds = list_mechanisms()
+    return {name: kinds[name] for name in SPECIFIED}
+
+
 def law_keys(kind: type[Mechanism]) -> dict[str, Any]:
     """Return what the published form of a mechanism has.
 
@@ -196,7 +243,7 @@ def floats() -> list[str]:
     """Return the keys whose numbers are floats, wherever they stand in a campaign's collection."""
     named = {
         name
-        for kind in list_mechanisms().values()
+        for kind in specified().values()
         for name, words in law_keys(kind)["parameters"].items()
         if "float" in words
     }

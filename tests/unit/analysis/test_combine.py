@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import chi2
 
 from murmuration import mechanism, seeded_rng
 from murmuration.analysis import combine
@@ -232,11 +233,11 @@ def expected_oc(setting, epsilon):
 @pytest.mark.parametrize("data", ["flat", "zipf"])
 def test_deployable_beats_oc_in_the_papers_setting(data) -> None:
     """Five attributes, 10,000 people, epsilon 1: at most 0.4 of OC's squared error."""
-    setting, rng = Setting(data=data), seeded_rng(8)
+    setting = Setting(data=data)
     oc = expected_oc(setting, 1.0)
     runs = (5, 40, 5)
     unary, subset, sampled = (
-        {row.method: row for row in measure(setting, collection, 1.0, 0.0, times, rng)}
+        {row.method: row for row in measure(setting, collection, 1.0, 0.0, times)}
         for collection, times in zip(COLLECTIONS, runs, strict=True)
     )
     assert abs(unary["OC"].nse - oc) < STANDARD_ERRORS * unary["OC"].stderr
@@ -247,7 +248,7 @@ def test_deployable_beats_oc_in_the_papers_setting(data) -> None:
 def test_the_simulated_levels_do_not_depend_on_the_values() -> None:
     """OC's error, which any dependence raises, is what Theorem 2 expects: in the first run too."""
     setting = Setting(data="zipf")
-    rows = measure(setting, COLLECTIONS[0], 6.0, 0.0, 3, seeded_rng(8))
+    rows = measure(setting, COLLECTIONS[0], 6.0, 0.0, 3)
     assert rows[1].method == "OC"
     assert rows[1].nse < 1.5 * expected_oc(setting, 6.0)  # 75 shares, 3 runs: 1.5 is 5 sd away
 
@@ -511,3 +512,34 @@ def test_mistakes_are_named() -> None:
             oracle.perturbed([some], [1, 1, 1], iterations)
     with pytest.raises(ParameterError, match="no meaning for a number"):
         oracle.perturbed([duchi.tally([0, 1])], [1])
+
+
+# --- the numbers that rules rest on --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "free"), [({"k": 5}, 4), ({}, 1)])
+def test_cochrans_test_has_the_right_degrees_of_freedom(size, free) -> None:
+    """(k - 1)(T - 1) for k items, T - 1 for a number: against the same sum, worked out here."""
+    name, rng = ("grr" if size else "duchi"), seeded_rng(9)
+    laws = [mechanism(name, epsilon=epsilon, **size) for epsilon in (0.5, 1.0, 2.0)]
+    values = np.arange(3000) % 5 if size else np.linspace(-1, 1, 3000)
+    tallies = [law.tally(law.privatize(values, rng)) for law in laws]
+    levels = combine.LevelReadings.of(tallies)
+    weights = 1 / levels.errors_if_alike
+    centre = (weights * levels.values).sum(axis=0) / weights.sum(axis=0)
+    q = float((weights * (levels.values - centre) ** 2).sum())
+    expected = chi2.sf(q * free / max(size.get("k", 1), 1), 2 * free)
+    assert combine.total(tallies).p_value == pytest.approx(expected)
+
+
+def test_numbers_by_least_squares_have_at_most_the_error_of_the_best_level() -> None:
+    rng = seeded_rng(3)
+    laws = [mechanism("duchi", epsilon=epsilon) for epsilon in (0.3, 4.0)]
+    tallies = [
+        law.tally(law.privatize(np.full(n, 0.9), rng))
+        for law, n in zip(laws, (50, 5000), strict=True)
+    ]
+    levels = combine.LevelReadings.of(tallies)
+    for unseen in (0.0, 1.0):
+        free = levels.squared_errors(levels.least_error, unseen)
+        assert (levels.least_squares(unseen) <= free).all()

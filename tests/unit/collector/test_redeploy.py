@@ -70,7 +70,7 @@ def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[M
 
 def forget() -> None:
     """Forget the tables that this process has read."""
-    optimal._solution.cache_clear()
+    optimal.solution.cache_clear()
     base._built.cache_clear()
 
 

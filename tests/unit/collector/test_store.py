@@ -69,6 +69,10 @@ def test_scrubbed_reports_count_once_too(store: Store) -> None:
     assert set(found.rows.values()) == {b""}
 
 
+def test_of_a_digest_that_was_never_stored_no_hour_is_known(store: Store) -> None:
+    assert store.last_hour("0" * 64) is None
+
+
 def test_ids_are_known_after_the_campaign_begins_to_scrub(store: Store) -> None:
     ids, rows = made(CAMPAIGN, 50)
     scrubbing = CAMPAIGN.with_terms(msgspec.structs.replace(CAMPAIGN.terms, keep_reports=False))

@@ -25,6 +25,7 @@ from murmuration.counting.container import TallyFile
 from murmuration.counting.engines import local, parts, spill
 from murmuration.counting.engines.local import How
 from murmuration.counting.sums import Sums
+from murmuration.definition.load import load
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
@@ -36,6 +37,7 @@ from tests.support.cases import CASES, Case
 from tests.support.collectors import PETS
 from tests.support.command import murmur
 from tests.support.reported import folder, levels, of_levels, of_mechanism, write
+from tests.support.vectors import VECTORS
 
 LEAST = local.LEAST_MEMORY
 
@@ -105,6 +107,31 @@ def test_other_types_with_the_same_values_will_do(pets: SurveyCampaign) -> None:
     assert sums.tallies(pets)[0] == pets.tally(rows)
 
 
+@pytest.mark.parametrize("name", ["plain", "pets"])
+def test_every_cell_number_and_every_spoiled_byte_is_judged_alike(
+    name: str, pets: SurveyCampaign
+) -> None:
+    """The fast path takes what the campaign takes: next to both ends of what entries can name."""
+    pets = pets if name == "pets" else load(VECTORS / "reports" / "plain.toml")
+    ids, rows = some(pets, 600)
+    cells = len(pets.frame.cells)
+    for place in range(0, 600, 2):  # every other row: a number from 0 to two beyond, odd bytes
+        rows[place, 0] = place // 2 % (cells + 3)
+        rows[place, 1 + place // 2 % (pets.row_bytes - 1)] ^= place % 5
+    good = pets.valid(rows)
+    assert 0 < good.sum() < 600
+    sums, kept = kernel.count(pets, batch(pets, ids, rows), ids=True)
+    assert kept is not None
+    assert (kept.rows == rows[good]).all()
+    assert sums.refused["bad-symbol"] == (~good).sum()
+    assert sums.tallies(pets)[0] == pets.tally(rows[good])
+    for number in range(cells + 2):  # all of one number: the bound itself
+        alike = rows[good].copy()
+        alike[:, 0] = number
+        sums, _ = kernel.count(pets, batch(pets, ids[good], alike), ids=True)
+        assert sums.refused.get("bad-symbol", 0) == (~pets.valid(alike)).sum()
+
+
 # --- each id once --------------------------------------------------------------------------------
 
 
@@ -142,6 +169,18 @@ def test_what_does_not_count(reports: list[tuple[int, int, bytes]]) -> None:
     assert sorted(left) == sorted(min(o for o in reports if o[:2] == key) for key in {
         one[:2] for one in reports
     })  # fmt: skip
+
+
+def test_a_file_that_is_read_in_short_pieces_gives_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "block").write_bytes(bytes(range(100)))
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, size, at: read(file, min(size, 7), at))
+    with (tmp_path / "block").open("rb") as file:
+        assert spill._exactly(file, 10, 40) == bytes(range(10, 50))
+        with pytest.raises(FormatError, match="shorter than its index"):
+            spill._exactly(file, 90, 11)
 
 
 def test_partitions_are_found_again_in_every_share() -> None:

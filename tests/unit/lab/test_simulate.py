@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from murmuration.exact.randomness import Rng
 from murmuration.lab import study as studies
+from murmuration.lab.engine import Engine, Measured, measured
 from tests.support.command import murmur
 
 CAMPAIGN = """
@@ -99,3 +103,32 @@ def test_mistakes_are_told(study: Path) -> None:
         study.write_text(text)
         assert said in murmur("simulate", study, code=2).problem
     assert "local or spark" in murmur("simulate", study, "--engine", "dask", code=2).problem
+
+
+# --- the engine ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coins:
+    """A contest that says what it was given."""
+
+    def collect(self, rng: Rng, repetition: int) -> list[float]:
+        return [float(rng.words(1)[0] >> np.uint64(40)), float(repetition)]
+
+
+def test_a_cell_follows_from_the_seed_its_name_and_its_number() -> None:
+    contests = {("a", 1.0): Coins(), ("b", 1.0): Coins()}
+    engine = Engine(contests, 3, seed=5)
+    assert [cell.repetition for cell in engine.cells] == [0, 0, 1, 1, 2, 2]
+    found = dict(engine.outcomes(engine.cells))
+    assert found == dict(engine.outcomes(engine.cells[::-1]))
+    assert len({outcome[0] for outcome in found.values()}) == 6
+    other = Engine({("b", 1.0): Coins()}, 3, seed=5)
+    assert dict(other.outcomes(other.cells)) == {cell: found[cell] for cell in other.cells}
+    assert Engine(contests, 3, seed=6).run(engine.cells[0]) != found[engine.cells[0]]
+
+
+def test_errors_are_averaged_over_repetitions() -> None:
+    ((name, (_, count)),) = measured({("a", 1.0): Coins()}, 5, 1)
+    assert name == ("a", 1.0)
+    assert count == Measured(2.0, math.sqrt(2.0) / math.sqrt(5))

@@ -311,7 +311,7 @@ def test_the_first_requests_all_wait_for_the_tokens() -> None:
 # --- the way there -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", "", "127.1"])  # noqa: S104
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])  # noqa: S104
 def test_plain_http_beyond_this_machine_is_refused(host: str, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="plain HTTP"):
         Endpoint(host).check()

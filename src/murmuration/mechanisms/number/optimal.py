@@ -62,7 +62,7 @@ class Optimal(NumericMechanism):
 
     def build(self) -> Design:
         """Read the table, or build it."""
-        return _solution(self.epsilon, self.prior).design
+        return solution(self.epsilon, self.prior).design
 
 
 def limit(epsilon: float) -> float:
@@ -73,16 +73,17 @@ def limit(epsilon: float) -> float:
     >>> round(limit(1.0), 2)
     3.99
     """
-    return _solution(float(epsilon), None).limit if epsilon <= MAX_EPSILON else math.nan
+    return solution(float(epsilon), None).limit if epsilon <= MAX_EPSILON else math.nan
 
 
 @lru_cache(maxsize=64)
-def _solution(epsilon: float, prior: tuple[float, ...] | None) -> Solution:
+def solution(epsilon: float, prior: tuple[float, ...] | None, cap: float | None = None) -> Solution:
     """Return the table from the package, else from the cache, else built now."""
     return stored(
-        file_name(epsilon, prior),
+        file_name(epsilon, prior, cap),
         lambda design: audited(design, epsilon),
-        lambda progress: build(epsilon, prior, progress),
+        lambda progress: build(epsilon, prior, progress, cap),
+        squares=cap is not None,
     )
 
 
@@ -91,8 +92,14 @@ def audited(design: Design, epsilon: float) -> Loss:
     return table_loss(design.table, design.grid.points, epsilon)
 
 
-def file_name(epsilon: float, prior: tuple[float, ...] | None) -> str:
-    """Return the file name of a table: epsilon as it is written, and the prior's digest."""
+def file_name(epsilon: float, prior: tuple[float, ...] | None, cap: float | None = None) -> str:
+    """Return the file name of a table: epsilon as it is written, and the prior's digest.
+
+    >>> file_name(1.0, None), file_name(1.0, (1.0,), 1.02)
+    ('optimal-1.0.npz', 'optimal-sampled-1.0.npz')
+    """
+    if cap is not None:
+        return f"optimal-sampled-{epsilon!r}.npz"
     digest = "" if prior is None else "-" + hashlib.sha256(repr(prior).encode()).hexdigest()[:16]
     return f"optimal-{epsilon!r}{digest}.npz"
 
@@ -101,13 +108,15 @@ def build(
     epsilon: float,
     prior: tuple[float, ...] | None = None,
     progress: Callable[[float], None] | None = None,
+    cap: float | None = None,
 ) -> Solution:
     """Solve the program, round to integers and remove the bias that rounding leaves."""
     from murmuration.mechanisms.solve import linear as linear_program  # here: a device never solves
 
     cells = linear_program.cells_for(epsilon)
     on_grid = None if prior is None else prior_on_grid(prior, cells)
-    channel = linear_program.solve(epsilon, cells, on_grid, progress, min(MARGIN, epsilon / 1000))
+    margin = min(MARGIN, epsilon / 1000)
+    channel = linear_program.solve(epsilon, cells, on_grid, progress, margin, cap)
     design = unbiased(integer_weights(channel.channel), channel.values)
     return Solution(design, channel.limit)
 

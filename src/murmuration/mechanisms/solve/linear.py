@@ -7,6 +7,9 @@ Such a column is named by its value a and its pattern S, and the search for the 
     minimise t   subject to, for every input i,
         sum theta q_i = 1,   sum theta a q_i = x_i,   sum theta a^2 q_i - x_i^2 <= t,   theta >= 0.
 
+With a prior p and a cap c the second moments count, as where each person is asked some attributes:
+minimise sum_i p_i sum theta a^2 q_i, subject to sum theta a^2 q_i <= c at every input.
+
 Columns are found as they are needed. With duals w_i (square rows), mu_i (mean rows) and lam_i
 (sum rows) let f_i(a) = w_i a^2 - mu_i a - lam_i. The cheapest pattern at the value a favours the
 inputs with f_i(a) < 0, and its reduced cost is g(a) = sum_i (f_i if f_i >= 0 else E f_i).
@@ -75,6 +78,8 @@ class _Problem:
     near: NDArray[np.intp]
     far: NDArray[np.intp]
     sign: float
+    cap: float | None = None
+    """The most that a second moment may be, in units of B^2, where these count."""
 
     @property
     def folded(self) -> bool:
@@ -102,9 +107,15 @@ class Duals:
     mean: Floats
     total: Floats
 
-    def value(self, inputs: Floats) -> float:
-        """The dual objective: sum lam_i + mu_i x_i - w_i x_i^2."""
-        return float(np.sum(self.total + self.mean * inputs - self.square * inputs**2))
+    def value(self, inputs: Floats, cap: float | None = None) -> float:
+        """The dual objective: sum lam_i + mu_i x_i - w_i x_i^2.
+
+        With a cap c: sum lam_i + mu_i x_i - c (w_i - p_i), where all p_i add up to 1.
+        """
+        found = float(np.sum(self.total + self.mean * inputs))
+        if cap is None:
+            return found - float(np.sum(self.square * inputs**2))
+        return found - cap * (float(self.square.sum()) - 1)
 
 
 @dataclass(frozen=True)
@@ -151,15 +162,17 @@ def solve(
     prior: Sequence[float] | Floats | None = None,
     progress: Report | None = None,
     margin: float = 0.0,
+    cap: float | None = None,
 ) -> Channel:
     """The best unbiased channel on the grid of ``cells`` cells (a power of two, at least 2).
 
-    Without a prior the worst variance over the grid is made least, with one its prior mean.
+    Without a prior the worst variance over the grid is made least, with one its prior mean. With a
+    prior and a `cap`, in units of B^2, it is the mean second moment, and none is above the cap.
     Each grid starts from the columns and duals of the grid half as fine. The channel keeps
     epsilon - margin, which leaves room to round it to integers; the limit is for epsilon.
     """
     _check(epsilon, cells, prior)
-    problems = _ladder(epsilon - margin, cells, prior)
+    problems = [replace(one, cap=cap) for one in _ladder(epsilon - margin, cells, prior)]
     state = _start(problems[0])
     for step, problem in enumerate(problems):
         if step:
@@ -283,8 +296,9 @@ def _refined(problem: _Problem, state: _State) -> _State:
     new = np.linspace(0.0, 1.0, len(problem.inputs))
     duals = (state.centre.square, state.centre.mean, state.centre.total)
     square, mean, total = (np.interp(new, old, row) for row in duals)
-    scale = square.sum()
-    square = square if problem.prior is None else problem.prior * scale
+    scale = square.sum() / state.centre.square.sum()
+    if problem.prior is not None and problem.cap is None:
+        square = problem.prior * scale
     centre = Duals(square / scale, mean / scale, total / scale)
     return _State(columns, weights, centre, _certify(problem, centre))
 
@@ -404,12 +418,17 @@ def _objective(
         return cost, upper, problem.inputs[problem.near] ** 2
     heights, _ = _levels(problem, columns.inside)
     cost = np.append(columns.values**2 * (heights @ problem.prior), 1.0)
-    return cost, np.zeros((1, len(cost))), np.zeros(1)
+    if problem.cap is None:
+        return cost, np.zeros((1, len(cost))), np.zeros(1)
+    upper = np.hstack([squares, np.zeros((len(squares), 1))])
+    return cost, upper, np.full(len(squares), problem.cap)
 
 
 def _prior_square(problem: _Problem) -> float:
-    """The prior mean of x^2, which the prior objective has too much; 0 without a prior."""
-    return 0.0 if problem.prior is None else float(problem.prior @ problem.inputs**2)
+    """The prior mean of x^2, which the prior objective has too much; 0 where it has not."""
+    if problem.prior is None or problem.cap is not None:
+        return 0.0
+    return float(problem.prior @ problem.inputs**2)
 
 
 def _unfold(problem: _Problem, square: Floats, equal: Floats) -> Duals:
@@ -426,9 +445,11 @@ def _unfold(problem: _Problem, square: Floats, equal: Floats) -> Duals:
 
     half = len(problem.near)
     mean, total = spread(equal[half:], problem.sign), spread(equal[:half], 1.0)
-    if problem.prior is not None:
+    if problem.prior is None:
+        return Duals(_cleaned(spread(square, 1.0)), mean, total)
+    if problem.cap is None:
         return Duals(problem.prior, mean, total)
-    return Duals(_cleaned(spread(square, 1.0)), mean, total)
+    return Duals(problem.prior + np.maximum(spread(square, 1.0), 0.0), mean, total)
 
 
 def _roots(duals: Duals) -> Floats:
@@ -482,7 +503,7 @@ def _certify(problem: _Problem, duals: Duals) -> float:
             break
         duals = replace(duals, total=duals.total - lack / len(duals.total))
     pieces = _pieces(problem, duals)
-    return duals.value(problem.inputs) + min(0.0, float(pieces.costs.min()))
+    return duals.value(problem.inputs, problem.cap) + min(0.0, float(pieces.costs.min()))
 
 
 def _missing(problem: _Problem, duals: Duals) -> _Columns:
@@ -584,7 +605,9 @@ def _finish(
     values, channel = _gather(problem, columns, weights)
     inputs = np.linspace(-1.0, 1.0, len(problem.inputs))
     values = _exact_mean(values * unit, channel, inputs, problem.folded)
-    variances = channel @ values**2 - inputs**2
+    variances = channel @ values**2
+    if problem.cap is None:
+        variances -= inputs**2
     worst = variances.max() if problem.prior is None else problem.prior @ variances
     return Channel(values, channel, bound * unit**2, float(worst))
 

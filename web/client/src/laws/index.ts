@@ -21,6 +21,7 @@ const MAKES: Readonly<Record<keyof typeof LAWS, Make>> = {
   piecewise: number,
   dithered: number,
   optimal: number,
+  "optimal-sampled": number,
   dct: number,
   "memoised-bit": memoisedBit,
   "graded-bit": graded,

@@ -532,6 +532,7 @@ def rows_of(path: Path, question: str) -> list:
 # --- silence -------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::murmuration.errors.MisfitWarning")
 def test_an_unfit_answer_has_one_label_for_good(tmp_path: Path) -> None:
     """Drawn once per device and attribute: it never runs out of budget, and costs one value."""
     with collector(published(DAILY)) as host:
@@ -598,6 +599,7 @@ def test_out_of_the_lifetime_is_no_answer(tmp_path: Path) -> None:
             poor.report({"mood": "good"}, period="1")
 
 
+@pytest.mark.filterwarnings("ignore::murmuration.errors.MisfitWarning")
 @pytest.mark.parametrize("nothing", [None, math.nan, "", "n/a", 10**309])
 def test_no_answer_is_sent_like_any_other(tmp_path: Path, nothing: object) -> None:
     text = PHONES.replace('name = "phone"', 'name = "phone"\nmissing = true')

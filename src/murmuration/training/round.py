@@ -311,7 +311,7 @@ def _question(
     parameters: dict[str, Any] = {"people": 0, "laws": campaign.law_of}
     for key in AT.get(ask, ()):
         parameters[key] = models[_place(given.pop(key), len(models))]
-    if "model" in parameters and ask not in ("size", "offset", "right"):
+    if "model" in parameters and ask not in ("size", "offset", "gain", "right"):
         parameters["objective"] = campaign.objective
     for key in NUMBERS[ask]:
         number = _finite(given.pop(key))

@@ -3,6 +3,7 @@
     MurmurationError
     ├── ParameterError     a mechanism or a command was asked for something that does not exist
     ├── InputError         a private value that the mechanism has no answer for
+    │   └── AnswerError    an answer that does not fit what a campaign asks
     ├── ReportError        a report that no device can have produced
     ├── MismatchError      two things that do not belong together (tally and mechanism)
     ├── FormatError        bytes that are truncated, damaged or not ours
@@ -33,6 +34,21 @@ class ParameterError(MurmurationError, ValueError):
 
 class InputError(MurmurationError, ValueError):
     """A private value outside the domain. The value itself is not repeated."""
+
+
+class AnswerError(InputError):
+    """An answer that does not fit what a campaign asks; the answer itself is not repeated.
+
+    `attribute` says which, and `reason` why: "outside", "unknown" or "missing".
+    """
+
+    def __init__(self, message: str, attribute: str = "", reason: str = "unknown") -> None:
+        super().__init__(message)
+        self.attribute, self.reason = attribute, reason
+
+
+class MisfitWarning(UserWarning):
+    """An answer did not fit, and counts by the campaign's rule: the app should know."""
 
 
 class ReportError(MurmurationError, ValueError):

@@ -60,10 +60,8 @@ def each_question(epsilon: float, people: int = 1000) -> dict[str, Question]:
             size=2.0,
             half=6.0,
         ),
-        "gain": asked.Gain(**one, without=CONSTANT, half=4.0),
-        "gain of classes": asked.Gain(
-            **who, model=MODEL, without=CONSTANT, objective=LOGISTIC, half=2.0
-        ),
+        "gain": asked.Gain(**who, model=MODEL, without=CONSTANT, half=4.0),
+        "gain of classes": asked.Gain(**who, model=MODEL, without=CONSTANT, half=16.0),
         "right": asked.Right(**who, model=MODEL),
         "right of three": asked.Right(**who, model=CLASSES),
     }

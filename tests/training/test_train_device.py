@@ -24,8 +24,10 @@ from murmuration.exact.keyed import Key, Keys
 from murmuration.exact.randomness import seeded_rng
 from murmuration.lab.fleet import keys_of, made_for_round
 from murmuration.training import round as rounds
+from murmuration.training.algorithm.questions import Gain, Model
+from murmuration.training.round import Round
 from murmuration.wire import report
-from tests.support.trainings import LOGISTIC, Rounds, each_round, people, trained
+from tests.support.trainings import FILES, LOGISTIC, Rounds, each_round, people, trained
 
 ANN = {"age": 44, "home": "own"}
 ORIGIN = "https://collector.example:443"
@@ -304,6 +306,21 @@ def check_same_bytes(one, x, y, making=answers) -> None:
     rows = making(one, words[0], x, y)
     assert rows.tobytes() == making(one, words[1], x, y).tobytes()
     assert rows.tobytes() != making(one, words[2], -x, -y).tobytes()
+
+
+@pytest.mark.parametrize("kind", ["linear", "logistic", "svm"])
+def test_gain_is_of_squares_in_every_training(kind: str) -> None:
+    """As docs/wire.md has it, whatever the model is: other devices send the same bytes."""
+    campaign = trained(FILES[kind])
+    x, y = campaign.encode(*people(campaign, 50), seeded_rng(1))
+    weights, level = np.full((2, 1, campaign.width), [[[0.0]], [[0.5]]]), np.array([0.25])
+    without, model = (Model(w, level, np.zeros(campaign.width), 1.0) for w in weights)
+    gain = Gain(people=10, laws=campaign.law_of, without=without, model=model, half=2.0)
+    made = Round.of(campaign, 1, [gain])
+    (question,) = rounds.read(rounds.publish(made), campaign).questions
+    scores = x.sum(axis=1) * 0.5 + 0.25
+    squares = (0.25 - y) ** 2 - (scores - y) ** 2
+    assert np.allclose(question.number(x, y), squares, rtol=1e-12, atol=1e-12)
 
 
 def test_roles_are_public_and_reports_repeat() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.campaign.answers import CASES, EXACT, MOST_TEXT, NOTHING, UNKNOWN, Reading
-from murmuration.errors import InputError, ParameterError
+from murmuration.errors import AnswerError, InputError, ParameterError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.randomness import Rng, uniform
 from murmuration.mechanisms.domain import Items, Number, NumberOrNone
@@ -218,7 +218,7 @@ class Question:
         [2, 2]
         """
         if not self.missing:
-            raise InputError(self._no_answer(people, people))
+            raise self._missing(people, people)
         if self.kind == "category":
             return np.full(people, len(self.labels), dtype=np.int64)
         return np.full(people, math.nan)
@@ -262,8 +262,9 @@ class Question:
         silent = np.isnan(fitting)
         if silent.any() and not self.missing:
             if (silent & ~np.isnan(given)).any():
-                raise InputError(f"{self.name} is {low:g} to {high:g}. Nothing was sent.")
-            raise InputError(self._no_answer(int(silent.sum()), len(silent)))
+                text = f"{self.name} is {low:g} to {high:g}. Nothing was sent."
+                raise AnswerError(text, self.name, "outside")
+            raise self._missing(int(silent.sum()), len(silent))
         inside = np.clip(fitting, low, high)
         return np.clip(2 * ((inside - low) / (high - low)) - 1, -1.0, 1.0)
 
@@ -274,17 +275,19 @@ class Question:
         low, high = self.range
         return np.where((numbers < low) | (numbers > high), math.nan, numbers)
 
-    def _no_answer(self, silent: int, people: int) -> str:
-        return (
+    def _missing(self, silent: int, people: int) -> AnswerError:
+        return AnswerError(
             f"{self.name}: {silent} of {people} have no answer that counts, and silence can be "
-            "seen. Declare missing = true, so that no answer is one too. Nothing was sent."
+            "seen. Declare missing = true, so that no answer is one too. Nothing was sent.",
+            self.name,
+            "missing",
         )
 
     def _items(self, values: Any, rng: Rng) -> Ints:
         found = self.reading.places(values)
         none, unfit = found == NOTHING, np.flatnonzero(found == UNKNOWN)
         if none.any() and not self.missing:
-            raise InputError(self._no_answer(int(none.sum()), len(none)))
+            raise self._missing(int(none.sum()), len(none))
         found[none] = len(self.labels)
         if self.outside == SPREAD:
             found[unfit] = uniform(rng.only(unfit), len(unfit), len(self.labels))
@@ -293,8 +296,10 @@ class Question:
         elif self.missing:
             found[unfit] = len(self.labels)
         elif len(unfit):
-            raise InputError(
+            raise AnswerError(
                 f"{self.name} is one of {len(self.labels)} labels; "
-                f"{len(unfit)} of {len(found)} answers are not. Nothing was sent."
+                f"{len(unfit)} of {len(found)} answers are not. Nothing was sent.",
+                self.name,
+                "unknown",
             )
         return found

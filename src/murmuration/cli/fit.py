@@ -51,10 +51,10 @@ class Fit:
 
     @property
     def misfits(self) -> float:
-        """The share of values that do not fit."""
-        _, clamped, unknown, missing = self.counts.tolist()
-        rows = int(self.counts.sum())
-        return (clamped + unknown + (0 if self.missing else missing)) / rows if rows else 0.0
+        """The share of answers that do not fit. A row that may be without an answer is none."""
+        fitted, clamped, unknown, missing = self.counts.tolist()
+        bad = clamped + unknown + (0 if self.missing else missing)
+        return bad / (fitted + bad) if bad else 0.0
 
 
 def measure(

@@ -72,6 +72,16 @@ def _as_dict(kept: Ledger) -> dict[str, Any]:
             {"collector": origin, "campaign": name, "spent": float(cost)}
             for (origin, name), cost in kept.totals().items()
         ],
+        "misfits": [
+            {
+                "collector": origin,
+                "campaign": name,
+                "attribute": attribute,
+                "reason": reason,
+                "times": times,
+            }
+            for origin, name, attribute, reason, times in kept.misfits()
+        ],
         "entries": [
             {
                 "collector": entry.origin,
@@ -116,6 +126,12 @@ def _print(kept: Ledger, reports: bool) -> None:
     for (origin, name), cost in kept.totals().items():
         whose = f"{name} at {origin}"
         console.print(f"{_shown(whose)}: {float(cost):g}", highlight=False)
+    for _, name, attribute, reason, times in kept.misfits():
+        word = "outside the range" if reason == "outside" else "no label or number"
+        say(
+            f"{_shown(name)}: {times} answer{'s' * (times != 1)} to {_shown(attribute)} did not "
+            f"fit ({word}). Only this device knows."
+        )
     if kept.permanent():
         say(
             "Permanent answers are in the sums, not in the lines: when a value changed is not kept."

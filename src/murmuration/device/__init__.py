@@ -10,7 +10,8 @@
 
 from murmuration.device.client import Client, Receipt
 from murmuration.device.ledger import Entry, Ledger
+from murmuration.device.misfits import Misfit
 from murmuration.device.record import Charge, Memo
 from murmuration.device.sending import Patience
 
-__all__ = ["Charge", "Client", "Entry", "Ledger", "Memo", "Patience", "Receipt"]
+__all__ = ["Charge", "Client", "Entry", "Ledger", "Memo", "Misfit", "Patience", "Receipt"]

@@ -45,6 +45,7 @@ from murmuration.device import preview
 from murmuration.device.costs import Cost
 from murmuration.device.ledger import Entry, Ledger, Session
 from murmuration.device.loading import load, open_round
+from murmuration.device.misfits import TELL, Misfit, misfits_of, require_consent, told
 from murmuration.device.sending import (
     DUPLICATE,
     STORED,
@@ -89,6 +90,8 @@ class Receipt:
     """"stored", "duplicate" (it had arrived before), or "refused:<reason>"."""
     new: bool = True
     """False where the question had a report already: the answers of this call were not used."""
+    misfits: tuple[Misfit, ...] = ()
+    """The answers of this call that do not fit what the campaign asks; nothing of it is sent."""
 
     @property
     def delivered(self) -> bool:
@@ -118,6 +121,12 @@ class Client(Trainee):
 
     The app can pin the campaign's `digest`, or name a `witness`: the campaign's address at another
     collector, which must show the same digest.
+
+    An answer that does not fit (a text that is no label, a number beyond the range) counts by the
+    campaign's published rule, and the app is told: by a `MisfitWarning` each time, in
+    `Receipt.misfits`, in `preview` by an `AnswerError`; the key's record counts them, and nothing
+    of it is sent. `misfit="error"` raises `AnswerError` instead and sends nothing: a device that is
+    silent tells that the answer does not fit, so this needs `refuse_outside=True`.
 
     The operator's word is not the person's: a campaign whose laws break their promise needs
     `accept_loss`, its own words, here too; and where the campaign says that answers outside a range
@@ -150,7 +159,10 @@ class Client(Trainee):
         patience: Patience | None = None,
         accept_loss: str | None = None,
         refuse_outside: bool = False,
+        misfit: str = TELL,
     ) -> None:
+        require_consent(misfit, refuse_outside)
+        self._misfit = misfit
         self.source, found = load(source, allow_plain_http, digest, witness)
         self._witness, self._plain = witness, allow_plain_http
         self._require_consent(accept_loss)
@@ -209,11 +221,13 @@ class Client(Trainee):
         with self.ledger.session() as session:
             words = self._words(session)
             columns = self._encoded(answers, words)
+            misfits = misfits_of(self.campaign.questions, answers)
+            told(misfits, self._misfit)
             with session.deciding():
                 known = session.find(words.origin, words.digest, turn)
-                entry = known or self._reserved(session, words, columns, levels, turn)
+                entry = known or self._reserved(session, words, columns, levels, turn, misfits)
             receipt = self._receipt(entry) if entry.outcome else self._sent(session, entry)
-        return replace(receipt, new=known is None)
+        return replace(receipt, new=known is None, misfits=misfits)
 
     def resend(self) -> list[Receipt]:
         """Send what this campaign has charged and nobody has acknowledged: the same bytes.
@@ -259,7 +273,13 @@ class Client(Trainee):
     # --- drawing and reserving -----------------------------------------------------------------
 
     def _reserved(
-        self, session: Session, words: DeviceWords, columns: Columns, levels: Levels, turn: str
+        self,
+        session: Session,
+        words: DeviceWords,
+        columns: Columns,
+        levels: Levels,
+        turn: str,
+        misfits: tuple[Misfit, ...] = (),
     ) -> Entry:
         """Draw a report and reserve it; where that is too much, say "no answer", if it may be said.
 
@@ -267,7 +287,7 @@ class Client(Trainee):
         """
         self._require_open(turn)
         self._require_small(session)
-        made = SurveyReport(self.campaign, words, session.record, turn)
+        made = SurveyReport(self.campaign, words, session.record, turn, misfits)
         try:
             return session.reserve(made.charge(columns, levels))
         except BudgetError as problem:
@@ -370,6 +390,8 @@ class Client(Trainee):
     ) -> str:
         """Say in words what would be sent, or what was; nothing is sent, charged or kept.
 
+        An answer that does not fit what the campaign asks is an `AnswerError` here.
+
         The example is drawn as a report would be and thrown away. That costs nothing as long as
         it stays on the device: it is for the person's own eyes. Somebody who is shown many
         examples can average the noise away, so do not log, upload or take pictures of them. The
@@ -379,6 +401,8 @@ class Client(Trainee):
         with self.ledger.session() as session:
             words = None if self.address is None else self._words(session)
             columns = self._encoded(answers, words)
+            for misfit in misfits_of(self.campaign.questions, answers):
+                raise misfit.error
             made = None if words is None else session.find(words.origin, words.digest, turn)
             head = preview.in_words(self.campaign, self.address, session.record, self.most)
         if made is None:

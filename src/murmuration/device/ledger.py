@@ -358,6 +358,11 @@ class Ledger:
         with self.session() as session:
             return {whose: float(cost) for whose, cost in session.record.permanent().items()}
 
+    def misfits(self) -> list[tuple[str, str, str, str, int]]:
+        """Return origin, campaign, attribute, reason and how often an answer did not fit."""
+        with self.session() as session:
+            return session.record.misfits()
+
     # --- reports -------------------------------------------------------------------------------
 
     def reserve(self, charge: Charge) -> Entry:

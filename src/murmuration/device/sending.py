@@ -65,6 +65,8 @@ class Link:
         _require_token(token)
         self.address, self._token, self._seconds = address, token, seconds
         self._open: http.client.HTTPConnection | None = None
+        self.ends: float | None = None
+        """When all exchanges end, by the clock that never goes back; None: each by itself."""
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +129,7 @@ class Link:
         done = False
         if self._open is None:
             self._open = connect(self.address, self._seconds)
-        late = threading.Timer(MOST_STEPS * self._seconds, _hang_up, [self._open])
+        late = threading.Timer(self._left(), _hang_up, [self._open])
         late.daemon = True
         late.start()
         try:
@@ -146,6 +148,11 @@ class Link:
             late.cancel()
             if not done:
                 self.close()
+
+    def _left(self) -> float:
+        """Return how many seconds an exchange may take now."""
+        most = MOST_STEPS * self._seconds
+        return most if self.ends is None else max(0.0, min(most, self.ends - time.monotonic()))
 
     def _plain(self, data: bytes, encoding: str, most: int) -> bytes:
         """Return an answer inflated, if it is packed; no more of it than the most is unpacked."""
@@ -225,27 +232,32 @@ class Patience:
     attempts: int = 6
     first: float = 0.5
     most: float = 60.0
+    whole: float = 120.0
+    """Seconds for everything: all attempts, all waits, whatever a collector asks for or drips."""
     sleep: Callable[[float], None] = time.sleep
     jitter: Callable[[float], float] = _jitter
 
-    def wait(self, attempt: int, asked: float | None) -> bool:
+    def wait(self, attempt: int, asked: float | None, left: float) -> bool:
         """Wait before the next attempt; False, and no wait, if there is none to be made now."""
         if attempt + 1 >= self.attempts or (asked or 0.0) > self.most:
             return False
-        self.sleep((asked or 0.0) + self.jitter(min(self.most, self.first * 2**attempt)))
+        seconds = (asked or 0.0) + self.jitter(min(self.most, self.first * 2**attempt))
+        if seconds >= left:
+            return False
+        self.sleep(seconds)
         return True
 
 
 def deliver(
     link: Link, body: bytes, kind: str, patience: Patience, token: str | None = None
 ) -> Answer:
-    """Send bytes, the same ones again while the collector is busy."""
-    attempt = 0
+    """Send bytes, the same ones again while the collector is busy; all of it within one time."""
+    attempt, link.ends = 0, time.monotonic() + patience.whole
     while True:
         answer = link.post(body, kind, token)
         if answer.status not in BUSY:
             return answer
-        if not patience.wait(attempt, answer.retry_after):
+        if not patience.wait(attempt, answer.retry_after, link.ends - time.monotonic()):
             raise SendError(f"{link.address} is busy (after {attempt + 1} attempts)")
         attempt += 1
 

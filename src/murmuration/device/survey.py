@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from murmuration.campaign.kind import Campaign
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.device.costs import Cost, exact_cost
+from murmuration.device.misfits import Misfit
 from murmuration.device.record import Charge, Memo, Record
 from murmuration.device.words import DeviceWords, answered, as_octets, owned, remembered
 from murmuration.exact.arrays import Reports, Rows
@@ -56,12 +57,14 @@ class SurveyReport:
 
     record: where the answers that spells began with are kept
     turn: the name of the period; empty where a question is asked once
+    misfits: answers that do not fit: they are counted in the record
     """
 
     campaign: SurveyCampaign
     words: DeviceWords
     record: Record
     turn: str
+    misfits: tuple[Misfit, ...] = ()
 
     @property
     def period(self) -> int | None:
@@ -87,6 +90,7 @@ class SurveyReport:
             memos=memos,
             limit=limit_of(campaign),
             max_reports=campaign.max_reports,
+            misfits=[(misfit.attribute, misfit.reason) for misfit in self.misfits],
         )
 
     def no_answers(self) -> Columns:

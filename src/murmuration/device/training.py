@@ -25,6 +25,7 @@ import numpy as np
 
 from murmuration.device.costs import Cost
 from murmuration.device.ledger import Entry, Ledger, Session
+from murmuration.device.misfits import Misfit, misfits_of, told
 from murmuration.device.record import Charge
 from murmuration.device.words import CrowdWords, DeviceWords
 from murmuration.errors import NoRoundError
@@ -61,6 +62,7 @@ class Trainee(ABC):
     """What a client does in a training; what it keeps is in ledger and record."""
 
     ledger: Ledger
+    _misfit: str
 
     @property
     @abstractmethod
@@ -108,12 +110,21 @@ class Trainee(ABC):
             given = {name: [value] for name, value in features.items()}
             rngs = words.spread(question.name for question in campaign.questions)
             x, y = campaign.encode(given, [target], rngs, never_silent=True)
+            misfits = misfits_of(campaign.questions, {**features, campaign.target.name: target})
+            told(misfits, self._misfit)
             known = session.find(words.origin, campaign.digest)
-            entry = known or self._answered_round(session, words, x, y)
+            entry = known or self._answered_round(session, words, x, y, misfits)
             receipt = self._receipt(entry) if entry.outcome else self._sent(session, entry)
-        return replace(receipt, new=known is None)
+        return replace(receipt, new=known is None, misfits=misfits)
 
-    def _answered_round(self, session: Session, words: DeviceWords, x: Floats, y: Floats) -> Entry:
+    def _answered_round(
+        self,
+        session: Session,
+        words: DeviceWords,
+        x: Floats,
+        y: Floats,
+        misfits: tuple[Misfit, ...],
+    ) -> Entry:
         """Draw the report of the round that is open, and reserve it."""
         self._require_open()
         self._require_small(session)
@@ -125,7 +136,12 @@ class Trainee(ABC):
             )
         with session.deciding():
             known = session.find(words.origin, words.digest)  # by another process, meanwhile
-            return known or session.reserve(self._charge(found, words, x, y))
+            return known or session.reserve(
+                replace(
+                    self._charge(found, words, x, y),
+                    misfits=[(misfit.attribute, misfit.reason) for misfit in misfits],
+                )
+            )
 
     def _charge(self, found: Round, words: DeviceWords, x: Floats, y: Floats) -> Charge:
         """Draw the report, and say what is to be charged for it."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-import tempfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.grid import UnevenGrid
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import WHOLE
+from murmuration.files import private_file
 from murmuration.mechanisms.number.base import Design
 
 MARGIN = 3e-6
@@ -113,9 +113,8 @@ def _keep(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; a read-only home is no reason to fail."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
-            draft.write(data)
-        Path(draft.name).replace(path)
+        with private_file(path) as file:
+            file.write(data)
     except OSError:
         return
 

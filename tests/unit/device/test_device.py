@@ -205,6 +205,7 @@ def test_from_a_document_and_from_a_campaign_file(phones: Collection, tmp_path: 
     assert aimless.ledger.entries() == []
 
 
+@pytest.mark.filterwarnings("ignore::murmuration.errors.MisfitWarning")
 def test_the_clamp_rule_is_applied_and_the_refuse_rule_refuses(
     phones: Collection, leveled: Collection, ledger: Path, tmp_path: Path
 ) -> None:
@@ -749,6 +750,7 @@ def test_a_preview_of_a_repeated_question_draws_no_permanent_answer(
 # --- what must not be seen -----------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::murmuration.errors.MisfitWarning")
 def test_no_value_and_no_token_in_errors_logs_or_files(tmp_path: Path, caplog) -> None:
     caplog.set_level(logging.DEBUG)
     text = DAILY.replace('"neither"', f'"{CANARY}"').replace("lifetime = 4.0", "lifetime = 2.0")

@@ -14,6 +14,7 @@ import socket
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ import numpy as np
 import pytest
 
 from murmuration.definition import document as campaign_document
-from murmuration.device import Client, Ledger
+from murmuration.device import Client, Ledger, Patience
 from murmuration.device.costs import LIMITS
 from murmuration.device.sending import Link
 from murmuration.device.words import DeviceWords
@@ -320,6 +321,36 @@ def test_a_collector_that_drips_holds_nobody(monkeypatch: pytest.MonkeyPatch) ->
         thread.join()
 
 
+def test_a_busy_collector_that_drips_holds_nobody(tmp_path: Path) -> None:
+    """503 again and again, a byte at a time: one deadline ends the whole call."""
+    document, ended = tmp_path / "phones.json", threading.Event()
+    document.write_bytes(published(PHONES))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0.1)
+
+        def drip() -> None:
+            while not ended.is_set():
+                with contextlib.suppress(OSError):
+                    there, _ = listening.accept()
+                    with there:
+                        there.sendall(b"HTTP/1.1 503 Busy\r\nContent-Length: 100000\r\n\r\n")
+                        while not ended.wait(0.02):
+                            there.sendall(b" ")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/campaigns/phones"
+        client = Client(
+            document, tmp_path / "l.db", send_to=url, patience=Patience(first=0.01, whole=0.6)
+        )
+        start = time.monotonic()
+        with pytest.raises(SendError, match="kept"):
+            client.report(ANSWERS)
+        assert time.monotonic() - start < 10  # and not six exchanges of 300 seconds
+        ended.set()
+        thread.join()
+
+
 @pytest.mark.parametrize("after", ["Mon, 01 Jan 0001 00:00:00 +2359", "9" * 400, "soon", "-1"])
 def test_an_odd_header_loses_no_acknowledgement(tmp_path: Path, after: str) -> None:
     document = tmp_path / "phones.json"
@@ -532,6 +563,7 @@ def rows_of(path: Path, question: str) -> list:
 # --- silence -------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::murmuration.errors.MisfitWarning")
 def test_an_unfit_answer_has_one_label_for_good(tmp_path: Path) -> None:
     """Drawn once per device and attribute: it never runs out of budget, and costs one value."""
     with collector(published(DAILY)) as host:
@@ -598,6 +630,7 @@ def test_out_of_the_lifetime_is_no_answer(tmp_path: Path) -> None:
             poor.report({"mood": "good"}, period="1")
 
 
+@pytest.mark.filterwarnings("ignore::murmuration.errors.MisfitWarning")
 @pytest.mark.parametrize("nothing", [None, math.nan, "", "n/a", 10**309])
 def test_no_answer_is_sent_like_any_other(tmp_path: Path, nothing: object) -> None:
     text = PHONES.replace('name = "phone"', 'name = "phone"\nmissing = true')

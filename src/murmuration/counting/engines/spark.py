@@ -25,6 +25,7 @@ from murmuration.counting.kernel import CountedReports, columns_of, count, count
 from murmuration.counting.sums import Collection, Sums, total
 from murmuration.errors import FormatError, MurmurationError, ParameterError
 from murmuration.exact.randomness import seeded_rng, system_rng
+from murmuration.files import ANYBODY, draft_of
 from murmuration.wire.ids import new_ids
 from murmuration.wire.parquet import arrow, batch, schema, writer
 
@@ -233,11 +234,9 @@ def _written(
     place, first, last = piece
     rng = system_rng() if seed is None else seeded_rng(seed * 1_000_003 + place)
     path, kind = folder / f"part-{place:06}.parquet", schema(campaign)
-    aside = folder / f".{path.name}.{new_ids(1).tobytes().hex()}"
-    with writer(aside, kind) as file:
+    with draft_of(path, ANYBODY) as draft, writer(draft, kind) as file:
         for start in range(first, last, 1 << 18):
             end = min(last, start + (1 << 18))
             rows = campaign.privatize(crowd(start, end), rng)
             file.write_batch(batch(campaign, new_ids(end - start, rng), rows, kind))
-    aside.replace(path)
     return path

@@ -211,7 +211,6 @@ def score(
             laws=laws,
             model=model,
             without=trained.without,
-            objective=setting.objective,
             half=half,
         )
     else:

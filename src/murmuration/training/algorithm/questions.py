@@ -473,19 +473,20 @@ class Agreement(NumberQuestion):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Gain(NumberQuestion):
-    """The loss of a constant less that of a model, cut off at +-`half`: positive is better."""
+    """The squared error of a constant less that of a model, cut off at +-`half`.
+
+    Positive is better. Whatever the model is, the error is squared: the same bits everywhere.
+    """
 
     ask: ClassVar[str] = "gain"
     models: ClassVar[tuple[str, ...]] = ("model", "without")
 
     model: Model
     without: Model
-    objective: Objective
 
     def number(self, x: Floats, y: Floats) -> Floats:
         """The difference."""
-        loss = self.objective.loss
-        return loss(self.without.scores(x), y) - loss(self.model.scores(x), y)
+        return np.square(self.without.scores(x) - y) - np.square(self.model.scores(x) - y)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,8 +1,9 @@
 # make demo     a collector, and 200,000 devices that send to it     make quick  most tests, in about a minute
 # make test     all tests, the quick ones with coverage              make check  format, lint, types, layers
-# make bench    speed beside peers                                    make web    the client and the pages, built
+# make evidence what takes longer, written to evidence/                make web    the client and the pages, built
+# make bench    speed beside peers
 # make torture  the collector is killed 500 times under load (STORE=postgresql://... for that store)
-.PHONY: setup demo quick test torture check check-web check-pins format bench tables web clean
+.PHONY: setup demo quick test evidence torture check check-web check-pins format bench tables web clean
 
 # The first Python here that is new enough, unless one is named: make demo PYTHON=...
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -57,6 +58,10 @@ test: setup $(NODE)
 	cd $(WEB) && npm test --silent
 	$(TESTS) -m 'not unmeasured' --doctest-modules --cov --cov-report=term src tests
 	$(TESTS) -m unmeasured tests
+
+# What takes longer than tests: figures, seeds and commit to evidence/. make evidence PIECES='lives kills'
+evidence: setup
+	$(BIN)/python -m experiments.evidence $(PIECES)
 
 torture: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.support.torture --kills 500 $(if $(STORE),--store '$(STORE)')

@@ -1,6 +1,6 @@
 """When did a value change? What somebody can say who reads all reports of a person together.
 
-    python -m experiments.changes                      some seconds
+    python -m experiments.evidence changes
 
 Devices as they are (`lab.fleet`: keys, words, the wire) report every week for 26 weeks. Of two
 groups the first has "yes" all the time; the second says "no" from week 14 to week 24, and "yes"
@@ -18,12 +18,13 @@ spells, and what is reached for permanent answers, where there is no bound.
 
 from __future__ import annotations
 
-import argparse
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.stats import beta
 
+from experiments.piece import Figures, Piece, Row, markdown
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import load as campaign_file
 from murmuration.device.words import CrowdWords
@@ -107,22 +108,49 @@ def attacked(law: Memoised, reports: Ints) -> tuple[float, float]:
     return bound(new, best), float(right)
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--people", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=1)
-    chosen = parser.parse_args()
-    print(f"{chosen.people:,} people, {WEEKS} weeks")
-    print(f"{'law':<12}{'declared':>10}{'measured':>10}{'right':>8}")
-    for name, more in MORE.items():
-        asked = campaign_file.parse(TEXT.format(more=more), SurveyCampaign)
-        (law,) = asked.frame.cells
-        assert isinstance(law, Memoised)
-        over = Permanent(law) if asked.spells is None else InSpells(law, asked.spells.length)
-        measured, right = attacked(law, sent(asked, chosen.people, chosen.seed))
-        print(f"{name:<12}{over.changes(WEEKS):>10.4f}{measured:>10.4f}{right:>8.1%}")
+def study(name: str, people: int, seed: int) -> dict[str, float]:
+    """Attack one law: what is declared, what was measured, how often the attacker is right."""
+    asked = campaign_file.parse(TEXT.format(more=MORE[name]), SurveyCampaign)
+    (law,) = asked.frame.cells
+    assert isinstance(law, Memoised)
+    over = Permanent(law) if asked.spells is None else InSpells(law, asked.spells.length)
+    measured, right = attacked(law, sent(asked, people, seed))
+    return {"declared": over.changes(WEEKS), "measured": measured, "right": right}
 
 
-if __name__ == "__main__":
-    main()
+PEOPLE = 20_000
+HEADS = ("declared", "measured", "right")
+
+
+def part(number: int) -> Row:
+    """Attack permanent answers (0) and spells (1)."""
+    name = list(MORE)[number]
+    return {"name": name, **study(name, PEOPLE, seed=1)}
+
+
+def figures(rows: Sequence[Row]) -> Figures:
+    """Return what is declared, what was measured, and how often the attacker is right."""
+    for row in rows:
+        assert row["measured"] <= row["declared"], f"{row['name']}: more than is declared"
+    found = {f"{row['name']}, {key}": row[key] for row in rows for key in HEADS}
+    return {"people": PEOPLE, "weeks": WEEKS, **found}
+
+
+def table(found: Figures) -> str:
+    """Return a table with a line for each law."""
+    forms = dict(zip(HEADS, (".1f", ".1f", ".1%"), strict=True))
+    lines = [
+        [name, *(f"{found[f'{name}, {key}']:{form}}" for key, form in forms.items())]
+        for name in MORE
+    ]
+    return markdown(["law", "declared", "measured, at least", "tells the two apart"], lines)
+
+
+PIECE = Piece(
+    "when a value changed: what all reports of a person tell, with and without spells",
+    part,
+    parts=len(MORE),
+    sample=(1,),
+    figures=figures,
+    table=table,
+)

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from experiments.piece import Figures, Piece, Row, markdown, require_share
 from murmuration import mechanism, seeded_rng
 from murmuration.mechanisms.tally import Tally
 
@@ -37,7 +39,7 @@ AGAIN = 10
 
 
 @dataclass(frozen=True)
-class Row:
+class Measured:
     """One case: a mechanism, a crowd, a number of people."""
 
     name: str
@@ -74,7 +76,7 @@ def crowds(items: bool, draw: np.random.Generator) -> dict[str, Any]:
 
 def measure(
     name: str, epsilon: float, n: int, about: str, runs: int, seed: int = 7
-) -> Iterator[Row]:
+) -> Iterator[Measured]:
     """Yield one row for each crowd."""
     items = name in ITEMS
     size = {"k": K} if items else {}
@@ -106,12 +108,69 @@ def measure(
             widths += high - low
         covered = hits / runs
         width = float(np.mean(widths / runs) / np.mean(ideal))
-        yield Row(
+        yield Measured(
             name, epsilon, crowd, n, about, float(covered.mean()), float(covered.min()), width
         )
 
 
-def show(rows: list[Row], by: str) -> None:
+CASES = [
+    case
+    for case in product((*NUMBERS, *ITEMS), EPSILONS, PEOPLE, ABOUT)
+    if not (case[0] == "optimal" and case[1] > 10)
+]
+RUNS = 200
+
+
+def part(number: int) -> Row:
+    """Measure one mechanism at one epsilon, for so many people, for each crowd."""
+    return {"rows": [asdict(row) for row in measure(*CASES[number], RUNS, seed=1000 + number)]}
+
+
+GROUPS: dict[str, tuple[str, tuple[float, ...]]] = {
+    **{f"{n} people": ("n", (n,)) for n in PEOPLE},
+    "epsilon .5 to 2": ("epsilon", (0.5, 1.0, 2.0)),
+    **{f"epsilon {epsilon:g}": ("epsilon", (epsilon,)) for epsilon in (4.0, 8.0, 16.0)},
+}
+"""Cases that are shown together: by which column, and which values."""
+
+
+def figures(parts: Sequence[Row]) -> Figures:
+    """Return average coverage and median width of each group of cases."""
+    cases = [case for row in parts for case in row["rows"]]
+    found: Figures = {"cases": len(cases), "runs": RUNS}
+    for kind in ("items", "numbers"):
+        some = [case for case in cases if (case["name"] in ITEMS) == (kind == "items")]
+        share = float(np.mean([case["covered"] for case in some]))
+        require_share(share, 0.95, len(some) * RUNS, kind)
+        found |= {f"{kind}, coverage": share, f"{kind}, lowest": min(c["lowest"] for c in some)}
+        for group, (column, values) in GROUPS.items():
+            if own := [case for case in some if case[column] in values]:
+                found[f"{kind}, coverage, {group}"] = float(np.mean([c["covered"] for c in own]))
+                found[f"{kind}, width, {group}"] = float(np.median([c["width"] for c in own]))
+    return found
+
+
+def table(found: Figures) -> str:
+    """Return a table with a line for coverage and one for width."""
+    lines = [
+        [f"{kind}: {what}", *(f"{found[f'{kind}, {what}, {group}']:{form}}" for group in GROUPS)]
+        for kind in ("items", "numbers")
+        for what, form in (("coverage", ".3f"), ("width", ".2f"))
+    ]
+    return markdown(["", *GROUPS], lines)
+
+
+PIECE = Piece(
+    "how often intervals have the true value, by mechanism, epsilon, people and crowd",
+    part,
+    parts=len(CASES),
+    sample=range(0, len(CASES), 40),
+    figures=figures,
+    table=table,
+)
+
+
+def show(rows: list[Measured], by: str) -> None:
     """Print average and lowest coverage and the widths, by one of the columns."""
     print(f"{by:22}{'coverage':>9}{'lowest':>9}{'width':>8}{'widest':>8}")
     for value in dict.fromkeys(getattr(row, by) for row in rows):
@@ -125,7 +184,7 @@ def show(rows: list[Row], by: str) -> None:
     print()
 
 
-def _line(row: Row) -> str:
+def _line(row: Measured) -> str:
     head = f"{row.name:18}{row.epsilon:<6g}{row.n:<5}{row.about:13}{row.crowd:22}"
     return f"{head}{row.covered:7.3f}{row.lowest:7.3f}{row.width:8.2f}"
 

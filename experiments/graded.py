@@ -1,68 +1,102 @@
 """HierA's setting: five ranges, budgets 5e .. e, and everything that can be asked of it.
 
-    .venv/bin/python -m experiments.graded
+    python -m experiments.evidence graded
 
 Mean absolute error x 10,000 of the mean, n = 100,000, 400 collections, on the paper's three kinds
-of data. The exponential data are clip(Exp(0.3), -1, 1), as in the design sheet. Takes about two
-minutes.
+of data. The exponential data are clip(Exp(0.3), -1, 1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from experiments.piece import Figures, Piece, Row, markdown
 from murmuration import seeded_rng
 from murmuration.exact.arrays import Floats
 from murmuration.lab.graded import GradedComparison, Layout, compare
 from murmuration.mechanisms.graded.hiera import Hiera
 
-PEOPLE, RUNS = 100_000, 400
+PEOPLE, RUNS = 100_000, 20
+KINDS = ("uniform", "gaussian", "exponential")
 EPSILONS = (0.1, 0.5, 1.0)
 LAYOUT = Layout((5.0, 4.0, 3.0, 2.0, 1.0), (-0.6, -0.2, 0.2, 0.6))
 
 
-def _compared(values: Floats, seed: int) -> Iterator[list[GradedComparison]]:
-    return compare(values, LAYOUT, EPSILONS, RUNS, seed)
+def compared(values: Floats, runs: int, seed: int) -> Iterator[list[GradedComparison]]:
+    """Yield the rows of each epsilon."""
+    return compare(values, LAYOUT, EPSILONS, runs, seed)
 
 
-def main() -> None:
-    """Print one table: a line for each way to the mean, a column for each kind of data."""
+def crowds() -> dict[str, Floats]:
+    """Return the people of the paper's three kinds of data: the same at each call."""
     draw = np.random.default_rng(1)
-    crowds = {
+    return {
         "uniform": draw.uniform(-1, 1, PEOPLE),
-        "gaussian(.3, .2)": np.clip(draw.normal(0.3, 0.2, PEOPLE), -1, 1),
-        "exponential(.3)": np.clip(draw.exponential(0.3, PEOPLE), -1, 1),
+        "gaussian": np.clip(draw.normal(0.3, 0.2, PEOPLE), -1, 1),
+        "exponential": np.clip(draw.exponential(0.3, PEOPLE), -1, 1),
     }
-    found = {
-        name: [row for rows in _compared(values, seed) for row in rows]
-        for seed, (name, values) in enumerate(crowds.items())
-    }
-    print(f"{'epsilon':8}{'':24}" + "".join(f"{name:>20}" for name in crowds) + "   kept")
-    for lines in zip(*found.values(), strict=True):
-        errors = "".join(f"{row.error * 1e4:14.0f} ± {row.stderr * 1e4:3.0f}" for row in lines)
-        print(f"{lines[0].epsilon:<8g}{lines[0].label:24}{errors}   {lines[0].kept}")
 
 
-def likelihood(runs: int = 2500) -> None:
-    """Print how much of hiera's error the likelihood reading of the same reports has, at e = .1."""
-    hiera, draw = Hiera(LAYOUT.budgets(0.1), LAYOUT.edges), np.random.default_rng(900)
-    crowds = (
-        draw.uniform(-1, 1, PEOPLE),
-        np.clip(draw.normal(0.3, 0.2, PEOPLE), -1, 1),
-        np.clip(draw.exponential(0.3, PEOPLE), -1, 1),
-    )
-    for seed, values in enumerate(crowds):
-        rng, errors = seeded_rng(700 + seed), np.zeros((runs, 2))
-        for run in range(runs):
-            tally = hiera.tally(hiera.privatize(values, rng))
-            found = hiera.estimate(tally).value, hiera.likelihood(tally).value
-            errors[run] = np.abs(np.array(found) - values.mean())
-        plain, likely = errors.mean(axis=0)
-        print(f"likelihood / unbiased, {runs} runs: {likely / plain:.3f}", flush=True)
+def likelihood(values: Floats, runs: int, seed: int) -> float:
+    """Return the error of the likelihood reading of hiera's reports by the usual one's, e = .1."""
+    hiera, rng = Hiera(LAYOUT.budgets(0.1), LAYOUT.edges), seeded_rng(seed)
+    errors = np.zeros((runs, 2))
+    for run in range(runs):
+        tally = hiera.tally(hiera.privatize(values, rng))
+        found = hiera.estimate(tally).value, hiera.likelihood(tally).value
+        errors[run] = np.abs(np.array(found) - values.mean())
+    plain, likely = errors.mean(axis=0)
+    return float(likely / plain)
 
 
-if __name__ == "__main__":
-    main()
-    likelihood()
+def part(number: int) -> Row:
+    """Compare all ways on one kind of data."""
+    turn, kind = divmod(number, len(KINDS))
+    values = crowds()[KINDS[kind]]
+    rows = [row for rows in compared(values, RUNS, number) for row in rows]
+    errors = {f"epsilon {row.epsilon:g}, {row.label}": row.error * 1e4 for row in rows}
+    losses = {f"epsilon {row.epsilon:g}, {row.label}": row.loss for row in rows}
+    likely = likelihood(values, RUNS, 700 + number)
+    return {"kind": KINDS[kind], "turn": turn, "errors": errors, "losses": losses, "likely": likely}
+
+
+def figures(rows: Sequence[Row]) -> Figures:
+    """Return mean absolute errors x 10,000 and exact losses."""
+    found: Figures = {}
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        own = [row for row in rows if row["kind"] == kind]
+        for name in own[0]["errors"]:
+            found[f"{name}, {kind}"] = float(np.mean([row["errors"][name] for row in own]))
+            found[f"{name}, loss"] = own[0]["losses"][name]
+        found[f"likelihood, {kind}"] = float(np.mean([row["likely"] for row in own]))
+    return found
+
+
+def table(found: Figures) -> str:
+    """Return a table with a line for each way, at e = 0.1."""
+    names = [
+        name.removesuffix(", loss")
+        for name in found
+        if name.startswith("epsilon 0.1, ") and name.endswith(", loss")
+    ]
+    lines = [
+        [
+            name.removeprefix("epsilon 0.1, "),
+            " / ".join(f"{found[f'{name}, {kind}']:.0f}" for kind in KINDS),
+            f"{found[f'{name}, loss']:.4g}",
+        ]
+        for name in names
+    ]
+    return markdown(["", "error, " + " / ".join(KINDS), "exact loss where 0.5 is promised"], lines)
+
+
+PIECE = Piece(
+    "errors of the mean on graded ranges, in the layout of the HierA paper",
+    part,
+    parts=20 * len(KINDS),
+    sample=(0,),
+    figures=figures,
+    table=table,
+)

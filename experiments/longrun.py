@@ -1,14 +1,14 @@
 """What 52 weekly reports of one person tell at worst, if somebody reads them together.
 
-    python -m experiments.longrun                      about a minute
+    python -m experiments.evidence longrun
 
 Devices as they are (`lab.fleet`: keys, words, the wire) report every week. Half of the people have
 one answer and half another, and an attacker who knows the law reads all reports of each person
 side by side, which no collector can. For the reports that speak most clearly for the first answer
 the ratio of both groups is measured on people whom the attacker has not seen before:
 
-    kept    as devices do: permanent answers, fresh noise on them each week
-    fresh   a new answer every week, as if nothing were kept: a new key for each device and week
+    permanent    as devices do: permanent answers, fresh noise on them each week
+    fresh        a new answer every week, as if nothing were kept: a new key each week
 
 `at most` is the loss that is declared for so many reports, exactly. `measured` is a lower bound of
 the real one (Clopper-Pearson, 95%): above `at most` a promise would be broken. `right` is how often
@@ -17,13 +17,14 @@ the attacker tells the two answers apart, if both are as likely.
 
 from __future__ import annotations
 
-import argparse
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy.stats import beta
 
+from experiments.piece import Figures, Piece, Row, markdown
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import load as campaign_file
 from murmuration.device.words import CrowdWords
@@ -124,24 +125,53 @@ def _bound(groups: list[Floats], edge: float) -> float:
     return float(math.log(least / most))
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--people", type=int, default=40_000)
-    parser.add_argument("--seed", type=int, default=1)
-    chosen = parser.parse_args()
+PEOPLE = 20_000
+PLANS = {"permanent": False, "fresh": True}
+LENGTHS = (1, 4, 13, 52)
+
+
+def part(number: int) -> Row:
+    """Attack what 40,000 devices have sent, with permanent answers (0) or fresh ones (1)."""
+    name = list(PLANS)[number]
     asked = campaign()
     (law,) = asked.frame.cells
     assert isinstance(law, Memoised)
-    print(f"{chosen.people:,} people, epsilon {law.epsilon:g}, permanent {law.permanent:g}")
-    print(f"{'':<8}{'reports':>8}{'at most':>10}{'measured':>10}{'right':>8}")
-    for fresh in (False, True):
-        reports = sent(asked, chosen.people, WEEKS, fresh, chosen.seed)
-        for weeks in (1, 4, 13, 52):
-            found = attacked(law, reports[:weeks], fresh)
-            numbers = f"{found.declared:>10.4f}{found.measured:>10.4f}{found.right:>8.1%}"
-            print(f"{'fresh' if fresh else 'kept':<8}{found.reports:>8}{numbers}")
+    reports = sent(asked, PEOPLE, WEEKS, PLANS[name], seed=1)
+    attacks = [asdict(attacked(law, reports[:weeks], PLANS[name])) for weeks in LENGTHS]
+    return {"name": name, "attacks": attacks}
 
 
-if __name__ == "__main__":
-    main()
+def figures(rows: Sequence[Row]) -> Figures:
+    """Return what is declared, what was measured, and how often the attacker is right."""
+    found: Figures = {"people": PEOPLE}
+    for row in rows:
+        for attack in row["attacks"]:
+            name = f"{row['name']}, {attack['reports']} reports"
+            assert attack["measured"] <= attack["declared"], f"{name}: more than is declared"
+            found |= {f"{name}, {key}": attack[key] for key in ("declared", "measured", "right")}
+    return found
+
+
+def table(found: Figures) -> str:
+    """Return a table with a line for each number of reports."""
+    lines = []
+    for name in PLANS:
+        for reports in LENGTHS:
+            declared, measured, right = (
+                found[f"{name}, {reports} reports, {key}"]
+                for key in ("declared", "measured", "right")
+            )
+            line = [name, str(reports), f"{declared:.4f}", f"{measured:.4f}", f"{right:.1%}"]
+            lines.append(line)
+    head = ["answers", "reports", "declared, at most", "measured, at least", "tells two apart"]
+    return markdown(head, lines)
+
+
+PIECE = Piece(
+    "what 52 weekly reports of one person tell somebody who reads them together",
+    part,
+    parts=len(PLANS),
+    sample=(0,),
+    figures=figures,
+    table=table,
+)

@@ -1,7 +1,6 @@
 """Are figures by period, several together, and changes as good as they say? By simulated crowds.
 
-    python -m experiments.periods                       about two minutes
-    python -m experiments.periods --runs 2000
+    python -m experiments.evidence periods
 
 People keep their permanent answers for as long as they keep a value; they report in some periods
 and not in others, and which is not independent of what they answer. Each scenario is a crowd that
@@ -18,15 +17,15 @@ chi-square of all periods as if they were independent would say so.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from experiments.piece import Figures, Piece, Row, markdown, require_share
 from murmuration import seeded_rng
 from murmuration.analysis.periods import Periods
 from murmuration.campaign.survey import ByPeriod, SurveyCampaign
@@ -156,7 +155,7 @@ def study(
         hits["chi-square"] += _chi_square(found) < 0.05
         tries["test"] += 1
         tries["chi-square"] += 1
-    return {what: (hits[what], tries[what]) for what in tries}
+    return {what: (int(hits[what]), tries[what]) for what in tries}
 
 
 def _expected(name: str, crowd: Crowd) -> Floats:
@@ -204,23 +203,13 @@ def _chi_square(found: Periods) -> float:
     return least
 
 
-@dataclass(frozen=True)
-class Found:
-    """A change of five points, as it was found."""
-
-    value: float
-    low: float
-    high: float
-    certain: int
-    covered: int
-    said: int
-    runs: int
-
-
-def five_points(runs: int, people: int = 50_000, seed: int = 1, stay: float = 0.6) -> Found:
+def five_points(
+    runs: int, people: int = 50_000, seed: int = 1, stay: float = 0.6
+) -> dict[str, tuple[int, int]]:
     """Play two periods of so many people each, in the second of which 5 points more are well.
 
-    A part of the people (`stay`) report in both.
+    A part of the people (`stay`) report in both. Returns how often, of all runs, the interval has
+    the five points, leaves out 0, and the test says that something has changed.
     """
     asked, everybody = campaign(), 2 * people - round(stay * people)
     values = np.zeros((2, everybody), dtype=np.int64)
@@ -231,55 +220,74 @@ def five_points(runs: int, people: int = 50_000, seed: int = 1, stay: float = 0.
         values[t, here] = np.where(np.arange(people) % 100 < 100 * well, 0, 1 + here % 2)
     crowd = Crowd(values, present)
     certain = covered = said = 0
-    shown = None
     for run in range(runs):
         found = Periods(asked, counted(asked, crowd, seed + run))
         change = found.changes(FIRST + 1)[0]
-        shown = shown or change
         certain += change.certain and change.value > 0
         covered += change.low <= 0.05 <= change.high
         test = found.changed()
         said += test is not None and test.changed
-    assert shown is not None
-    return Found(shown.value, shown.low, shown.high, certain, covered, said, runs)
+    counts = {"covered": covered, "certain": certain, "test": said}
+    return {what: (int(count), runs) for what, count in counts.items()}
 
 
-def main() -> None:
-    """Print all of it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--runs", type=int, default=600)
-    parser.add_argument("--people", type=int, default=4000)
-    parser.add_argument("--periods", type=int, default=6)
-    chosen = parser.parse_args()
-    heads = ("period", "together", "change", "test", "chi-square")
-    print(f"{chosen.runs} runs, {chosen.people:,} people, {chosen.periods} weeks, epsilon 1")
-    print(f"{'crowd':<38}" + "".join(f"{head:>11}" for head in heads))
-    cases = [
-        *((name, "participants", 2.0) for name in SCENARIOS),
-        *((name, "participants", 1.2) for name in ("eager", "halves")),
-        *((name, "population", 2.0) for name in ("constant", "swinging")),
-    ]
-    for name, about, permanent in cases:
-        size = (chosen.runs, chosen.people, chosen.periods)
-        found = study(name, *size, about, permanent)
-        shares = [found[head][0] / found[head][1] for head in heads]
-        words = f"{name}, {about}, permanent {permanent:g}"
-        print(f"{words:<38}" + "".join(f"{share:>10.1%} " for share in shares))
-    long = study("halves", max(1, chosen.runs // 2), 2000, 20, permanent=1.1)
-    shares = [long[head][0] / long[head][1] for head in heads]
-    print(f"{'halves, 20 weeks, permanent 1.1':<38}" + "".join(f"{one:>10.1%} " for one in shares))
-    people = eager(np.random.default_rng(1), 100_000, 6)
-    whole = people.present.sum(axis=1) @ people.shares() / people.present.sum()
-    start = np.bincount(people.values[0], minlength=3) / people.values.shape[1]
-    print(f"eager: {start[0]:.3f} of the people are well in the first week, ", end="")
-    print(f"{people.shares()[0][0]:.3f} of those who report; {whole[0]:.3f} over all weeks")
-    change = five_points(chosen.runs)
-    print(
-        f"five points between two weeks of 50,000 people: {change.value:+.4f} "
-        f"({change.low:+.4f} to {change.high:+.4f}); of {change.runs} runs the interval leaves out "
-        f"0 in {change.certain}, has 0.05 in {change.covered}; the test says so in {change.said}"
-    )
+RUNS = 100
+"""Of one part."""
+SIZE, WEEKS = 4000, 6
+CASES: dict[str, tuple[str, int, int, str, float]] = {
+    **{name: (name, SIZE, WEEKS, "participants", 2.0) for name in SCENARIOS},
+    "eager, permanent 1.2": ("eager", SIZE, WEEKS, "participants", 1.2),
+    "halves, permanent 1.2": ("halves", SIZE, WEEKS, "participants", 1.2),
+    "constant, about the population": ("constant", SIZE, WEEKS, "population", 2.0),
+    "swinging, about the population": ("swinging", SIZE, WEEKS, "population", 2.0),
+    "halves, 20 weeks of 2,000 people, permanent 1.1": ("halves", 2000, 20, "participants", 1.1),
+}
+"""By their names: the crowd, how many people and weeks, about whom, and the permanent budget."""
+NAMES = (*CASES, "five points")
+HEADS = {
+    "period": "each week",
+    "together": "together",
+    "change": "change",
+    "test": "test",
+    "chi-square": "chi-square",
+}
 
 
-if __name__ == "__main__":
-    main()
+def part(number: int) -> Row:
+    """Play one crowd a hundred times."""
+    turn, place = divmod(number, len(NAMES))
+    if NAMES[place] == "five points":
+        return {"case": NAMES[place], "found": five_points(RUNS, seed=1 + turn * RUNS)}
+    name, people, weeks, about, permanent = CASES[NAMES[place]]
+    found = study(name, RUNS, people, weeks, about, permanent, first=1 + turn)
+    return {"case": NAMES[place], "found": found}
+
+
+def figures(rows: Sequence[Row]) -> Figures:
+    """Return the share of what was covered, and of what was said, in each case."""
+    hits, tries = Counter[str](), Counter[str]()
+    for row in rows:
+        for what, (covered, of) in row["found"].items():
+            hits[f"{row['case']}, {what}"] += covered
+            tries[f"{row['case']}, {what}"] += of
+    for name, of in tries.items():
+        if name.endswith(("period", "together", "change", "covered")):
+            # Figures of one crowd are not independent: runs count, not figures.
+            require_share(hits[name] / of, 0.95, RUNS, name)
+    return {name: hits[name] / of for name, of in tries.items()}
+
+
+def table(found: Figures) -> str:
+    """Return a table with a line for each crowd."""
+    lines = [[name, *(f"{found[f'{name}, {what}']:.1%}" for what in HEADS)] for name in CASES]
+    return markdown(["crowd", *HEADS.values()], lines)
+
+
+PIECE = Piece(
+    "figures by period, several together, and changes: how often intervals have what is so",
+    part,
+    parts=6 * len(NAMES),
+    sample=(1, 2, 5),
+    figures=figures,
+    table=table,
+)

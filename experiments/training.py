@@ -1,12 +1,11 @@
 """Does a training over HTTP learn what a training in one process learns? By Hotelling's T2.
 
-    .venv/bin/python -m experiments.training                       5 runs over HTTP, 60 in process
-    .venv/bin/python -m experiments.training --http 1 --runs 20    quicker, and weaker
+    python -m experiments.evidence training
 
 100,000 simulated people train a logistic model of five features at epsilon 2. Over HTTP each is a
 device with a key of its own that fetches the round and sends one report to a collector in another
 process (`murmur serve`, SQLite). In process the same people answer the same campaign's rounds by
-the operating system's randomness. Orders and noise are independent. The two sets of coefficients
+seeded randomness. Orders and noise are independent. The two sets of coefficients
 are compared by Hotelling's two-sample T2, at 1%.
 
 Then, for each run over HTTP: the reports that the collector has kept are counted once more, in
@@ -15,17 +14,16 @@ process. Round documents and model have to be the same, bit for bit.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
+from experiments.piece import Figures, Piece, Row
 from murmuration.cli.local_collector import HOST, collecting
 from murmuration.collector.publish import served as served_in
 from murmuration.collector.store import Store, open_store
@@ -34,7 +32,7 @@ from murmuration.collector.training import model
 from murmuration.definition.load import parse
 from murmuration.exact.arrays import Floats
 from murmuration.exact.keyed import Key
-from murmuration.exact.randomness import seeded_rng, system_rng
+from murmuration.exact.randomness import seeded_rng
 from murmuration.lab.trainees import Trainees
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.run import LiveTraining
@@ -99,10 +97,10 @@ def people(campaign: TrainingCampaign, n: int) -> tuple[Floats, Floats]:
     return campaign.encode(table, paid, seeded_rng(1))
 
 
-def in_process(campaign: TrainingCampaign, x: Floats, y: Floats) -> Floats:
+def in_process(campaign: TrainingCampaign, x: Floats, y: Floats, seed: int) -> Floats:
     """Train once; return intercept and coefficients."""
-    live, rng = LiveTraining(campaign), system_rng()
-    order = np.random.default_rng().permutation(len(x))
+    live, rng = LiveTraining(campaign), seeded_rng(seed)
+    order = np.random.default_rng(seed).permutation(len(x))
     while (found := live.round) is not None:
         who, order = np.split(order, [found.size])
         values = [question.values(x[who], y[who]) for question in found.questions]
@@ -164,45 +162,43 @@ def hotelling(some: Floats, others: Floats) -> tuple[float, float]:
     return t2, float(stats.f.sf(f, d, n + m - d - 1))
 
 
-def main() -> int:
-    """Run both, compare, and say so; exit code 1 if they differ."""
-    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--http", type=int, default=5, help="Trainings over HTTP.")
-    options.add_argument("--runs", type=int, default=60, help="Trainings in process.")
-    options.add_argument("--people", type=int, default=100_000)
-    options.add_argument("--json", action="store_true")
-    asked = options.parse_args()
-    text = CAMPAIGN.format(people=asked.people)
+HTTP, IN_PROCESS, PEOPLE = 5, 60, 100_000
+NAMES = ("intercept", *FEATURES)
+
+
+def part(number: int) -> Row:
+    """Train once: the first parts over HTTP, the others in process."""
+    text = CAMPAIGN.format(people=PEOPLE)
     campaign = parse(text, TrainingCampaign)
-    if not isinstance(campaign, TrainingCampaign):
-        raise TypeError("this campaign trains a model")
-    x, y = people(campaign, asked.people)
-    own = []
-    for run in range(asked.runs):
-        own.append(in_process(campaign, x, y))
-        print(f"\rin process: {run + 1} of {asked.runs}", end="", file=sys.stderr)
-    sent = []
-    for run in range(asked.http):
-        found, seconds = over_http(campaign, text, x, y)
-        sent.append(found)
-        print(f"\nover HTTP: {run + 1} of {asked.http}, {seconds:.1f} s", end="", file=sys.stderr)
-    print(file=sys.stderr)
-    t2, p = hotelling(np.array(sent), np.array(own))
-    names = ("intercept", *campaign.columns)
-    rows = zip(
-        names, np.mean(sent, axis=0), np.mean(own, axis=0), np.std(own, axis=0, ddof=1), strict=True
+    x, y = people(campaign, PEOPLE)
+    if number >= HTTP:
+        return {"http": False, "coefficients": in_process(campaign, x, y, number).tolist()}
+    found, seconds = over_http(campaign, text, x, y)
+    return {"http": True, "coefficients": found.tolist(), "seconds": seconds}
+
+
+def figures(rows: Sequence[Row]) -> Figures:
+    """Compare both samples, if there are enough runs of each."""
+    sent, own = (
+        np.array([row["coefficients"] for row in rows if row["http"] == http])
+        for http in (True, False)
     )
-    table = [[name, *map(float, values)] for name, *values in rows]
-    if asked.json:
-        print(json.dumps({"t2": t2, "p": p, "rows": table, "same_bits": True}, indent=2))
-    else:
-        print(f"{'':12} {'over HTTP':>10} {'in process':>10} {'its spread':>10}")
-        for name, *values in table:
-            print(f"{name:12} " + " ".join(f"{value:10.4f}" for value in values))
-        print(f"{asked.http} over HTTP against {asked.runs} in process: T2 {t2:.2f}, p {p:.3f}")
-        print("the same bits from the same reports: yes")
-    return int(p < LEVEL)
+    found: Figures = {"http": len(sent), "in process": len(own), "people": PEOPLE}
+    for name, sample in (("over HTTP", sent), ("in process", own)):
+        found |= {f"{name}, {column}": float(sample[:, i].mean()) for i, column in enumerate(NAMES)}
+    if len(sent) > 1 and len(sent) + len(own) > 2 * len(NAMES):
+        t2, p = hotelling(sent, own)
+        assert p >= LEVEL, f"trainings over HTTP differ from those in process: T2 {t2:.2f}, p {p}"
+        found |= {"T2": t2, "p": p}
+    seconds = [row["seconds"] for row in rows if row["http"]]
+    return found | {"seconds, least": min(seconds), "seconds, most": max(seconds)}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+PIECE = Piece(
+    "a training over HTTP beside trainings in one process, by Hotelling's T2",
+    part,
+    parts=HTTP + IN_PROCESS,
+    sample=(0, HTTP),
+    figures=figures,
+    alone=True,
+)

@@ -1,0 +1,32 @@
+"""All pieces of evidence, by name. To add one, write a module with a `PIECE`, and a line here."""
+
+from __future__ import annotations
+
+from experiments import (
+    changes,
+    coverage,
+    graded,
+    interrupted,
+    learning,
+    levels,
+    longrun,
+    periods,
+    scores,
+    training,
+)
+from experiments.piece import Piece
+
+PIECES: dict[str, Piece] = {
+    "coverage": coverage.PIECE,
+    "lives": interrupted.LIVES,
+    "kills": interrupted.KILLS,
+    "trainings": interrupted.TRAININGS,
+    "periods": periods.PIECE,
+    "longrun": longrun.PIECE,
+    "changes": changes.PIECE,
+    "graded": graded.PIECE,
+    "levels": levels.PIECE,
+    "training": training.PIECE,
+    "learning": learning.PIECE,
+    "scores": scores.PIECE,
+}

@@ -163,7 +163,6 @@ def test_contexts() -> None:
         "answer": noise.words(2).tobytes(),
         "coin": noise.public().words(2).tobytes(),
         "permanent": kept.words(2).tobytes(),
-        "permanent coin": kept.public().words(2).tobytes(),
         "level": key.rng("origin", "digest", "level").words(2).tobytes(),  # a browser's alone
         "spread": words.spread(["Größe"])["Größe"].words(2).tobytes(),
         "paid": words.paid(7, b"an answer"),
@@ -309,10 +308,22 @@ def java(*words: str) -> str:
 
 @pytest.mark.slow
 def test_a_device_in_java_makes_every_vector() -> None:
+    """Documents, reports, refusals, raw values, losses, charges, and each law by itself."""
+
+    def read(name: str) -> Any:
+        return json.loads((VECTORS / name).read_text())
+
     documents = len(list((VECTORS / "reports").glob("*.json")))
-    refused = len(json.loads((VECTORS / "refused.json").read_text()))
-    wanted = f"{documents} documents, {10 * documents} reports, {refused} refused\n"
-    assert java("vectors") == wanted
+    values = sum(len(read(f"answers/{name}.json")["vectors"]) for name in ("vectors", "values"))
+    charges = sum(map(len, read("keyed/charges.json").values()))
+    files = [read(path.name) for path in VECTORS.glob("*.json")]
+    laws = [one for file in files if isinstance(file, list) for one in file if "people" in one]
+    people = sum(len(one["people"]) for one in laws if one["mechanism"] != "privunit")
+    assert java("vectors").splitlines() == [
+        f"{documents} documents, {10 * documents} reports, {len(read('refused.json'))} refused",
+        f"{values} raw values, {len(read('losses.json'))} losses, {charges} charges, "
+        f"{people} people of single laws",
+    ]
 
 
 @pytest.mark.slow

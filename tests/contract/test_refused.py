@@ -352,7 +352,7 @@ LAW = r"published law is not that of|every row of weights"
 RULES = {
     "digest": r"digest is not that of its text",
     "format": r"a newer one is needed",
-    "name": r"has two names",
+    "name": r"name differs",
     "key": r"unknown field",
     "form": FORM,
     "loss": rf"where .* is promised|{LAW}",
@@ -372,7 +372,7 @@ RULES = {
     "limit": r"limit, .*, is above 0",
     "repeat": r"repeated question|spells|levels by lot",
     "mechanism": r"no mechanism is called",
-    "terms": r"a zone|cohort|uploads|RFC3339|origins",
+    "terms": r"time zone|cohort|upload|RFC3339|origins",
 }
 """What this library says of each rule."""
 

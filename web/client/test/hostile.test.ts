@@ -272,7 +272,7 @@ test("no error repeats a collector's words", async () => {
     HONEST.replace('"wire":1', `"wire":"${EVIL}"`),
     HONEST.replace('"campaign":"x"', `"campaign":"${EVIL}"`),
   ];
-  const outside = [{ format: EVIL }, { [EVIL]: 1 }, { upload: EVIL }, { opens: EVIL }];
+  const outside = [{ format: EVIL }, { upload: EVIL }, { opens: EVIL }];
   const documents = [...texts.map((one) => around(one)), ...outside.map((one) => around(HONEST, one))];
   for (const bytes of documents)
     await assert.rejects(quickly(bytes), (error: Error) => !error.message.includes("img"));

@@ -19,7 +19,7 @@ export interface Address {
 
 /** Return the host of an origin: one for all its ports, and for all names of this machine. */
 export function hostOf(origin: string): string {
-  const { hostname } = new URL(origin);
+  const hostname = new URL(origin).hostname.replace(/\.$/, "");
   return LOOPBACK.test(hostname) ? "localhost" : hostname;
 }
 

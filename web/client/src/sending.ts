@@ -171,6 +171,9 @@ export function outcome(answer: Answer): Outcome {
   }
   if (stored === 1) return "stored";
   const name = named(type) ?? "unnamed";
+  if (name === "early-period") {
+    throw new MurmurationError("send", "its period has not begun at the collector: it is taken once it has");
+  }
   return name === "duplicate" ? name : `refused:${name}`;
 }
 

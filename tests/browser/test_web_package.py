@@ -78,7 +78,7 @@ def test_node_takes_part_with_the_packed_client(installed: Path, tmp_path: Path)
     assert (refusal, outcome, fresh, send) == ("ledger", "stored", False, "Send")
     assert (spending["campaign"], spending["limits"]["lifetime"]) == (1, 16)
     names = {path.name for path in (installed / "node_modules/murmuration-ldp").iterdir()}
-    assert names == {"dist", "README.md", "package.json"}
+    assert names == {"dist", "docs", "README.md", "package.json"}
     kept = json.loads((installed / "node_modules/murmuration-ldp/package.json").read_text())
     assert "dependencies" not in kept
     assert kept["version"] == murmuration.__version__

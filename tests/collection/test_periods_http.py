@@ -104,9 +104,9 @@ def test_a_collector_refuses_periods_that_cannot_be(server: Collector) -> None:
         answer = server.send("mood", write(CAMPAIGN, new_ids(3), rows), kind).json
         assert answer["stored"] == 1
         found = [(one["index"], one["type"]) for one in answer["failures"]]
-        assert found == [(0, "/problems/wrong-period"), (2, "/problems/wrong-period")]
+        assert found == [(0, "/problems/wrong-period"), (2, "/problems/early-period")]
     after = server.about("mood", "status").json
-    assert after["outcomes"]["wrong-period"] == before + 4
+    assert after["outcomes"]["wrong-period"] == before + 2
     assert after["balanced"]
 
 

@@ -25,7 +25,6 @@ from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
 from murmuration.device.words import DeviceWords, answered
-from murmuration.errors import FormatError
 from murmuration.exact.arrays import Rows
 from murmuration.exact.keyed import Key, context
 from murmuration.exact.randomness import Rng, ScriptedRng
@@ -210,132 +209,6 @@ def keyed_words() -> dict[str, Any]:
     return {"secret": SECRET.hex(), **{name: words_of(*parts) for name, parts in PARTS.items()}}
 
 
-# --- documents that a device refuses -------------------------------------------------------------
-
-
-def refused(name: str, why: str, change: Any, base: str) -> dict[str, str]:
-    """A document that is like an honest one but for one thing; its digest is right again."""
-    document = json.loads(json.loads((FOLDER / f"{base}.json").read_text())["document"])
-    collection = json.loads(document["collection"])
-    found = change(document, collection)
-    text = found if isinstance(found, str) else json.dumps(collection, separators=(",", ":"))
-    if document["digest"] == hashlib.sha256(document["collection"].encode()).hexdigest():
-        document["digest"] = hashlib.sha256(text.encode()).hexdigest()
-    document["collection"] = text
-    return {"name": name, "why": why, "document": json.dumps(document)}
-
-
-def put(*path: Any, value: Any) -> Any:
-    """Return what sets one key of the collection."""
-
-    def change(document: dict[str, Any], collection: dict[str, Any]) -> None:
-        del document
-        place: Any = collection
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = value
-
-    return change
-
-
-def outer(key: str, value: Any) -> Any:
-    """Return what sets one key outside the collection."""
-    return lambda document, collection: document.update({key: value})
-
-
-def moved(document: dict[str, Any], collection: dict[str, Any]) -> None:
-    """Move one part in 2^52 from a lie to the truth: one more than the loss allows."""
-    weights = collection["cells"][0]["law"]["weights"]
-    for row, (high, low) in enumerate(((0, 1), (1, 0))):
-        weights[row][high] += 1
-        weights[row][low] -= 1
-
-
-def respelt(old: str, new: str) -> Any:
-    return lambda document, collection: document["collection"].replace(old, new, 1)
-
-
-def refusals() -> list[dict[str, str]]:
-    law = ("cells", 0, "law")
-    grr = ("cells", 5, "law")
-    return [
-        refused("digest", "it is not that of the text", outer("digest", "0" * 64), "plain"),
-        refused("format", "it is a newer one", outer("format", 2), "plain"),
-        refused("wire", "it is a newer one", put("wire", value=2), "plain"),
-        refused("name", "there are two names", outer("campaign", "other"), "plain"),
-        refused("unknown key", "it may mean anything", put("more", value=1), "plain"),
-        refused("white space", "another form", respelt(":", ": "), "plain"),
-        refused("another number", "another form", respelt("98.0", "98.00"), "plain"),
-        refused("a default", "another form", put("rounds", value=1), "plain"),
-        refused("a leak by 1 in 2^52", "its loss is above epsilon", moved, "plain"),
-        refused(
-            "a row",
-            "its total is not that of the others",
-            put(*law, "weights", 0, 0, value=5),
-            "plain",
-        ),
-        refused("epsilon", "a report costs more", put("epsilon", value=0.9), "plain"),
-        refused(
-            "a law's epsilon",
-            "the law costs more",
-            put("cells", 0, "parameters", "epsilon", value=0.99),
-            "plain",
-        ),
-        refused(
-            "hush",
-            "it does not follow from the table",
-            put("cells", 0, "law", "hush", value=1),
-            "silent",
-        ),
-        refused(
-            "no answer",
-            "its row tells too much",
-            put("cells", 0, "law", "none", value=[0, 0, 2**52]),
-            "silent",
-        ),
-        refused("truth", "it is not what is left", put(*grr, "truth", value=2**51), "silent"),
-        refused(
-            "items",
-            "there are more labels than items",
-            put("cells", 5, "parameters", "k", value=3),
-            "silent",
-        ),
-        refused("cells", "they are in another order", lambda d, c: c["cells"].reverse(), "silent"),
-        refused("too few cells", "an attribute has none", lambda d, c: c["cells"].pop(), "silent"),
-        refused(
-            "permanent",
-            "it tells more than it may",
-            put("cells", 0, "parameters", "permanent", value=1.5),
-            "rounds",
-        ),
-        refused("rounds", "nothing is permanent", put("rounds", value=2), "plain"),
-        refused("levels", "a level is above 1", put("levels", "open", value=1.5), "wide"),
-        refused(
-            "a level's part", "its laws cost more", put("levels", "careful", value=0.25), "wide"
-        ),
-        refused(
-            "accepted",
-            "these are other words",
-            put("accept_loss", value="nothing"),
-            "broken-corners",
-        ),
-        refused(
-            "accepted for nothing",
-            "no law needs it",
-            put("accept_loss", value="an infinite loss"),
-            "items",
-        ),
-    ]
-
-
-def test_a_device_refuses_what_the_file_says() -> None:
-    golden = json.loads((VECTORS / "refused.json").read_text())
-    assert golden == refusals()
-    for one in golden:
-        with pytest.raises(FormatError):
-            campaign_document.read(one["document"].encode())
-
-
 # --- writing -------------------------------------------------------------------------------------
 
 
@@ -373,8 +246,6 @@ def write_missing() -> None:
     for path, campaign in campaigns().items():
         if not path.exists():
             path.write_text(lines(vectors_of(campaign_document.publish(campaign).decode())))
-    texts = ",\n".join(json.dumps(one) for one in refusals())
-    write(VECTORS / "refused.json", f"[\n{texts}\n]\n")
 
 
 def write(path: Path, text: str) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from murmuration import Client
-from murmuration.device.sending import Answer, Patience, final
+from murmuration.device.sending import Answer, Patience, final, outcomes
 from murmuration.errors import SendError
 from murmuration.lab.fleet import send_all
 from murmuration.server.problems import PROBLEMS
 from murmuration.wire import report
-from murmuration.wire.report import FINAL, REASONS
+from murmuration.wire.report import EARLY, FINAL, REASONS
 from tests.support import collectors
 from tests.support.between import answering
 from tests.support.collectors import PROBLEM, Collection, one
@@ -101,7 +101,15 @@ def test_what_a_collector_says_is_final(name: str) -> None:
 
 def test_the_list_of_final_problems_is_the_collectors(phones: Collection) -> None:
     assert {name: PROBLEMS[name][0] for name in FINAL} == FINAL
-    assert set(REASONS) < set(FINAL)
+    assert set(REASONS) - {EARLY} < set(FINAL)
+
+
+def test_a_period_that_has_not_begun_is_no_final_answer() -> None:
+    """Clocks are off: the report is kept, and sent again as it is."""
+    failure = {"index": 0, "type": f"/problems/{EARLY}", "title": "later"}
+    data = json.dumps({"received": 1, "stored": 0, "failures": [failure]}).encode()
+    with pytest.raises(SendError, match="has not begun"):
+        outcomes(Answer(200, data), 1)
 
 
 def test_a_collectors_own_refusals_of_whole_uploads_are_final(phones: Collection) -> None:

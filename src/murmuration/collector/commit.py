@@ -23,6 +23,7 @@ from murmuration.collector.store import Store
 from murmuration.wire.ids import ID_BYTES
 from murmuration.wire.report import (
     CODES,
+    EARLY,
     FINE,
     REASONS,
     Codes,
@@ -111,16 +112,16 @@ def _checked(batches: Sequence[Batch]) -> Upload:
 
 
 def _of_open_periods(intake: Intake, batches: Sequence[Batch], upload: Upload) -> Upload:
-    """Refuse reports of periods that were over, or had not begun, when they arrived."""
+    """Refuse reports of periods that were over when they arrived, or, for now, had not begun."""
     everything = range(1 << 32)
     windows = [everything if batch.periods is None else batch.periods for batch in batches]
     sizes = [len(batch) for batch in batches]
     first = np.repeat([window.start for window in windows], sizes)
     end = np.repeat([window.stop for window in windows], sizes)
     fine, periods = upload.problems == FINE, intake.form.periods_of(upload.rows)
-    wrong = np.zeros(len(upload), dtype=bool)
-    wrong[fine] = (periods < first[fine]) | (periods >= end[fine])
-    return upload.refusing(wrong, "wrong-period") if wrong.any() else upload
+    over, early = np.zeros((2, len(upload)), dtype=bool)
+    over[fine], early[fine] = periods < first[fine], periods >= end[fine]
+    return upload.refusing(over, "wrong-period").refusing(early, EARLY)
 
 
 def _commit_intake(

@@ -34,7 +34,7 @@ import msgspec
 
 from murmuration.errors import ParameterError, SendError
 from murmuration.wire.address import Address
-from murmuration.wire.report import BUSY, FINAL, MOST_TOKEN, PROBLEM, PROBLEM_TYPE
+from murmuration.wire.report import BUSY, EARLY, FINAL, MOST_TOKEN, PROBLEM, PROBLEM_TYPE
 
 SECONDS = 30.0
 """How long each step of a request (connecting, writing, reading) may take."""
@@ -294,6 +294,8 @@ def outcomes(answer: Answer, count: int) -> Counter[str]:
     if receipt.received != count or not balanced or receipt.stored < 0:
         raise SendError("the answer is about other reports: this is no collector")
     names = [_named(failure.type) or "unnamed" for failure in receipt.failures]
+    if names == [EARLY] and count == 1:
+        raise SendError("its period has not begun at the collector: it is taken once it has")
     found = Counter(name if name == DUPLICATE else REFUSED + name for name in names)
     if receipt.stored:
         found[STORED] = receipt.stored

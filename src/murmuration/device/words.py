@@ -67,8 +67,7 @@ class DeviceWords:
         """Return the generator of an answer that is kept for all periods, or for one spell."""
         if spell is not None:
             return self._rng("spell", str(cell), _octets(written), str(spell))
-        coins = self._rng("permanent coin", str(cell))
-        return self._rng("permanent", str(cell), _octets(written), coins=coins)
+        return self._rng("permanent", str(cell), _octets(written))
 
     def paid(self, cell: int, written: bytes | Rows) -> bytes:
         """Return the name by which the ledger knows a permanent answer."""
@@ -137,8 +136,7 @@ class CrowdWords:
         """Return the generator of answers that are kept for all periods, or for one spell."""
         if spell is not None:
             return self._rng("spell", str(cell), written, str(spell))
-        coins = self._rng("permanent coin", str(cell))
-        return self._rng("permanent", str(cell), written, coins=coins)
+        return self._rng("permanent", str(cell), written)
 
     def spread(self, attributes: Iterable[str]) -> dict[str, CrowdRng]:
         """Return the generators of the labels that stand for answers that are none, by name."""

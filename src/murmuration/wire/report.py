@@ -57,15 +57,18 @@ REASONS = {
     "bad-entries": "The entries are not those that a report of this campaign has.",
     "bad-symbol": "No device can have sent this report: it is outside the alphabet.",
     "outside-window": "The campaign has not opened yet, or it has closed.",
-    "wrong-period": "The report's period is over, or has not begun, or there should be none.",
+    "wrong-period": "The report's period is over, or there should be none.",
+    "early-period": "The report's period has not begun here: send it again once it has.",
     "token-used": "A token has one report (in each period), sent alone; this one's was counted.",
     "duplicate": "A report with this id was counted before. It was counted once.",
     "round-full": "The round has all reports that it asks for.",
 }
 """Why a report is not counted, in the order in which it is looked at."""
+EARLY = "early-period"
+"""The one reason that is not final: the device's clock is ahead, or the collector's behind."""
 WHOLE = {"unreadable-body": 400, "too-large": 413, "unsupported-type": 415}
 """Why an upload as a whole is refused, and would be every time: problems and their status."""
-FINAL = {**dict.fromkeys(REASONS, 422), **WHOLE}
+FINAL = {**{reason: 422 for reason in REASONS if reason != EARLY}, **WHOLE}
 """Problems that are about the bytes, with their status: the same bytes are refused every time."""
 BUSY = frozenset({429, 503})
 """Statuses of a collector that takes the same bytes later."""

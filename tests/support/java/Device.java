@@ -8,6 +8,7 @@
 
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.math.MathContext;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -21,6 +22,7 @@ import java.security.MessageDigest;
 import java.text.Normalizer;
 import java.util.*;
 import java.util.function.LongSupplier;
+import java.util.regex.Pattern;
 import java.util.stream.*;
 import java.util.zip.GZIPInputStream;
 import javax.crypto.Mac;
@@ -64,7 +66,7 @@ public class Device {
                 do {
                     skip();
                     String key = string();
-                    require(took(':') && !map.containsKey(key), "an object is odd");
+                    require(took(':') && !map.containsKey(key), "another form: a key twice");
                     map.put(key, value());
                 } while (took(','));
                 require(took('}'), "an object does not end");
@@ -180,16 +182,18 @@ public class Device {
     Device(String data, String accepted) throws Exception {
         require(data.getBytes(StandardCharsets.UTF_8).length <= limit("document_bytes"), "the document is too large");
         Map<String, Object> outer = map(Json.parse(data));
-        require(outer.keySet().containsAll(known(outer, "document", false)), "a key is missing");
+        require(outer.keySet().containsAll(known(outer, keys("document"))), "a key is missing");
         String text = (String) outer.get("collection");
         digest = hex(MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8)));
         require(digest.equals(outer.get("digest")), "the digest is not that of the text");
         collection = map(Json.parse(text));
-        known(collection, "collection", true);
-        require(Json.write(collection).equals(text), "the text has another form");
         require(outer.get("format").equals(protocol.get("format")), "a newer format");
-        require(collection.get("wire").equals(protocol.get("wire")), "a newer format");
+        require(Objects.equals(collection.get("wire"), protocol.get("wire")), "a newer format");
+        require(Json.write(collection).equals(text), "another form");
+        checkNumbers(collection, "");
+        known(collection, "collection", true);
         require(collection.get("campaign").equals(outer.get("campaign")), "two names");
+        checkTerms(outer);
         attributes = list(collection.get("attributes"));
         cells = list(collection.get("cells"));
         require(cells.size() <= limit("cells") && attributes.size() <= limit("attributes"), "too many of them");
@@ -200,6 +204,7 @@ public class Device {
         }
         levels = collection.containsKey("levels") ? new ArrayList<>(map(collection.get("levels")).keySet()) : null;
         strategy = (String) collection.get("strategy");
+        checkAsking();
         require(Objects.equals(collection.get("accept_loss"), accepted), "a loss that nobody has accepted");
         checkCells();
         checkLosses();
@@ -208,8 +213,15 @@ public class Device {
     /** The keys that an object has to have: those without a default, and others that differ from it. */
     static Set<String> known(Map<String, Object> found, String what, boolean inOrder) {
         Set<String> wanted = known(found, keys(what));
-        boolean same = inOrder ? List.copyOf(wanted).equals(List.copyOf(found.keySet())) : true;
-        require(same, "an unknown key of " + what + ", one is missing, or they are in another order");
+        require(wanted.containsAll(found.keySet()), "an unknown key of " + what);
+        require(found.keySet().containsAll(wanted), "a key of " + what + " is missing");
+        if (!inOrder) return wanted;
+        require(List.copyOf(wanted).equals(List.copyOf(found.keySet())), "another form: keys in another order");
+        for (List<Object> key : keys(what)) {
+            boolean usual = key.size() > 1 && found.containsKey((String) key.get(0));
+            boolean out = !usual || !Objects.equals(found.get(key.get(0)), key.get(1));
+            require(out, "another form: a default is not left out: " + key.get(0));
+        }
         return wanted;
     }
 
@@ -218,8 +230,6 @@ public class Device {
         for (List<Object> key : keys) {
             String name = (String) key.get(0);
             if (key.size() == 1 || found.containsKey(name)) wanted.add(name);
-            boolean usual = key.size() > 1 && found.containsKey(name);
-            require(!usual || !Objects.equals(found.get(name), key.get(1)), "a default is not left out: " + name);
         }
         return wanted;
     }
@@ -234,6 +244,76 @@ public class Device {
             for (Object one : Device.<Object>list(law.getOrDefault(inside, List.of()))) checkKeys(map(one));
         }
     }
+
+    /** Floats are written with a point, whole numbers without: by their keys. */
+    static void checkNumbers(Object value, String key) {
+        if (value instanceof Map<?, ?> map) {
+            for (Map.Entry<?, ?> one : map.entrySet()) {
+                checkNumbers(one.getValue(), key.equals("levels") ? key : (String) one.getKey());
+            }
+        } else if (value instanceof List<?> list) {
+            boolean pair = key.equals("settings") && !list.isEmpty() && list.get(0) instanceof String;
+            for (Object one : list) checkNumbers(one, pair ? (String) list.get(0) : key);
+        } else if (value instanceof Number) {
+            boolean point = list(protocol.get("floats")).contains(key);
+            require(point == value instanceof Double, "another form: a number's point, at " + key);
+        }
+    }
+
+    static final String MOMENT = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})";
+
+    static void checkTerms(Map<String, Object> outer) {
+        require(whole(outer, "cohort") >= limit("least_cohort"), "terms: too small a cohort");
+        require(whole(outer, "people") >= 1 && whole(outer, "version") >= 1, "terms: nobody");
+        require(list(protocol.get("uploads")).contains(outer.get("upload")), "terms: an unknown upload");
+        List<Object> origins = list(outer.getOrDefault("origins", List.of()));
+        require(origins.size() <= limit("origins"), "terms: too many origins");
+        for (String key : List.of("opens", "closes")) {
+            String moment = (String) outer.get(key);
+            if (moment == null) continue;
+            require(moment.matches(MOMENT), "terms: no moment");
+            try {
+                java.time.OffsetDateTime.parse(moment);
+            } catch (java.time.format.DateTimeParseException problem) {
+                throw new IllegalArgumentException("terms: no such moment");
+            }
+        }
+    }
+
+    /** How many are asked, how often, at which levels, for how much. */
+    void checkAsking() {
+        double epsilon = (Double) collection.get("epsilon");
+        require(epsilon >= number("least_epsilon") && epsilon <= number("epsilon"), "epsilon is out of range");
+        Object most = collection.get("limit"), chosen = collection.getOrDefault("chosen", "freely");
+        require(most == null || (Double) most > 0, "a limit of nothing");
+        require(List.of("sample", "split", "together").contains(strategy), "asking: no such strategy");
+        int d = attributes.size(), sample = sample();
+        require(sample >= 1 && sample <= d && (strategy.equals("sample") || sample == 1), "asking: sample");
+        List<Long> ends = list(collection.get("ends"));
+        if (ends != null) {
+            require(sample == 1 && strategy.equals("sample") && ends.size() == d - 1, "asking: ends");
+            long last = 0;
+            for (long end : ends) {
+                require(end > last && end < W, "asking: ends go up");
+                last = end;
+            }
+        }
+        require(levels == null || !together(), "asking: levels together");
+        boolean missing = attributes.stream().anyMatch(one -> Boolean.TRUE.equals(one.get("missing")));
+        require(!missing || !together(), "asking: missing together");
+        require(chosen.equals("freely") || chosen.equals("by lot") && levels != null, "levels: no such choice");
+        long names = attributes.stream().map(one -> one.get("name")).distinct().count();
+        require(names == d, "two attributes of one name");
+        if (levels == null) return;
+        require(!levels.isEmpty() && levels.size() <= limit("levels"), "levels: how many");
+        for (String level : levels) {
+            double factor = (Double) map(collection.get("levels")).get(level);
+            require(factor > 0 && factor <= 1, "levels: a part of epsilon");
+            require(epsilon * factor >= number("least_epsilon"), "levels: too small a part");
+        }
+    }
+
+    static double number(String name) { return ((Number) map(protocol.get("limits")).get(name)).doubleValue(); }
 
     static void checkAttribute(Map<String, Object> one) {
         known(one, "attribute", true);
@@ -253,7 +333,7 @@ public class Device {
             require(open && apart && labels.size() >= 2, "labels are all different");
             require(labels.size() <= limit("attribute_labels"), "too many labels");
         } else {
-            require(labels.isEmpty() && !open, "a number has a range");
+            require(labels.isEmpty() && one.get("low") != null && one.get("high") != null, "a number has a range");
             double low = (Double) one.get("low"), high = (Double) one.get("high");
             require(low < high && Double.isFinite(high - low), "low is below high");
             require(!Double.valueOf(-0.0).equals(low) && !Double.valueOf(-0.0).equals(high), "0 has no sign");
@@ -279,7 +359,9 @@ public class Device {
 
     int perGroup() { return levels == null ? 1 : levels.size(); }
 
-    int sample() { return (int) (long) (Long) collection.getOrDefault("sample", 1L); }
+    int sample() {
+        return (int) (long) (Long) collection.getOrDefault("sample", 1L);
+    }
 
     void checkCells() {
         require(cells.size() == groups() * perGroup(), "cells are missing, or there are too many");
@@ -299,6 +381,8 @@ public class Device {
         Object first = collection.get("first"), spell = collection.get("spell");
         require((first == null) == (spell == null) && (first == null || every != null), "half a spell");
         require(first == null || levels == null, "spells take no levels");
+        boolean lots = "by lot".equals(collection.get("chosen"));
+        require(!lots || !collection.containsKey("rounds"), "levels by lot are for one round");
         if (spell == null) return;
         long length = (Long) spell, rounds = (Long) collection.getOrDefault("rounds", 1L);
         require((Long) first >= 0 && length >= 1 && length <= rounds, "no such spells");
@@ -345,30 +429,78 @@ public class Device {
 
     static final Ratio NOTHING = Ratio.of(1, 1);
 
-    static final String COSTS = "(a loss of [0-9.]+|an infinite loss).* where .* is promised";
+    /** What a law costs: the largest ratio, whether its promises are kept, and the words for accept_loss. */
+    record Verdict(Ratio ratio, boolean kept, String words) {
+        static Verdict of(Ratio ratio, double promised) {
+            return new Verdict(ratio, ratio.keeps(promised), costs(ratio, "", promised));
+        }
+    }
+
+    /** The smallest double that is not below the logarithm of a ratio. */
+    static double logAbove(Ratio ratio) {
+        if (ratio.below().signum() == 0) return Double.POSITIVE_INFINITY;
+        BigDecimal quotient = new BigDecimal(ratio.above()).divide(new BigDecimal(ratio.below()), new MathContext(60));
+        double near = Math.log1p(quotient.subtract(BigDecimal.ONE).doubleValue());
+        while (!ratio.keeps(near)) near = Math.nextUp(near);
+        while (near > 0 && ratio.keeps(Math.nextDown(near))) near = Math.nextDown(near);
+        return near;
+    }
+
+    static String costs(Ratio ratio, String where, double promised) {
+        double log = logAbove(ratio);
+        String amount = Double.isInfinite(log) ? "an infinite loss" : "a loss of " + Json.shortest(log);
+        return amount + where + " where " + Json.shortest(promised) + " is promised";
+    }
 
     void checkLosses() {
         String words = (String) collection.get("accept_loss");
         Ratio[] all = new Ratio[cells.size()];
+        boolean breaks = false;
         for (int n = 0; n < all.length; n++) {
-            try {
-                all[n] = loss(cells.get(n));
-            } catch (IllegalArgumentException problem) {
-                boolean said = words != null && words.matches(COSTS);
-                if (!said || Boolean.TRUE.equals(kind(cells.get(n).get("mechanism")).get("keeps_promise"))) throw problem;
-            }
+            Verdict found = verdict(cells.get(n));
+            boolean broken = Boolean.FALSE.equals(kind(cells.get(n).get("mechanism")).get("keeps_promise"));
+            require(found.kept() || broken, "it costs " + found.words());
+            require(found.kept() || found.words().equals(words), "accept_loss does not say: " + found.words());
+            all[n] = found.ratio();
+            breaks |= broken;
         }
-        if (words != null) return;  // the person has agreed to what it costs
         double epsilon = (Double) collection.get("epsilon");
+        if (words != null) {
+            require(breaks, "accept_loss is for a law that breaks its promise");
+            require(budgets(epsilon), "the budgets of a report cost more than epsilon");
+            return;  // the person has agreed to what it costs
+        }
         require(whole(all, -1).keeps(epsilon), "a report costs more than epsilon");
         for (int level = 0; levels != null && level < levels.size(); level++) {
             double factor = (Double) map(collection.get("levels")).get(levels.get(level));
-            require(factor > 0 && factor <= 1, "a level is above 0 and at most 1");
             double part = epsilon * factor;
             BigDecimal exact = new BigDecimal(epsilon).multiply(new BigDecimal(factor));
             if (new BigDecimal(part).compareTo(exact) > 0) part = Math.nextDown(part);
             require(whole(all, level).keeps(part), "a level costs more than its part");
         }
+    }
+
+    /** Whether the budgets of the costliest laws that one report names come to epsilon at most. */
+    boolean budgets(double epsilon) {
+        List<BigDecimal> most = new ArrayList<>();
+        for (int group = 0; group < groups(); group++) {
+            double largest = 0;
+            for (int l = 0; l < perGroup(); l++) largest = Math.max(largest, budget(cells.get(group * perGroup() + l)));
+            most.add(new BigDecimal(largest));
+        }
+        most.sort(Comparator.reverseOrder());
+        int named = strategy.equals("sample") ? sample() : most.size();
+        BigDecimal sum = most.stream().limit(named).reduce(BigDecimal.ZERO, BigDecimal::add);
+        return sum.compareTo(new BigDecimal(epsilon)) <= 0;
+    }
+
+    /** What a cell may cost: of a graded law, the largest of its matrix. */
+    static double budget(Map<String, Object> cell) {
+        Object epsilon = map(cell.get("parameters")).get("epsilon");
+        if (epsilon instanceof Double one) return one;
+        Map<String, Object> law = map(cell.get("law"));
+        double[][] matrix = budgets(law, map(cell.get("parameters")), 0, new ArrayList<>());
+        return Arrays.stream(matrix).flatMapToDouble(Arrays::stream).max().getAsDouble();
     }
 
     Ratio whole(Ratio[] all, int level) {
@@ -390,13 +522,83 @@ public class Device {
         return sorted.stream().limit(largest).reduce(NOTHING, Ratio::times);
     }
 
-    /** The largest ratio of a law; refused if it is above the law's own epsilon. */
-    static Ratio loss(Map<String, Object> cell) {
+    static void within(Map<String, Object> map, String key, long low, long high) {
+        require(whole(map, key) >= low && whole(map, key) <= high, "shape: " + key + " is " + whole(map, key));
+    }
+
+    /** The smallest power of two that is not below a number. */
+    static long powerOfTwo(long least) { return least < 2 ? 1 : Long.highestOneBit(least - 1) * 2; }
+
+    /** Whether lists, alphabets and sets have the sizes that the steps need. */
+    static void checkShape(String name, Map<String, Object> law, Map<String, Object> parameters) {
+        long k = parameters.get("k") instanceof Long n ? n : 0, d = parameters.get("d") instanceof Long n ? n : 0;
+        require(!parameters.containsKey("k") || k >= 2 && k <= 1 << 16, "shape: k");
+        switch (name) {
+            case "sue": case "oue": {
+                within(law, "yes", 1, (1L << 32) - 1);
+                within(law, "no", 1, (1L << 32) - 1);
+                return;
+            }
+            case "olh": {
+                within(law, "cells", 2, 1 << 16);
+                require(Set.of(65521L, (1L << 31) - 1).contains(law.get("prime")), "shape: prime");
+                within(law, "prime", k + 1, (1L << 31) - 1);
+                return;
+            }
+            case "hadamard": within(law, "rows", powerOfTwo(k), powerOfTwo(k)); return;
+            case "hadamard-response": within(law, "symbols", powerOfTwo(k + 1), powerOfTwo(k + 1)); return;
+            case "bassily-smith": {
+                within(law, "rows", 2, 1 << 22);
+                within(law, "seed", 0, (1L << 32) - 1);
+                return;
+            }
+            case "subset": checkSets(law, k, (Double) parameters.get("epsilon")); return;
+            case "projective": {
+                long r = whole(law, "prime"), t = whole(law, "dimension");
+                within(law, "dimension", 2, 26);
+                require(BigInteger.valueOf(r).isProbablePrime(50), "shape: prime");
+                require(Math.pow(r, t) <= 1 << 26 && (power(r, (int) t) - 1) / (r - 1) >= k, "shape: points");
+                return;
+            }
+            case "block": {
+                within(law, "size", 1, Math.min(12, d));
+                within(law, "agreements", whole(law, "size") / 2 + 1, whole(law, "size"));
+                within(law, "thresholds", 64, 64);
+                return;
+            }
+            case "duchi-multi": case "duchi-multi-published": within(law, "bits", d, Math.min(d, 1024)); return;
+            default:
+        }
+    }
+
+    /** The size of a set is next to k / (e^epsilon + 1), and its first coins follow from it. */
+    static void checkSets(Map<String, Object> law, long k, double epsilon) {
+        double ideal = k / (Math.exp(epsilon) + 1);
+        within(law, "size", Math.max(1, (long) Math.floor(ideal - 1e-6)), Math.max(1, (long) Math.ceil(ideal + 1e-6)));
+        double size = whole(law, "size"), few = Math.max(0, size - Math.sqrt(size * (1 - size / k)));
+        int digits = 3 + (64 - Long.numberOfLeadingZeros(k)) / 2;
+        long level = (long) Math.floor(few / k * (1L << digits));
+        while (digits > 0 && level % 2 == 0) {
+            level /= 2;
+            digits--;
+        }
+        within(law, "level", level, level);
+        within(law, "digits", digits, digits);
+    }
+
+    static Verdict verdict(Map<String, Object> cell) {
+        checkShape((String) cell.get("mechanism"), map(cell.get("law")), map(cell.get("parameters")));
         Map<String, Object> law = map(cell.get("law")), parameters = map(cell.get("parameters"));
         if (law.containsKey("weights")) return tableLoss(law, parameters);
         Ratio found = plainLoss((String) cell.get("mechanism"), law, parameters);
-        require(found.keeps((Double) parameters.get("epsilon")), "a law costs more than its epsilon");
-        return found;
+        return Verdict.of(found, (Double) parameters.get("epsilon"));
+    }
+
+    /** The largest ratio of a law inside another. */
+    static Ratio loss(Map<String, Object> cell) {
+        require(!Set.of("harmony", "sampled", "hybrid-composition").contains(cell.get("mechanism"))
+            && !map(cell.get("law")).containsKey("places"), "no such law is inside another");
+        return verdict(cell).ratio();
     }
 
     static Ratio plainLoss(String name, Map<String, Object> law, Map<String, Object> parameters) {
@@ -472,8 +674,17 @@ public class Device {
         return Ratio.of(own, other);
     }
 
-    static Ratio tableLoss(Map<String, Object> law, Map<String, Object> parameters) {
+    static Verdict tableLoss(Map<String, Object> law, Map<String, Object> parameters) {
         List<List<Long>> weights = list(law.get("weights"));
+        int columns = list(law.get("values")).size();
+        require(weights.stream().allMatch(row -> row.size() == columns), "shape: a row of weights");
+        if (law.containsKey("places")) {
+            List<Long> places = list(law.get("places")), jumps = list(law.get("jumps"));
+            require(places.get(0) == 0 && places.get(places.size() - 1) == W, "shape: places");
+            for (int i = 1; i < places.size(); i++) require(places.get(i - 1) < places.get(i), "shape: places");
+            require(places.subList(1, places.size() - 1).containsAll(jumps), "shape: jumps");
+            require(weights.size() == places.size() + jumps.size(), "shape: rows");
+        } else require(Long.bitCount(weights.size() - 1) == 1, "shape: rows");
         long total = weights.get(0).stream().mapToLong(n -> n).sum();
         require(Long.bitCount(total) == 1 && total <= W, "a total that is no power of two");
         for (List<Long> row : weights) {
@@ -500,15 +711,38 @@ public class Device {
             ranges.add(List.of(rows.size() - 1));
             budgets = bordered(budgets);
         }
-        Ratio most = NOTHING;
+        if (!orNone && !law.containsKey("places")) return Verdict.of(between(rows, ranges.get(0), ranges.get(0)), budgets[0][0]);
+        return pairwise(rows, ranges, budgets);
+    }
+
+    record Pair(int g, int h, Ratio ratio, double most) {
+        String words() {
+            String place = g == h ? " inside range " + (g + 1) : " between ranges " + (g + 1) + " and " + (h + 1);
+            return costs(ratio, place, most);
+        }
+    }
+
+    /** Each two ranges against what they may cost; named are the two that are furthest apart, and the two
+     * that are so in units of that. */
+    static Verdict pairwise(List<List<BigInteger>> rows, List<List<Integer>> ranges, double[][] budgets) {
+        List<Pair> pairs = new ArrayList<>();
         for (int g = 0; g < ranges.size(); g++) {
             for (int h = 0; h < ranges.size(); h++) {
-                Ratio found = between(rows, ranges.get(g), ranges.get(h));
-                require(found.keeps(budgets[g][h]), "a law costs more than its epsilon");
-                if (found.larger(most)) most = found;
+                Ratio there = between(rows, ranges.get(g), ranges.get(h));
+                Ratio back = between(rows, ranges.get(h), ranges.get(g));
+                pairs.add(new Pair(g, h, back.larger(there) ? back : there, budgets[g][h]));
             }
         }
-        return most;
+        boolean kept = pairs.stream().allMatch(pair -> pair.ratio().keeps(pair.most()));
+        Pair largest = pairs.get(0), relative = pairs.get(0);
+        double absolute = -1, share = -1;
+        for (Pair pair : pairs) {
+            double log = logAbove(pair.ratio());
+            if (log > absolute) { absolute = log; largest = pair; }
+            if (log / pair.most() > share) { share = log / pair.most(); relative = pair; }
+        }
+        String words = largest == relative ? largest.words() : largest.words() + ", and " + relative.words();
+        return new Verdict(largest.ratio(), kept, words);
     }
 
     static Ratio between(List<List<BigInteger>> rows, List<Integer> some, List<Integer> others) {
@@ -519,7 +753,6 @@ public class Device {
             BigInteger low = others.stream().map(row -> rows.get(row).get(place)).min(BigInteger::compareTo).get();
             if (high.compareTo(low) <= 0) continue;
             Ratio found = new Ratio(high, low);
-            require(low.signum() > 0, "an infinite loss");
             if (found.larger(most)) most = found;
         }
         return most;
@@ -608,7 +841,7 @@ public class Device {
         return point;
     }
 
-    static Double number(String text) { return text.matches(NUMBER) ? Double.valueOf(text) : null; }
+    static Double numberOf(String text) { return text.matches(NUMBER) ? Double.valueOf(text) : null; }
 
     static final int NONE = -1, UNKNOWN = -2;
 
@@ -624,11 +857,11 @@ public class Device {
         if (key.isEmpty()) return NONE;
         List<String> keys = labels.stream().map(label -> tidy(label, fold)).toList();
         int found = one(keys, markers.stream().map(marker -> tidy(marker, fold)).toList(), key);
-        Double value = number(key);
+        Double value = numberOf(key);
         boolean codes = keys.stream().anyMatch(label -> label.matches("[+-]?0[0-9].*"));
         if (found != UNKNOWN || value == null || codes || Math.abs(value) >= 0x1p53) return found;
-        List<Double> values = keys.stream().map(Device::number).toList();
-        return one(values, markers.stream().map(marker -> number(tidy(marker, false))).toList(), value);
+        List<Double> values = keys.stream().map(Device::numberOf).toList();
+        return one(values, markers.stream().map(marker -> numberOf(tidy(marker, false))).toList(), value);
     }
 
     /** What is no text, as one. */
@@ -676,13 +909,13 @@ public class Device {
 
     static Double numeric(Object raw) {
         if (raw instanceof Boolean fine) return fine ? 1.0 : 0.0;
-        return raw instanceof Number n ? (Double) n.doubleValue() : raw instanceof String s ? number(tidy(s, false)) : null;
+        return raw instanceof Number n ? (Double) n.doubleValue() : raw instanceof String s ? numberOf(tidy(s, false)) : null;
     }
 
     static boolean marked(Map<String, Object> attribute, Object raw) {
         Double v = numeric(raw);
         List<String> markers = list(attribute.getOrDefault("markers", List.of()));
-        return v != null && markers.stream().map(m -> number(tidy(m, false))).anyMatch(v::equals);
+        return v != null && markers.stream().map(m -> numberOf(tidy(m, false))).anyMatch(v::equals);
     }
 
     static double scaled(Map<String, Object> attribute, double v) {
@@ -800,6 +1033,12 @@ public class Device {
         Map<String, Object> law = map(cell.get("law")), parameters = map(cell.get("parameters"));
         long item = values.get(0) instanceof Long n ? n : -1, k = parameters.get("k") instanceof Long n ? n : 0;
         switch ((String) cell.get("mechanism")) {
+            case "memoised": case "memoised-bit": {
+                boolean bit = item < 0;
+                long answer = bit ? above((Double) values.get(0), word.getAsLong()) : item, many = bit ? 2 : k;
+                long kept = other(answer, many, whole(map(law.get("permanent")), "lie"), word.getAsLong());
+                return symbol(other(kept, many, whole(law, "swap"), word.getAsLong()), many);
+            }
             case "or-none": return orNone(law, (Double) values.get(0), word);
             case "grr": return symbol(other(item, k, whole(law, "lie"), word.getAsLong()), k);
             case "sue": case "oue": return unary(law, item, (int) k, word);
@@ -1228,7 +1467,8 @@ public class Device {
     static void vectors(Path folder) throws Exception {
         List<String> stream = list(map(Json.parse(Files.readString(folder.resolve("words.json")))).get("words"));
         long[] script = stream.stream().mapToLong(Long::parseUnsignedLong).toArray();
-        int reports = 0, documents = 0, refused = 0, values = checkValues(folder);
+        int reports = 0, documents = 0, refused = 0, values = checkValues(folder), losses = checkLosses(folder), charges = checkCharges(folder);
+        int people = checkLaws(folder, script);
         List<Path> files;
         try (Stream<Path> found = Files.list(folder.resolve("reports"))) {
             files = found.filter(path -> path.toString().endsWith(".json")).sorted().toList();
@@ -1239,16 +1479,160 @@ public class Device {
         }
         for (Object one : Device.<Object>list(Json.parse(Files.readString(folder.resolve("refused.json"))))) {
             String name = (String) map(one).get("name"), document = (String) map(one).get("document");
+            String rule = (String) map(one).get("rule"), said = "nothing";
             try {
                 new Device(document, accepted(document));
-            } catch (IllegalArgumentException fine) {
-                refused++;
-                continue;
+            } catch (IllegalArgumentException problem) {
+                said = problem.getMessage();
             }
-            System.out.println("not refused: " + name);
+            String also = RULES.get((String) map(one).getOrDefault("also", rule));
+            if (Pattern.compile(RULES.get(rule) + "|" + also).matcher(said).find()) refused++;
+            else System.out.println(name + ": not refused by the rule " + rule + ": " + said);
         }
         System.out.println(documents + " documents, " + reports + " reports, " + refused + " refused");
-        System.out.println(values + " raw values");
+        System.out.println(values + " raw values, " + losses + " losses, " + charges + " charges, " + people + " people of single laws");
+    }
+
+    /** The reports of each law, from words on. */
+    static int checkLaws(Path folder, long[] script) throws Exception {
+        int count = 0;
+        for (String name : map(protocol.get("laws")).keySet()) {
+            if (name.equals("privunit")) continue; // for trainings
+            List<Path> files;
+            try (Stream<Path> found = Files.list(folder)) {
+                files = found.filter(path -> path.getFileName().toString().startsWith(name)).sorted().toList();
+            }
+            for (Path file : files) {
+                for (Map<String, Object> one : Device.<Map<String, Object>>list(Json.parse(Files.readString(file)))) {
+                    if (!name.equals(one.get("mechanism"))) continue;
+                    count += checkLaw(folder, one, script);
+                }
+            }
+        }
+        return count;
+    }
+
+    static int checkLaw(Path folder, Map<String, Object> one, long[] script) throws Exception {
+        if (!one.containsKey("law")) {
+            String fingerprint = ((String) one.get("fingerprint")).substring(0, 16);
+            byte[] packed = Files.readAllBytes(folder.resolve("laws/" + fingerprint + ".json.gz"));
+            byte[] law = new GZIPInputStream(new java.io.ByteArrayInputStream(packed)).readAllBytes();
+            one.put("law", Json.parse(new String(law, StandardCharsets.UTF_8)));
+        }
+        List<Map<String, Object>> people = list(one.get("people"));
+        for (Map<String, Object> person : people) {
+            int[] next = {(int) whole(person, "word")};
+            LongSupplier words = () -> script[next[0]++];
+            Object input = person.get("input");
+            List<Object> values = input instanceof List<?> several ? list(several)
+                : input == null ? List.of(Double.NaN) : List.of(input);
+            String found = hex(drawn(one, values, words, words));
+            require(found.equals(person.get("report")), one.get("mechanism") + ": " + found);
+        }
+        return people.size();
+    }
+
+    /** What ledgers are charged, and what they keep; and levels by lot. */
+    static int checkCharges(Path folder) throws Exception {
+        Map<String, Object> file = map(Json.parse(Files.readString(folder.resolve("keyed/charges.json"))));
+        int count = 0;
+        for (String name : file.keySet()) {
+            Map<String, Object> reports = map(Json.parse(Files.readString(folder.resolve("reports/" + name + ".json"))));
+            Device device = new Device((String) reports.get("document"), null);
+            List<Map<String, Object>> people = list(reports.get("people")), wanted = list(file.get(name));
+            Map<Object, Set<String>> paid = new HashMap<>();
+            for (int i = 0; i < people.size(); i++) {
+                Set<String> known = paid.computeIfAbsent(people.get(i).get("secret"), secret -> new HashSet<>());
+                Map<String, Object> found = device.charged(people.get(i), (String) reports.get("origin"), known);
+                found.put("id", wanted.get(i).get("id"));
+                require(found.equals(wanted.get(i)), name + ": charged " + Json.write(found));
+                count++;
+            }
+        }
+        for (Map<String, Object> one : Device.<Map<String, Object>>list(
+                Json.parse(Files.readString(folder.resolve("keyed/levels.json"))))) {
+            byte[] secret = HexFormat.of().parseHex((String) one.get("secret"));
+            LongSupplier words = words(key(secret, one.get("origin"), one.get("digest"), "level"));
+            require(one.get("level").equals(uniform(words, whole(one, "levels"))), "another level by lot");
+        }
+        return count;
+    }
+
+    /** What one report is charged: section 4.4 and 4.5. */
+    Map<String, Object> charged(Map<String, Object> person, String origin, Set<String> known) {
+        byte[] secret = HexFormat.of().parseHex((String) person.get("secret"));
+        String round = (String) person.get("round");
+        Source words = keyed(secret, origin);
+        Map<String, Object> answers = map(person.getOrDefault("begun", person.get("answers")));
+        List<Object> values = new ArrayList<>();
+        for (Map<String, Object> attribute : attributes) {
+            String name = (String) attribute.get("name");
+            values.add(encoded(attribute, answers.get(name), words.of("spread", name)));
+        }
+        List<Object> entries = new ArrayList<>(), permanent = new ArrayList<>();
+        for (List<Long> entry : Device.<List<Long>>list(person.get("entries"))) {
+            int number = (int) (long) entry.get(0);
+            if (!keeps(cells.get(number))) entries.add(budget(cells.get(number)));
+            else permanent.add(kept(number, values.get(number / perGroup()), round, words, secret, origin));
+        }
+        boolean none = attributes.stream().allMatch(one -> Boolean.TRUE.equals(one.get("missing")));
+        if (cells.stream().allMatch(Device::keeps) && none && !collection.containsKey("spell")) {
+            for (int number = 0; number < cells.size(); number++) {
+                long k = whole(map(cells.get(number).get("parameters")), "k");
+                permanent.add(kept(number, k - 1, round, words, secret, origin));
+            }
+        }
+        BigDecimal cost = entries.stream().map(one -> new BigDecimal(Json.shortest((Double) one)))
+            .reduce(BigDecimal.ZERO, BigDecimal::add);
+        for (Object one : permanent) {
+            BigDecimal charge = new BigDecimal(Json.shortest((Double) map(one).get("charge")));
+            if (known.add((String) map(one).get("name"))) cost = cost.add(charge);
+        }
+        BigDecimal epsilon = new BigDecimal(Json.shortest((Double) collection.get("epsilon")));
+        if (permanent.isEmpty()) cost = cost.min(epsilon);
+        Map<String, Object> found = new HashMap<>(Map.of("entries", entries, "permanent", permanent));
+        found.put("cost", cost.signum() == 0 ? "0" : cost.stripTrailingZeros().toPlainString());
+        return found;
+    }
+
+    /** A permanent answer as a ledger knows it. */
+    Map<String, Object> kept(int number, Object value, String round, Source words, byte[] secret, String origin) {
+        String name = String.valueOf(number);
+        Map<String, Object> cell = cells.get(number), parameters = map(cell.get("parameters"));
+        boolean bit = cell.get("mechanism").equals("memoised-bit");
+        byte[] answer = bit ? new byte[0] : written(List.of(value));
+        Map<String, Object> found = new HashMap<>(Map.of("charge", parameters.get("permanent")));
+        if (spell(round).isEmpty()) {
+            found.put("name", hex(key(secret, origin, digest, "paid", name, answer)));
+            return found;
+        }
+        String spell = spell(round).get(0);
+        LongSupplier memory = words.of("spell", name, answer, spell);
+        long item = bit ? above((Double) value, memory.getAsLong()) : (Long) value, k = bit ? 2 : whole(parameters, "k");
+        long lie = whole(map(map(cell.get("law")).get("permanent")), "lie");
+        byte[] nonce = new byte[16], hidden = little(other(item, k, lie, memory.getAsLong()), 8);
+        for (int i = 0; i < 16; i++) nonce[i] = (byte) i;  // anew each time, but for the vectors
+        byte[] mask = key(secret, origin, digest, "mask", name, spell, nonce);
+        for (int i = 0; i < 8; i++) hidden[i] ^= mask[i];
+        found.put("kept", hex(joined(List.of(nonce, hidden))));
+        found.put("name", hex(key(secret, origin, digest, "kept", name, spell)));
+        return found;
+    }
+
+    /** The loss of each law, whether it keeps its promise, and what accept_loss says if it does not. */
+    static int checkLosses(Path folder) throws Exception {
+        List<Map<String, Object>> laws = list(Json.parse(Files.readString(folder.resolve("losses.json"))));
+        for (Map<String, Object> one : laws) {
+            Verdict found = verdict(one);
+            List<String> ratio = list(one.get("ratio"));
+            Ratio wanted = ratio == null ? new Ratio(BigInteger.ONE, BigInteger.ZERO)
+                : new Ratio(new BigInteger(ratio.get(0)), new BigInteger(ratio.get(1)));
+            boolean same = !wanted.larger(found.ratio()) && !found.ratio().larger(wanted);
+            require(same, one.get("mechanism") + ": another ratio");
+            require(one.get("kept").equals(found.kept()), one.get("mechanism") + ": kept " + found.kept());
+            require(found.kept() || one.get("words").equals(found.words()), found.words());
+        }
+        return laws.size();
     }
 
     /** What raw values are, texts and others. */
@@ -1279,6 +1663,20 @@ public class Device {
         if (value == null) return found == NONE || marked(attribute, raw) ? "no answer" : "no number";
         return scaled(attribute, value);
     }
+
+    /** What is said of each rule that a document breaks. */
+    static final Map<String, String> RULES = Map.ofEntries(
+        Map.entry("digest", "digest is not that"), Map.entry("format", "newer format"), Map.entry("name", "two names"),
+        Map.entry("key", "unknown key"), Map.entry("form", "another form|0 has no sign"),
+        Map.entry("loss", "costs"), Map.entry("cells", "cells|a cell of"),
+        Map.entry("law", "total|what is left|inside another|shape: "), Map.entry("levels", "levels: "),
+        Map.entry("words", "accept_loss"), Map.entry("text", "text is too long"),
+        Map.entry("attribute", "no such kind|one name"), Map.entry("range", "has a range|below high"),
+        Map.entry("labels", "labels are all different"), Map.entry("outside", "no such rule"),
+        Map.entry("reading", "marker|case is|bins are|label of that name"), Map.entry("domain", "law for other"),
+        Map.entry("asking", "asking: "), Map.entry("epsilon", "epsilon is out of range"),
+        Map.entry("limit", "limit of nothing"), Map.entry("repeat", "nothing is permanent|no such period|spell|by lot"),
+        Map.entry("mechanism", "unknown law"), Map.entry("terms", "terms: "));
 
     static String accepted(String document) {
         return (String) map(Json.parse((String) map(Json.parse(document)).get("collection"))).get("accept_loss");

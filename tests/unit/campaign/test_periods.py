@@ -240,9 +240,9 @@ def test_periods_that_are_not_open_are_refused_and_counted(store: Store) -> None
     served, now = serve(store, CAMPAIGN), datetime(2026, 11, 18, tzinfo=UTC)
     rows = np.concatenate([rows_of(1, WEEK + shift) for shift in (-2, -1, 0, 1)])
     found = take(store, served, new_ids(4), rows, CAMPAIGN.open_periods(now))
-    assert found == ["wrong-period", "stored", "stored", "wrong-period"]
+    assert found == ["wrong-period", "stored", "stored", "early-period"]
     counts = audited(store, CAMPAIGN).counts
-    assert counts == {"received": 4, "stored": 2, "wrong-period": 2}
+    assert counts == {"received": 4, "stored": 2, "wrong-period": 1, "early-period": 1}
 
 
 def test_each_upload_goes_by_the_time_at_which_it_came(store: Store) -> None:
@@ -259,7 +259,7 @@ def test_each_upload_goes_by_the_time_at_which_it_came(store: Store) -> None:
         batches.append(Batch(served, incoming, periods=range(first, first + 2)))
     commit(store, batches)
     found = [[OUTCOMES[code] for code in batch.problems] for batch in batches]
-    assert found == [["stored", "stored"], ["wrong-period", "stored"], ["stored", "wrong-period"]]
+    assert found == [["stored", "stored"], ["wrong-period", "stored"], ["stored", "early-period"]]
     audited(store, CAMPAIGN)
 
 

@@ -121,7 +121,6 @@ def purposes(words: DeviceWords) -> dict[str, object]:
         "answer": noise,
         "coin": noise.public(),
         "permanent": kept,
-        "permanent coin": kept.public(),
         "spread": words.spread(["x"])["x"],
     }
 
@@ -158,7 +157,6 @@ def test_a_crowd_has_each_devices_words() -> None:
         "answer": noise,
         "coin": noise.public(),
         "permanent": kept,
-        "permanent coin": kept.public(),
         "spread": crowd_words.spread(["x"])["x"],
     }
     alone = purposes(DeviceWords(people[1], "https://a:443", "d"))

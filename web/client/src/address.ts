@@ -17,6 +17,12 @@ export interface Address {
   readonly name: string;
 }
 
+/** Return the host of an origin: one for all its ports, and for all names of this machine. */
+export function hostOf(origin: string): string {
+  const hostname = new URL(origin).hostname.replace(/\.$/, "");
+  return LOOPBACK.test(hostname) ? "localhost" : hostname;
+}
+
 /** Read an address; refuse one whose traffic others could read, unless it is allowed. */
 export function address(text: string, allowPlainHttp = false): Address {
   const url = PLAIN.test(text) && URL.canParse(text) ? new URL(text) : undefined;

@@ -11,6 +11,7 @@ import { float } from "./form.js";
 import {
   type Answer,
   type Campaign,
+  type Misfit,
   type Question,
   type Raw,
   type RawAnswers,
@@ -135,6 +136,18 @@ export function encode(campaign: Campaign, raw: RawAnswers, mayBeSilent = false)
     const silent = mayBeSilent && question.outside === "refuse";
     const asked = { ...question, name: `question ${place + 1}` }; // errors have no collector's words
     return question.kind === "category" ? item(asked, given, silent) : number(asked, given, silent);
+  });
+}
+
+/** Return the answers that do not fit, for the app: a label that is none, a number that is none or
+ * out of range. What becomes of them is the campaign's rule; nothing of this is sent. */
+export function misfitsOf({ questions }: Campaign, raw: RawAnswers): Misfit[] {
+  return questions.flatMap((question): Misfit[] => {
+    const { name: attribute, kind, low, high } = question;
+    const given = read(question, Object.hasOwn(raw, attribute) ? raw[attribute] : undefined);
+    if (given === "no label" || given === "no number") return [{ attribute, reason: given }];
+    const out = kind !== "category" && typeof given === "number" && (given < low || given > high);
+    return out ? [{ attribute, reason: "out of range" }] : [];
   });
 }
 

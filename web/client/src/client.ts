@@ -12,7 +12,7 @@
  */
 
 import { type Address, address } from "./address.js";
-import { encode } from "./answers.js";
+import { encode, misfitsOf } from "./answers.js";
 import { lossAt } from "./bounds.js";
 import { approximate, type Cost, exact, sum } from "./cost.js";
 import { readDocument } from "./document.js";
@@ -23,8 +23,8 @@ import { nameOf, numberOf, openAt } from "./periods.js";
 import { MOST_DOCUMENT_BYTES } from "./protocol.js";
 import { cellsAt, draw } from "./report.js";
 import { deliver, get, outcome, type Patience, PATIENCE, reason } from "./sending.js";
-import { BrowserStore, type Entry, type Limits, type Store } from "./store.js";
-import type { Answer, Campaign, Explained, Law, Level, RawAnswers, Report } from "./types.js";
+import { BrowserStore, type Entry, type Limits, type Store, USUAL } from "./store.js";
+import type { Answer, Campaign, Explained, Law, Level, Misfit, RawAnswers, Report } from "./types.js";
 import { drawn, Keyed } from "./words.js";
 
 export interface ClientOptions {
@@ -45,6 +45,12 @@ export interface ClientOptions {
   /** Refuse, where the campaign says so, what is outside a range or a list, and be silent: silence
    * tells that the answer is outside. Else the device sends by the other rule. */
   readonly mayBeSilent?: boolean | undefined;
+  /** For development: an answer that does not fit is an error of kind `input` and reason `misfit`,
+   * as it always is in `preview`. Where people answer, silence would tell that one does not fit. */
+  readonly strict?: boolean | undefined;
+  /** Told of each answer that does not fit, before a report is sent; never a value, and never on the
+   * wire. Left out: `console.warn` says it. */
+  readonly onMisfit?: ((misfits: readonly Misfit[]) => void) | undefined;
   readonly allowPlainHttp?: boolean | undefined;
   readonly patience?: Patience | undefined;
 }
@@ -70,6 +76,8 @@ export interface Receipt {
   readonly fresh: boolean;
   /** The report as it was sent; null where it is not kept. */
   readonly report: string | null;
+  /** The answers of this call that did not fit: they count by the campaign's rule. */
+  readonly misfits: readonly Misfit[];
 }
 
 /** What would be sent, or what was. Nothing is sent, charged or kept by looking. */
@@ -120,7 +128,7 @@ export class Client {
     await requireWitness(campaign, where, options);
     requireConsent(campaign, options.acceptLoss);
     const ledger = new Ledger(options.store ?? new BrowserStore());
-    if (options.limits) await ledger.lower(options.limits);
+    await lowered(ledger, options.limits);
     return new Client(campaign, where, ledger, options);
   }
 
@@ -135,13 +143,22 @@ export class Client {
    */
   async report(answers: RawAnswers, occasion: Occasion = {}): Promise<Receipt> {
     const { campaign, address } = this;
+    const misfits = this.#misfits(answers, this.options.strict);
     const encoded = encode(campaign, answers, this.options.mayBeSilent);
     const round = this.#round(occasion.round);
     const known = await this.ledger.find(address.origin, campaign.digest, round);
     if (known) return this.#sent({ entry: known, cost: 0n, fresh: false });
     this.#requireOpen(round);
     await this.#requireSmall();
-    return this.#sent(await this.#answered(encoded, occasion.level, round));
+    if (misfits.length) (this.options.onMisfit ?? warn)(misfits);
+    return { ...(await this.#sent(await this.#answered(encoded, occasion.level, round))), misfits };
+  }
+
+  /** Return the answers that do not fit; refuse them, if it is strict. */
+  #misfits(answers: RawAnswers, strict = false): Misfit[] {
+    const misfits = misfitsOf(this.campaign, answers);
+    if (!strict || !misfits.length) return misfits;
+    throw new MurmurationError("input", `${inWords(misfits)}. Nothing was sent.`, "misfit");
   }
 
   /** Send what this campaign has charged and nobody has acknowledged: the same bytes. */
@@ -162,7 +179,8 @@ export class Client {
       return kept.outcome === null ? this.#delivered(kept) : kept;
     });
     const [epsilon, answer] = [approximate(cost), now.outcome ?? ""];
-    return { campaign, round, reportId, epsilon, outcome: answer, fresh, report: now.report };
+    const report = now.report;
+    return { campaign, round, reportId, epsilon, outcome: answer, fresh, report, misfits: [] };
   }
 
   /** Reports of many rounds, side by side, show when the value behind them changed: their bytes are
@@ -293,9 +311,11 @@ export class Client {
     return found ? { ...found, report: found.outcome === null ? null : found.report } : null;
   }
 
-  /** Say what would be sent, or what was. */
+  /** Say what would be sent, or what was; refuse answers that do not fit: nothing is sent here, so
+   * nobody learns from it. */
   async preview(answers: RawAnswers, occasion: Occasion = {}): Promise<Preview> {
     const { campaign } = this;
+    this.#misfits(answers, true);
     const encoded = encode(campaign, answers, this.options.mayBeSilent);
     const made = await this.made(occasion.round);
     const explained = explain(campaign, encoded, occasion.level);
@@ -376,6 +396,29 @@ async function requireWitness(
     throw new MurmurationError("parameter", "a witness is another collector than the one asked");
   }
   await fetched(other, campaign.digest);
+}
+
+/** Lower the person's limits; refuse an app that would have higher ones than a new ledger has. */
+export async function lowered(ledger: Ledger, limits: ClientOptions["limits"] = {}): Promise<void> {
+  const now = await ledger.limits();
+  for (const [name, most] of Object.entries(limits)) {
+    const key = name as keyof typeof USUAL;
+    if (most === undefined || exact(most) <= exact(USUAL[key]) || exact(most) <= now[key]) continue;
+    throw new MurmurationError(
+      "parameter",
+      `the ${name} limit is ${approximate(now[key])}, and ${most} is higher: an app can lower a ` +
+        "limit, and only the person raises one (Ledger.raiseLimit)",
+    );
+  }
+  await ledger.lower(limits);
+}
+
+function inWords(misfits: readonly Misfit[]): string {
+  return `answers do not fit: ${misfits.map((one) => `${one.attribute} (${one.reason})`).join(", ")}`;
+}
+
+function warn(misfits: readonly Misfit[]): void {
+  console.warn(`murmuration: ${inWords(misfits)}; they count by the campaign's rule`);
 }
 
 /** Refuse laws that break their promise, unless the person's side says so too. */

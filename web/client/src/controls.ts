@@ -100,23 +100,23 @@ function fold(text: string): string {
   return text.trim().toLowerCase();
 }
 
-/** A number. What is out of range may be sent, as the campaign has a rule for it. */
+/** A number in the range: what would be changed before it is sent is not what a person has chosen. */
 function number(question: Question, name: string, speaker: Speaker): Control {
-  const { low, high, unit, outside } = question;
+  const { low, high, unit } = question;
   const range = speaker.say(unit ? "rangeUnit" : "range", { low, high, unit });
-  const rule = outside === "clamp" ? ` ${speaker.say("clamped")}` : "";
   const input = make("input", {
     ...{ id: name, type: "number", step: "any", inputmode: low < 0 ? undefined : "decimal" },
     ...{ min: String(low), max: String(high), autocomplete: "off" },
   });
   const field = make("span", { part: "field" }, input, make("span", { dir: "auto" }, unit));
-  const hint = hinted(name, `${range}.${rule}`);
+  const hint = hinted(name, `${range}.`);
   const root = make("div", { part: "question" }, titled(question.name, name), field, hint);
   const none = silence(question, input, root, speaker);
   const given = () => (none() ? null : input.value || undefined);
   const problem = (): Problem => {
-    if (none() || input.value) return "";
-    return input.validity.badInput ? "noNumber" : "missingAnswer";
+    if (none()) return "";
+    if (!input.value) return input.validity.badInput ? "noNumber" : "missingAnswer";
+    return Number(input.value) < low || Number(input.value) > high ? "outOfRange" : "";
   };
   return checked(root, input, () => input.focus(), given, problem, name, speaker);
 }

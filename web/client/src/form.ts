@@ -66,7 +66,7 @@ export function must(holds: unknown, message: string): asserts holds {
 }
 
 /** Return a table that has these keys and no others, in this order. `key=default` is left out at
- * its default. Refuse an unknown key: it may change what a report means. */
+ * its default, where there is one order of them. Refuse an unknown key: it may change what a report means. */
 export function table(value: Json | undefined, keys: string, what: string, inOrder = true): Table {
   const given = Object.keys(value ?? 0);
   const usual = keys.split(" ").map((key) => key.split("="));
@@ -76,7 +76,7 @@ export function table(value: Json | undefined, keys: string, what: string, inOrd
   must(known && typeof value === "object", `${what} has the keys ${keys}, and no others`);
   const found = value as Table;
   const spelled = usual.find(
-    ([key, fallback]) => fallback && JSON.stringify(found[key!]) === fallback,
+    ([key, fallback]) => inOrder && fallback && JSON.stringify(found[key!]) === fallback,
   );
   must(!spelled, `${what}: a default is left out, ${spelled?.[0]}`);
   return found;

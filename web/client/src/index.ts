@@ -11,7 +11,7 @@ export {
 } from "./client.js";
 export { type Bound, boundOf, lossAt } from "./bounds.js";
 export { approximate, type Cost, exact } from "./cost.js";
-export { encode } from "./answers.js";
+export { encode, misfitsOf } from "./answers.js";
 export { readDocument } from "./document.js";
 export { type Kind, MurmurationError } from "./errors.js";
 export { example, explain } from "./explain.js";

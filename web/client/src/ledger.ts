@@ -10,6 +10,7 @@
  * told is no other's business, and a name that two of them use is two campaigns.
  */
 
+import { hostOf } from "./address.js";
 import { approximate, type Cost, exact, sum, written } from "./cost.js";
 import { MurmurationError } from "./errors.js";
 import type { Book, Entry, Limits, Store } from "./store.js";
@@ -186,11 +187,13 @@ function limitsOf({ limits }: Book): Limits<Cost> {
   return { report: exact(report), collector: exact(collector), lifetime: exact(lifetime) };
 }
 
+/** What was spent in all; on a collector, which is a host, whatever the port; or on a campaign. */
 function spentBy(book: Book, origin?: string, campaign?: string): Cost {
-  const mine = book.totals.filter(
-    (total) =>
-      (origin ?? total.origin) === total.origin && (campaign ?? total.campaign) === total.campaign,
-  );
+  const mine = book.totals.filter((total) => {
+    if (origin === undefined) return true;
+    if (campaign === undefined) return hostOf(total.origin) === hostOf(origin);
+    return total.origin === origin && total.campaign === campaign;
+  });
   return sum(mine.map((total) => exact(total.cost)));
 }
 

@@ -15,6 +15,7 @@ export function lossOf(ratio: Ratio, promised: number): Loss {
     get words() {
       return cost(this.epsilon, "", promised);
     },
+    toJSON,
   };
 }
 
@@ -39,7 +40,14 @@ export function pairwise(
         .map((pair) => cost(logAbove(pair.ratio), where(pair.g, pair.h), pair.most))
         .join(", and ");
     },
+    toJSON,
   };
+}
+
+/** JSON has no whole numbers of any size: a fraction is two texts there. */
+function toJSON(this: Loss): object {
+  const { ratio, kept, epsilon } = this;
+  return { ratio: ratio && ratio.map(String), kept, epsilon };
 }
 
 interface Pair {

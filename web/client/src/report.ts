@@ -9,7 +9,7 @@
  *     spell       cell, answer, spell      one that is kept for a spell
  *     paid        cell, answer             what the ledger calls it: no word is drawn
  *     kept        cell, spell              what it calls that of a spell
- *     mask        cell, spell              what hides that one in the ledger
+ *     mask        cell, spell, nonce       what hides that one in the ledger
  *     spread      attribute                the label that stands for an unfit answer
  *
  * after the collector's origin and the campaign's digest. No two purposes share words, and two
@@ -34,6 +34,8 @@ import {
 import { Keyed, type Part, type Stream, drawn, hex, utf8 } from "./words.js";
 
 const ID_BYTES = 16;
+/** Of each mask: two that hide answers of one spell are different, whatever copies there are. */
+const NONCE_BYTES = 16;
 /** No answer to a number, as it is written: no x is that. */
 const NONE = 2;
 
@@ -215,20 +217,31 @@ async function begunWith(
   kept: DrawOptions["kept"],
 ): Promise<{ answer: number; memo?: Memo }> {
   const [cell, number] = [campaign.cells[place]!, String(place)];
-  const [name, mask] = await Promise.all(
-    ["kept", "mask"].map((purpose) => keyed.name(purpose, number, spell)),
-  );
-  const masked = (octets: Uint8Array) => octets.map((octet, i) => octet ^ mask![i]!);
-  const known = await kept?.(hex(name!));
+  const name = hex(await keyed.name("kept", number, spell));
+  const known = await kept?.(name);
   if (known !== undefined) {
     const octets = Uint8Array.from(known.match(/../g)!, (digits) => parseInt(digits, 16));
-    return { answer: new DataView(masked(octets).buffer).getUint32(0, true) };
+    const shown = await masked(keyed, number, spell, octets.slice(0, NONCE_BYTES), octets.slice(NONCE_BYTES));
+    return { answer: new DataView(shown.buffer).getUint32(0, true) };
   }
   const source: Source = (...parts) => keyed.stream(...parts);
   const own = answers[cell.attributes[0]!]!;
   const answer = await remembered(cell, number, own, source, spell);
-  const hidden = hex(masked(eightBytes(answer)));
-  return { answer, memo: { name: hex(name!), charge: cell.law.charge, answer: hidden } };
+  const nonce = crypto.getRandomValues(new Uint8Array(NONCE_BYTES));
+  const hidden = hex(nonce) + hex(await masked(keyed, number, spell, nonce, eightBytes(answer)));
+  return { answer, memo: { name, charge: cell.law.charge, answer: hidden } };
+}
+
+/** Hide a permanent answer of a spell, or show it: the two are one. */
+async function masked(
+  keyed: Keyed,
+  cell: string,
+  spell: string,
+  nonce: Uint8Array,
+  octets: Uint8Array,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const mask = await keyed.name("mask", cell, spell, nonce);
+  return Uint8Array.from(octets, (octet, i) => octet ^ mask[i]!);
 }
 
 /** Write an answer: the place of a label as a 64-bit integer, a number as a double; little-endian,

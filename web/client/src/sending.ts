@@ -48,9 +48,11 @@ export interface Patience {
   readonly attempts: number;
   readonly first: number;
   readonly most: number;
+  /** Seconds for all of it, waits and answers that drip. */
+  readonly whole?: number;
 }
 
-export const PATIENCE: Patience = { attempts: 6, first: 0.5, most: 60 };
+export const PATIENCE: Patience = { attempts: 6, first: 0.5, most: 60, whole: 180 };
 
 /** Fetch a campaign's document, up to so many bytes; it is public: no token goes along. */
 export function get(where: Address, most: number): Promise<Answer> {
@@ -65,14 +67,20 @@ export async function deliver(
   patience: Patience,
 ): Promise<Answer> {
   const request = { method: "POST", body, headers: headers(token) };
+  const end = performance.now() + (patience.whole ?? 180) * 1000;
   for (let attempt = 0; ; attempt++) {
-    const answer = await exchange(where, `${where.url}/reports`, request, MOST_ANSWER);
+    const left = end - performance.now();
+    const answer = await exchange(where, `${where.url}/reports`, request, MOST_ANSWER, left);
     if (!(BUSY as readonly number[]).includes(answer.status)) return answer;
     const asked = answer.retryAfter ?? 0;
     if (attempt + 1 >= patience.attempts || asked > patience.most) {
       throw new MurmurationError("send", `${where.url} is busy (after ${attempt + 1} attempts)`);
     }
-    await pause(asked + jitter(Math.min(patience.most, patience.first * 2 ** attempt)));
+    const wait = asked + jitter(Math.min(patience.most, patience.first * 2 ** attempt));
+    if (performance.now() + wait * 1000 >= end) {
+      throw new MurmurationError("send", `${where.url} is busy, and this call has lasted long enough`);
+    }
+    await pause(wait);
   }
 }
 
@@ -90,6 +98,7 @@ async function exchange(
   url: string,
   request: RequestInit,
   most: number,
+  left = MILLISECONDS,
 ): Promise<Answer> {
   try {
     const response = await fetch(url, {
@@ -98,7 +107,7 @@ async function exchange(
       credentials: "omit",
       redirect: "error",
       referrerPolicy: "no-referrer",
-      signal: AbortSignal.timeout(MILLISECONDS),
+      signal: AbortSignal.timeout(Math.max(0, Math.ceil(Math.min(left, MILLISECONDS)))),
     });
     const [kind = ""] = (response.headers.get("content-type") ?? "").toLowerCase().split(";");
     return {
@@ -162,6 +171,9 @@ export function outcome(answer: Answer): Outcome {
   }
   if (stored === 1) return "stored";
   const name = named(type) ?? "unnamed";
+  if (name === "early-period") {
+    throw new MurmurationError("send", "its period has not begun at the collector: it is taken once it has");
+  }
   return name === "duplicate" ? name : `refused:${name}`;
 }
 

@@ -66,10 +66,12 @@ export interface Store {
   alone<T>(name: string, work: () => Promise<T>): Promise<T>;
 }
 
+/** The limits of a new ledger. */
+export const USUAL: Readonly<Limits<string>> = { report: "4", collector: "8", lifetime: "16" };
+
 export function newBook(): Book {
   const secret = crypto.getRandomValues(new Uint8Array(32));
-  const limits = { report: "4", collector: "8", lifetime: "16" };
-  return { format: 1, secret, limits, entries: [], paid: [], totals: [] };
+  return { format: 1, secret, limits: { ...USUAL }, entries: [], paid: [], totals: [] };
 }
 
 /** A book that is gone when the program ends, with what it knows of spending: only for a device
@@ -105,7 +107,7 @@ export class BrowserStore implements Store {
     if (!globalThis.indexedDB || !globalThis.navigator?.locks) {
       throw new MurmurationError(
         "ledger",
-        "there is no storage here (IndexedDB and Web Locks): name a store; MemoryStore forgets. Nothing was sent.",
+        "there is no storage here (IndexedDB and Web Locks): name a store. In node FileStore keeps it (murmuration-ldp/node); MemoryStore forgets. Nothing was sent.",
       );
     }
   }

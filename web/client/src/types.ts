@@ -58,6 +58,14 @@ export interface Loss {
   readonly epsilon: number;
   /** What `accept_loss` must say where it is not kept. */
   readonly words: string;
+  /** The ratio as texts, for JSON. */
+  toJSON(): object;
+}
+
+/** An answer that does not fit: which question's, and why. It names no value. */
+export interface Misfit {
+  readonly attribute: string;
+  readonly reason: "out of range" | "no label" | "no number";
 }
 
 /** What a law takes: a number, a number or none, one of k items, or several attributes at once

@@ -1,8 +1,10 @@
 /** Every mechanism makes the reports that the shared vectors show: words in, report out. */
 
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
+import { gunzipSync } from "node:zlib";
 
 import { lawOf } from "../src/laws/index.js";
 import { LAWS } from "../src/protocol.js";
@@ -12,6 +14,12 @@ import { FOLDER, WORDS, vectors, wordsFrom } from "./vectors.js";
 /** For vectors of length 1, which no question of a campaign asks for. */
 const NOT_ASKED = ["privunit"];
 
+/** A law that is too long for the file of its mechanism. */
+function long(fingerprint: string): object {
+  const packed = readFileSync(join(FOLDER, "laws", `${fingerprint.slice(0, 16)}.json.gz`));
+  return JSON.parse(gunzipSync(packed).toString());
+}
+
 const names = readdirSync(FOLDER)
   .filter((file) => file.endsWith(".json"))
   .map((file) => file.slice(0, -5))
@@ -19,9 +27,8 @@ const names = readdirSync(FOLDER)
 
 for (const name of names) {
   test(`${name} makes the same reports from the same words`, () => {
-    for (const { mechanism, parameters, law, people } of vectors(`${name}.json`)) {
-      if (!law) continue; // longer than 64 KiB: all tables are drawn from in one way
-      const document = { mechanism, parameters, law };
+    for (const { mechanism, parameters, law, fingerprint, people } of vectors(`${name}.json`)) {
+      const document = { mechanism, parameters, law: law ?? long(fingerprint) };
       if (NOT_ASKED.includes(mechanism)) {
         assert.throws(() => lawOf(document), /no law is called/);
         continue;

@@ -1,8 +1,6 @@
 /** The exact audit of laws, held against slow sums of fractions; one unit too far is refused. */
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { test } from "node:test";
 
 import { exp, fraction, logAbove, next, within } from "../src/exponential.js";
@@ -210,8 +208,7 @@ for (const [name, change] of Object.entries(UNITS)) {
 }
 
 test("laws have the exact loss, words and charge that Python finds", () => {
-  const file = readFileSync(join(import.meta.dirname, "../../test/losses.json"), "utf8");
-  const rows = JSON.parse(file);
+  const rows = vectors("losses.json");
   assert.ok(rows.length > 60);
   for (const {
     mechanism,

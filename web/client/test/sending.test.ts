@@ -71,6 +71,7 @@ test("patience ends, and who asks for a day is not waited for", async () => {
 const ANSWERS: [string, number, Record<string, string>, string, string | null][] = [
   ["counted before", 200, {}, '{"received":1,"stored":0,"failures":[{"index":0,"type":"/problems/duplicate"}]}', "duplicate"],
   ["refused", 200, {}, '{"received":1,"stored":0,"failures":[{"index":0,"type":"/problems/superseded"}]}', "refused:superseded"],
+  ["too early", 200, {}, '{"received":1,"stored":0,"failures":[{"index":0,"type":"/problems/early-period"}]}', null],
   ["about two", 200, {}, '{"received":2,"stored":2,"failures":[]}', null],
   ["no collector", 200, {}, "<html>", null],
   ["nothing", 200, {}, "null", null],

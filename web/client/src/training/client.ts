@@ -24,6 +24,7 @@ import {
   hex,
   Keyed,
   Ledger,
+  lowered,
   MurmurationError,
   named,
   outcome,
@@ -107,7 +108,7 @@ export class TrainingClient {
     const other = witness(where, options);
     if (other) await fetched(other, training.digest);
     const ledger = new Ledger(options.store ?? new BrowserStore());
-    if (options.limits) await ledger.lower(options.limits);
+    await lowered(ledger, options.limits);
     return new TrainingClient(training, where, ledger, options);
   }
 
@@ -231,7 +232,8 @@ export class TrainingClient {
       now = await this.ledger.acknowledge(reportId, outcome(answer), false);
     }
     const epsilon = approximate(cost);
-    return { campaign, round, reportId, epsilon, outcome: now.outcome ?? "", fresh, report: now.report };
+    const { outcome: answer, report } = now;
+    return { campaign, round, reportId, epsilon, outcome: answer ?? "", fresh, report, misfits: [] };
   }
 }
 

@@ -1,12 +1,12 @@
-"""The exact losses that the web client must find, too: `web/client/test/losses.json`.
+"""The exact losses that every device must find, too: `docs/vectors/losses.json`.
 
-A device in a browser audits laws by itself. The file has laws, and what this library says of each:
+A device audits laws by itself. The file has laws, and what this library says of each:
 the ratio, its logarithm, what `accept_loss` must say, what a report is charged, and how likely
 reports are, which people are shown (of the number 0.3, or that the own and another item are
 supported).
-`web/client/test/loss.test.ts` holds the client to it.
+`web/client/test/loss.test.ts` and the device in Java are held to it.
 
-`python -m tests.browser.test_web_losses` writes the file.
+`python -m tests.contract.test_losses` writes the file.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from murmuration.audit.admission import in_words
 from murmuration.mechanisms.item.base import FrequencyMechanism
 from murmuration.mechanisms.number.base import NumericMechanism
 from murmuration.mechanisms.number.or_none import OrNone
-from tests.support.places import ROOT
+from tests.support.vectors import VECTORS
 
-FILE = ROOT / "web" / "client" / "test" / "losses.json"
+FILE = VECTORS / "losses.json"
 X = 0.3
 BUDGETS = (0.1, 1.0, 3.3)
 NUMBERS = ("duchi", "three-output", "memoised-bit")
@@ -96,7 +96,7 @@ def comparable(text: str) -> list[dict[str, Any]]:
     return [{**row, "law": {**row["law"], "values": None}} for row in rows]
 
 
-def test_the_web_client_is_held_to_these_losses() -> None:
+def test_every_device_is_held_to_these_losses() -> None:
     assert comparable(written()) == comparable(FILE.read_text())
 
 

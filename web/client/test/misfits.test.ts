@@ -1,0 +1,142 @@
+/** Answers that do not fit are said to the app; limits, hosts and deadlines; a book in a file. */
+
+import assert from "node:assert/strict";
+import { mkdtempSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { address, hostOf } from "../src/address.js";
+import { Client, type ClientOptions } from "../src/client.js";
+import { exact } from "../src/cost.js";
+import { Ledger } from "../src/ledger.js";
+import { FileStore } from "../src/node.js";
+import { deliver } from "../src/sending.js";
+import { MemoryStore, type Store } from "../src/store.js";
+import type { Misfit } from "../src/types.js";
+import { around, collection } from "./documents.js";
+
+const STORED = '{"received":1,"stored":1,"failures":[]}';
+
+async function published(use: (url: string, sent: string[]) => Promise<void>): Promise<void> {
+  const sent: string[] = [];
+  const document = around(collection("sample"));
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (part: Buffer) => (body += part.toString()));
+    request.on("end", () => {
+      if (request.method === "POST") sent.push(body);
+      response.end(request.method === "POST" ? STORED : document);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    const { port } = server.address() as AddressInfo;
+    await use(`http://127.0.0.1:${port}/v1/campaigns/sample`, sent);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+function opened(url: string, options: ClientOptions = {}): Promise<Client> {
+  return Client.open(url, { store: new MemoryStore(), ...options });
+}
+
+async function questions(url: string): Promise<Record<string, string | number>> {
+  const { campaign } = await opened(url);
+  return Object.fromEntries(
+    campaign.questions.map(({ name, labels, low }) => [name, labels[0] ?? low]),
+  );
+}
+
+test("an answer that does not fit is told to the app, and never in an error of a live campaign", async () => {
+  await published(async (url, sent) => {
+    const fitting = await questions(url);
+    const { campaign } = await opened(url);
+    const category = campaign.questions.find(({ labels }) => labels.length)!.name;
+    const number = campaign.questions.find(({ labels }) => !labels.length)!.name;
+    const wrong = { ...fitting, [category]: "iPhone", [number]: 1e9 };
+    const told: (readonly Misfit[])[] = [];
+    const client = await opened(url, { onMisfit: (misfits) => told.push(misfits) });
+    await assert.rejects(client.preview(wrong), { kind: "input", reason: "misfit" });
+    assert.equal(sent.length, 0);
+    const { outcome, misfits } = await client.report(wrong);
+    const reasons = new Map(misfits.map((one) => [one.attribute, one.reason]));
+    assert.deepEqual([outcome, reasons.get(category), reasons.get(number)], ["stored", "no label", "out of range"]);
+    assert.deepEqual(told, [misfits]);
+    assert.doesNotMatch(JSON.stringify([sent, misfits]), /iPhone|1000000000/);
+    const strict = await opened(url, { strict: true });
+    await assert.rejects(strict.report(wrong), { kind: "input", reason: "misfit" });
+    assert.deepEqual((await strict.report(fitting)).misfits, []);
+    assert.equal(sent.length, 2);
+  });
+});
+
+test("a preview can be written as JSON", async () => {
+  await published(async (url) => {
+    const preview = await (await opened(url)).preview(await questions(url));
+    const { explained } = JSON.parse(JSON.stringify(preview));
+    assert.match(explained[0].law.loss.ratio[0], /^[0-9]+$/);
+  });
+});
+
+test("an app cannot raise a limit, and is told so", async () => {
+  await published(async (url) => {
+    await assert.rejects(opened(url, { limits: { report: 6 } }), { kind: "parameter", message: /report limit is 4/ });
+    const { ledger } = await opened(url, { limits: { report: 3, lifetime: 16 } });
+    assert.equal((await ledger.limits()).report, exact(3));
+    await opened(url, { store: ledger.store, limits: { report: 4 } }); // the lower one stays
+    assert.equal((await ledger.limits()).report, exact(3));
+  });
+});
+
+test("a collector is a host, whatever its port, and this machine is one", async () => {
+  assert.equal(hostOf("https://a.example:443"), hostOf("https://a.example:8443"));
+  const here = ["http://localhost:1", "http://127.0.0.1:2", "http://127.1:3", "http://[::1]:4"];
+  assert.deepEqual(new Set(here.map((url) => hostOf(address(`${url}/x`).origin))), new Set(["localhost"]));
+  const ledger = new Ledger(new MemoryStore());
+  const charge = (origin: string, digest: string) =>
+    ledger.charge({
+      ...{ origin, digest, campaign: digest, purpose: "", round: "", memos: [], rounds: 1 },
+      ...{ cost: exact(4), limit: exact(4), report: "", reportId: `${origin} ${digest}` },
+    });
+  await charge("http://localhost:1", "a");
+  await charge("http://[::1]:2", "b");
+  await assert.rejects(charge("http://127.0.0.1:3", "c"), { kind: "budget", reason: "collector" });
+  await charge("https://other.example:443", "d");
+});
+
+test("one deadline is for a whole call: who drips holds it no longer", async () => {
+  const server = createServer((_, response) => response.writeHead(503, { "retry-after": "1" }).end());
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const start = performance.now();
+  const patience = { attempts: 50, first: 0.1, most: 60, whole: 1.5 };
+  const sending = deliver(address(`http://127.0.0.1:${port}/v1/campaigns/x`), "b", undefined, patience);
+  await assert.rejects(sending, { kind: "send" });
+  assert.ok(performance.now() - start < 5000);
+  server.closeAllConnections();
+  server.close();
+});
+
+test("a book in a file outlives the program, is the owner's alone, and has one writer", async () => {
+  const path = join(mkdtempSync(join(tmpdir(), "murmuration-")), "book.json");
+  const stores: Store[] = [new FileStore(path), new FileStore(path)];
+  const count = (store: Store) =>
+    store.change((book) => {
+      book.limits.lifetime = String(Number(book.limits.lifetime) + 1);
+    });
+  const secret = await new Ledger(stores[0]!).secret();
+  await Promise.all(Array.from({ length: 20 }, (_, turn) => count(stores[turn % 2]!)));
+  assert.equal(await stores[1]!.read((book) => book.limits.lifetime), "36");
+  assert.deepEqual(await new Ledger(new FileStore(path)).secret(), secret);
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+  const failed = stores[0]!.change(() => {
+    throw new Error("no");
+  });
+  await assert.rejects(failed);
+  assert.equal(await stores[0]!.read((book) => book.limits.lifetime), "36");
+});

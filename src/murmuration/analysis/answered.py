@@ -1,6 +1,6 @@
 """Attributes whose answers may be missing: the share that answered, and figures among those.
 
-numbers      S and N from one tally (`Mechanism.moments`); the mean is S/N
+numbers      S and N from the same reports (`Mechanism.answer_counts`); the mean is S/N
 categories   no answer is the last item: f_v / (1 - f_none)
 levels       the plain sum, which rests on no assumption; others are not defined for quotients
 """
@@ -15,9 +15,10 @@ from murmuration.analysis import combine
 from murmuration.campaign.question import ANSWERED, Question
 from murmuration.errors import EmptyError, MismatchError
 from murmuration.mechanisms.tally import Tally
-from murmuration.results.answered import Moments
+from murmuration.results.answered import Quotient
 from murmuration.results.estimate import About, AnsweredEstimate, FrequencyEstimate
 from murmuration.results.figure import Figure
+from murmuration.statistics.quotient import LastTurned
 
 AMONG = "among those who answered"
 UNBOUNDED = "too few answered to bound it: read nothing into the value"
@@ -35,9 +36,10 @@ def estimated(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredE
 
 def _of_numbers(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredEstimate:
     subject, n = About.parse(about), sum(tally.n for tally in tallies)
-    together = Moments.together([tally.mechanism.moments(tally) for tally in tallies])
     epsilon = max(tally.mechanism.budget for tally in tallies)
-    return together.estimate(subject.unseen(n, everybody), epsilon, subject)
+    counts = [tally.mechanism.answer_counts(tally) for tally in tallies]
+    together = Quotient(counts, subject.unseen(n, everybody))
+    return together.estimate(epsilon, subject)
 
 
 def _of_items(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredEstimate:
@@ -61,6 +63,7 @@ def _of_items(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredE
         n=n,
         epsilon=part.epsilon,
         about=part.about,
+        shape=None if part.shape is None else LastTurned(part.shape),
     )
 
 

@@ -42,7 +42,7 @@ from murmuration.exact.randomness import Rng, require_rng
 from murmuration.mechanisms.domain import Domain, Values
 from murmuration.mechanisms.tally import Tally, require_same
 from murmuration.mechanisms.trial import ChanceTrial, Trial
-from murmuration.results.answered import Moments
+from murmuration.results.answered import AnswerCounts
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import About, AnyEstimate
 from murmuration.statistics.forgery import Evidence
@@ -401,8 +401,8 @@ class Mechanism(ABC):
         del tally
         return ()
 
-    def moments(self, tally: Tally) -> Moments:
-        """ANALYST. Read what reports say of a number that some people have no answer to."""
+    def answer_counts(self, tally: Tally) -> AnswerCounts:
+        """ANALYST. Return what reports say of the share that answered and of the mean among it."""
         del tally
         raise MismatchError(f"{self.name} has no reports of no answer")
 

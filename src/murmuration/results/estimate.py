@@ -15,6 +15,7 @@ from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.results.figure import Figure, Figures, Result
 from murmuration.results.plot import AT_ONCE, MOST_BARS
+from murmuration.statistics.quotient import LastOnly, quotient
 from murmuration.statistics.score import Shape, normal_quantile
 
 
@@ -318,12 +319,9 @@ class AnsweredEstimate(Result):
     """N, the share that answered, and sums S over all people; `among` is S/N, of those who did.
 
     S is a number's mean over all people with 0 for no answer, or the share of each label among all;
-    S and N are unbiased. The interval of S/N is Fieller's: all t for which S - tN is within z
-    standard errors of 0,
-
-        (S - tN)^2 <= z^2 (Var S - 2t Cov(S, N) + t^2 Var N),
-
-    which needs no division and holds for any N. Where N cannot be told from 0 it has no ends.
+    S and N are unbiased. The intervals of shares among those who answered are all t for which
+    S - tN can be 0 (`statistics.quotient`): they need no division and hold for any N. The mean of
+    a number has an interval of its own. Where N cannot be told from 0, neither has ends.
 
     >>> found = AnsweredEstimate(
     ...     np.array([0.2]), np.array([1e-4]), 0.8, 1e-4, np.zeros(1), 40_000, 1.0,
@@ -345,6 +343,10 @@ class AnsweredEstimate(Result):
     epsilon: float
     about: About
     note: str = ""
+    shape: Shape | None = field(default=None, repr=False, compare=False)
+    """How far the intervals of S and N reach; as normal ones do where it is None."""
+    mean: Estimate | None = None
+    """Of a number: S/N with an interval of its own."""
 
     @property
     def value(self) -> Floats:
@@ -357,15 +359,16 @@ class AnsweredEstimate(Result):
         return np.asarray(np.sqrt(np.append(self.variances, self.share_variance)))
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Return the normal intervals of S and N."""
-        half = normal_quantile(confidence) * self.stderr
-        return self.value - half, self.value + half
+        """Return the intervals of S and N."""
+        below, above = _reach(self.shape, confidence)
+        return self.value - below * self.stderr, self.value + above * self.stderr
 
     @property
     def answered(self) -> Estimate:
         """The share that answered."""
-        error = math.sqrt(self.share_variance)
-        return Estimate(self.share, error, self.n, self.epsilon, self.about, self.note)
+        head = (self.share, math.sqrt(self.share_variance), self.n, self.epsilon, self.about)
+        shape = None if self.shape is None else LastOnly(self.shape)
+        return Estimate(*head, self.note, shape)
 
     # --- among those who answered ---
 
@@ -377,6 +380,8 @@ class AnsweredEstimate(Result):
     @property
     def among_stderr(self) -> Floats:
         """The standard error of S/N where N is well above 0; infinite where it is not."""
+        if self.mean is not None:
+            return np.array([self.mean.stderr])
         if self.share <= 0:
             return np.full(len(self.sums), math.inf)
         t = self.among
@@ -384,20 +389,25 @@ class AnsweredEstimate(Result):
         return np.asarray(np.sqrt(np.maximum(square, 0.0)) / self.share)
 
     def bounded(self, confidence: float = 0.95) -> bool:
-        """Whether the intervals of S/N have ends: N is further than chance from 0."""
-        z = normal_quantile(confidence)
-        return self.share > 0 and self.share**2 > z**2 * self.share_variance
+        """Whether the intervals of S/N have ends: that of N leaves out 0."""
+        return self.answered.interval(confidence)[0] > 0
 
     def among_interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Return Fieller's intervals of S/N; they are infinite where N cannot be told from 0."""
-        if not self.bounded(confidence):
-            return np.full(len(self.sums), -math.inf), np.full(len(self.sums), math.inf)
-        z2 = normal_quantile(confidence) ** 2
-        a = self.share**2 - z2 * self.share_variance
-        b = self.sums * self.share - z2 * self.covariances
-        c = self.sums**2 - z2 * self.variances
-        root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
-        return (b - root) / a, (b + root) / a
+        """Return the intervals of S/N; they are infinite where N cannot be told from 0."""
+        if self.mean is not None and self.bounded(confidence):
+            least, most = self.mean.interval(confidence)
+            return np.array([least]), np.array([most])
+        low, high = self.interval(confidence)
+        below, above = self.value - low, high - self.value
+        of_share = float(below[-1]), float(above[-1])
+        sides = below[:-1], above[:-1]
+        return quotient(self.sums, self.share, sides, of_share, self._correlations)
+
+    @property
+    def _correlations(self) -> Floats:
+        """Of the errors of each S and of N."""
+        most = np.sqrt(self.variances * self.share_variance)
+        return np.clip(self.covariances / np.where(most > 0, most, 1.0), -1.0, 1.0)
 
     def scaled(self, low: float, high: float) -> AnsweredEstimate:
         """Return a number's estimate in its own units: [-1, 1] stands for [low, high].
@@ -411,6 +421,7 @@ class AnsweredEstimate(Result):
             sums=half * self.sums + middle * self.share,
             variances=np.maximum(half**2 * self.variances + square, 0.0),
             covariances=half * self.covariances + middle * self.share_variance,
+            mean=None if self.mean is None else self.mean.scaled(low, high),
         )
 
     def figures(self, confidence: float = 0.95, attribute: str = "") -> Figures:
@@ -425,8 +436,12 @@ class AnsweredEstimate(Result):
 
     def widened(self, factor: float) -> AnsweredEstimate:
         """Return the same with so many times the variance."""
+        mean = self.mean
+        if mean is not None:
+            mean = dataclasses.replace(mean, stderr=mean.stderr * math.sqrt(factor))
         return dataclasses.replace(
             self,
+            mean=mean,
             variances=self.variances * factor,
             share_variance=self.share_variance * factor,
             covariances=self.covariances * factor,

@@ -27,6 +27,7 @@ from scipy.special import ndtri
 
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats, Ints
+from murmuration.exact.grid import AnyGrid
 
 RARE = 0.25
 """What happens in less than this part of the runs that an interval may miss anyway is ignored."""
@@ -34,7 +35,11 @@ RARE = 0.25
 CAUTION = 1.0
 """By how many of its standard errors a variance that is read off reports is raised."""
 LIKELY = 0.95
-"""For this level a variance is read."""
+"""For this confidence a variance is read."""
+HULL_POINTS = 512
+"""About how many points the largest noise is worked out at."""
+OFFSETS = 2.0 ** -np.arange(30)
+"""Where, from an estimate on, its variance is looked at besides."""
 
 
 def normal_quantile(confidence: float) -> float:
@@ -246,6 +251,24 @@ def concave_hull(x: Floats, y: Floats) -> tuple[Floats, Floats]:
         kept.append((x2, y2))
     corners = np.array(kept)
     return corners[:, 0], corners[:, 1]
+
+
+def largest_moments(grid: AnyGrid, moments: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return points m, and of all crowds with mean m the largest noise and the largest E[value^2].
+
+    A crowd's noise is the average of its people's, so the largest is the concave hull of the noise
+    at x, over all x. E[value^2 | x], given at the grid points, is a line between them, noise a
+    parabola.
+    """
+    low = grid.low_rows
+    inside = np.linspace(0, 1, max(3, HULL_POINTS // len(low) + 1))[:, None]
+    start, end = grid.points[low], grid.points[low + 1]
+    x = (start + (end - start) * inside).ravel()
+    squares = (moments[low] + (moments[low + 1] - moments[low]) * inside).ravel()
+    points = np.unique(x)
+    noisiest = np.interp(points, *concave_hull(x, squares - x**2))
+    largest = np.interp(points, *concave_hull(grid.points, moments))
+    return points, noisiest, largest
 
 
 @dataclass(frozen=True, eq=False)

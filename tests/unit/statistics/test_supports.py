@@ -10,7 +10,7 @@ from scipy.stats import beta, binom, hypergeom, norm
 from murmuration import mechanism, seeded_rng
 from murmuration.analysis import combine
 from murmuration.exact.arrays import Floats
-from murmuration.mechanisms.item.grr import Grr
+from murmuration.mechanisms.item.oue import Oue
 from murmuration.mechanisms.tally import Tally
 from murmuration.statistics.supports import Supports, SupportShape, root
 
@@ -23,24 +23,19 @@ def law_of_supports(n: int, holders: int, p: float, q: float) -> Floats:
     return np.convolve(own, binom.pmf(np.arange(n - holders + 1), n - holders, q))
 
 
-def ends_by_support(
-    law: Grr, n: int, about: str, confidence: float, everybody: int | None = None
-) -> tuple[Floats, Floats]:
-    """Return the interval of an item for each number of supports that it can have, from figures."""
-    ends = []
-    for support in range(n + 1):
-        counts = np.zeros(law.k, dtype=np.int64)
-        counts[:2] = support, n - support
-        low, high = law.estimate(Tally(law, counts, n), about, everybody).interval(confidence)
-        ends.append((low[0], high[0]))
-    lows, highs = np.array(ends).T
-    return lows, highs
-
-
-def grr(epsilon: float, k: int) -> Grr:
-    made = mechanism("grr", epsilon=epsilon, k=k)
-    assert isinstance(made, Grr)
+def law_of_bits(epsilon: float, n: int) -> Oue:
+    """A law of which one tally can hold every number of supports, 0 to n."""
+    made = mechanism("oue", epsilon=epsilon, k=n + 1)
+    assert isinstance(made, Oue)
     return made
+
+
+def ends_by_support(
+    law: Oue, n: int, about: str, confidence: float, everybody: int | None = None
+) -> tuple[Floats, Floats]:
+    """Return the interval of an item for each number of supports that it can have."""
+    tally = Tally(law, np.arange(n + 1), n)
+    return law.estimate(tally, about, everybody).interval(confidence)
 
 
 def missed(law: Floats, ends: tuple[Floats, Floats], truth: float) -> float:
@@ -55,7 +50,7 @@ def missed(law: Floats, ends: tuple[Floats, Floats], truth: float) -> float:
 @pytest.mark.parametrize(("epsilon", "n"), [(4.0, 300), (6.0, 300), (8.0, 300), (6.0, 1000)])
 def test_all_of_113_labels_at_once(epsilon: float, n: int, about: str) -> None:
     """By normal tails .74 to .93 were right at once; by Bonferroni the misses add up to .05."""
-    law, k = grr(epsilon, 113), 113
+    law, k = law_of_bits(epsilon, n), 113
     shares = np.arange(1, k + 1) ** -1.2
     holders = np.round(n * shares / shares.sum()).astype(int)
     ends = ends_by_support(law, n, about, 1 - (1 - CONFIDENCE) / k)
@@ -74,7 +69,7 @@ def test_all_of_113_labels_at_once(epsilon: float, n: int, about: str) -> None:
 @pytest.mark.parametrize("n", [30, 100])
 def test_no_share_is_covered_less_often_than_it_says(epsilon: float, n: int) -> None:
     """Of every number of people who can have an item; both ends rest on the tails themselves."""
-    law = grr(epsilon, 4)
+    law = law_of_bits(epsilon, n)
     ends = ends_by_support(law, n, "participants", CONFIDENCE)
     worst = max(
         missed(law_of_supports(n, own, float(law.p), float(law.q)), ends, own / n)
@@ -86,7 +81,7 @@ def test_no_share_is_covered_less_often_than_it_says(epsilon: float, n: int) -> 
 @pytest.mark.parametrize(("n", "everybody"), [(100, 200), (100, 600)])
 def test_those_who_were_asked_stand_for_all(n: int, everybody: int) -> None:
     """Hypergeometric holders among those who are asked, and the noise of their reports."""
-    law = grr(6.0, 4)
+    law = law_of_bits(6.0, n)
     ends = ends_by_support(law, n, "participants", CONFIDENCE, everybody)
     p, q = float(law.p), float(law.q)
     laws = np.array([law_of_supports(n, own, p, q) for own in range(n + 1)])
@@ -149,7 +144,7 @@ def test_ends_rise_with_the_count_and_hold_the_estimate(unseen: float) -> None:
 
 def test_people_are_whole() -> None:
     """The ends of a figure about 300 people are shares of 300 people."""
-    law = grr(6.0, 5)
+    law = mechanism("grr", epsilon=6.0, k=5)
     items = np.arange(300) % 5
     low, high = law.estimate(law.tally(law.privatize(items, seeded_rng(1)))).interval()
     assert_allclose(300 * low, np.round(300 * low), atol=1e-6)
@@ -159,7 +154,7 @@ def test_people_are_whole() -> None:
 def test_levels_add_up_errors_that_are_not_cut() -> None:
     """Cut to whole people, the error of each level would be too short in a sum of several."""
     rng = seeded_rng(2)
-    laws = [grr(epsilon, 5) for epsilon in (5.0, 6.0)]
+    laws = [mechanism("grr", epsilon=epsilon, k=5) for epsilon in (5.0, 6.0)]
     items = np.arange(150) % 5
     tallies = [law.tally(law.privatize(items, rng)) for law in laws]
     low, high = combine.total(tallies).interval()

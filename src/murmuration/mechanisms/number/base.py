@@ -41,7 +41,15 @@ from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import Estimate
 from murmuration.statistics.forgery import Evidence, Limits, Mixture
 from murmuration.statistics.liars import Reach
-from murmuration.statistics.score import LIKELY, Reading, Score, Tail, concave_hull, tail_of
+from murmuration.statistics.score import (
+    LIKELY,
+    OFFSETS,
+    Reading,
+    Score,
+    Tail,
+    largest_moments,
+    tail_of,
+)
 from murmuration.statistics.sequence import Terms
 
 WORDS_PER_PERSON = 2
@@ -51,10 +59,6 @@ MOST_ROWS = 9
 """Rows of a table that are read as fractions to find a bias."""
 LARGEST_VALUE = 1 << 53
 """What a published symbol may be read as, at most: its square is still far from overflowing."""
-HULL_POINTS = 512
-"""About how many points the largest noise is worked out at."""
-OFFSETS = 2.0 ** -np.arange(30)
-"""Where, from an estimate on, its variance is looked at besides."""
 CROWD = np.linspace(-1, 1, 4097)
 """Where people may be, all over the domain, when the hardest crowd is looked for."""
 
@@ -140,21 +144,8 @@ class Design:
 
     @cached_property
     def most(self) -> tuple[Floats, Floats, Floats]:
-        """Points m, and of all crowds with mean m the largest noise and the largest E[value^2].
-
-        A crowd's noise is the average of its people's, so the largest is the concave hull of the
-        noise at x, over all x. E[value^2 | x] is a line between grid points, noise a parabola.
-        """
-        low = self.grid.low_rows
-        inside = np.linspace(0, 1, max(3, HULL_POINTS // len(low) + 1))[:, None]
-        start, end = self.grid.points[low], self.grid.points[low + 1]
-        moments = self.second_moments
-        x = (start + (end - start) * inside).ravel()
-        squares = (moments[low] + (moments[low + 1] - moments[low]) * inside).ravel()
-        points = np.unique(x)
-        noisiest = np.interp(points, *concave_hull(x, squares - x**2))
-        largest = np.interp(points, *concave_hull(self.grid.points, moments))
-        return points, noisiest, largest
+        """Points m, and of all crowds with mean m the largest noise and the largest E[value^2]."""
+        return largest_moments(self.grid, self.second_moments)
 
 
 class NumericMechanism(SymbolReports):

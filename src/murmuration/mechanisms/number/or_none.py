@@ -30,7 +30,7 @@ from murmuration.mechanisms.registry import mechanism
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.trial import ChanceTrial, Trial, WordTrial, boundaries
 from murmuration.results import distribution
-from murmuration.results.answered import Moments
+from murmuration.results.answered import AnswerCounts, AnswerLaw, Quotient
 from murmuration.results.distribution import Distribution
 from murmuration.results.estimate import AnsweredEstimate
 from murmuration.statistics.forgery import Evidence, Limits, Mixture
@@ -38,8 +38,6 @@ from murmuration.statistics.liars import Reach
 from murmuration.statistics.sequence import Terms
 
 WORDS_PER_PERSON = 3
-ENOUGH = 1000
-"""From this many reports on, errors of S and N are read off them; below, they are the worst."""
 LAST_WORD = (1 << 64) - 1
 FINE = 1 << 256
 """What e^-B is counted in."""
@@ -263,15 +261,14 @@ class OrNone(SymbolReports):
         return frozen(np.stack([value - taken * (1 - answered), answered]))
 
     @cached_property
-    def _targets(self) -> Floats:
-        """S and N of a person at each grid point, and of one without an answer."""
-        points = np.append(self._design.grid.points, 0.0)
-        return np.stack([points, np.append(np.ones(len(points) - 1), 0.0)])
+    def _law(self) -> AnswerLaw:
+        """What reports say, and how they vary."""
+        return AnswerLaw(self.probabilities, self.readings, self._design.grid)
 
     def terms(self) -> tuple[Terms, Terms]:
         """What single reports are read as, for S and for N."""
         cells = self._design.grid.low_rows
-        of_s = Terms(self._targets[0], self.probabilities, self.readings[0], cells)
+        of_s = Terms(self._law.targets[0], self.probabilities, self.readings[0], cells)
         quiet = np.array([self.none[-1], self.hush]) / WHOLE
         law = np.column_stack([1 - quiet, quiet])
         return of_s, Terms(np.array([0.0, 1.0]), law, self.readings[1][[0, -1]])
@@ -284,83 +281,18 @@ class OrNone(SymbolReports):
         """Every report."""
         return np.asarray(self.readings.T)
 
-    @cached_property
-    def _noise(self) -> Floats:
-        """Variance of S, covariance, variance of N: at each grid point, and for no answer."""
-        s, n = self.readings
-        products = np.stack([s * s, s * n, n * n])
-        x, one = self._targets
-        return np.asarray(products @ self.probabilities.T - np.stack([x * x, x * one, one * one]))
-
-    @cached_property
-    def _noise_reading(self) -> Floats | None:
-        """Numbers whose average over reports is the average noise of S, or None if there are none.
-
-        As `Design.noise_reading`, with one more row.
-        """
-        scale = np.sqrt(self.probabilities.mean(axis=0))
-        scaled, *_ = np.linalg.lstsq(self.probabilities / scale, self._noise[0], rcond=1e-10)
-        reading = scaled / scale
-        exact = np.allclose(self.probabilities @ reading, self._noise[0], rtol=1e-6, atol=1e-9)
-        return np.asarray(reading) if exact else None
-
-    def moments(self, tally: Tally) -> Moments:
-        """Return S and N, the noise of one report on them, and how people differ in them.
-
-        The covariance and the noise of N are known functions of S and N (both are linear). That of
-        S is read off the reports as far as the table can tell. As for items, a few people more
-        stand for what reports that nearly all agree do not show: four at the worst place, and two
-        reports of "none" that should have been none, or the reverse.
-        """
-        n, counts = self.answered(tally), tally.counts
-        mean = self.readings @ counts / n
-        apart = self.readings - mean[:, None]
-        total = (apart * counts) @ apart.T / max(n - 1, 1)
-        share = float(np.clip(mean[1], 0.0, 1.0))
-        centre = float(np.clip(mean[0], -share, share))
-        noise = self._noise_of(centre, share)
-        noise[1, 1] += 2 * float(np.ptp(self.readings[1])) ** 2 / n
-        if n >= ENOUGH:
-            of_s = self._noise_of_s(counts, n, float(total[0, 0]), centre, share)
-            noise[0, 0] = (n * of_s + 4 * self.worst_variance()) / (n + 4)
-        else:
-            total = noise + np.array([[1.0, 0.0], [0.0, 0.25]])
-        return Moments(n, mean, noise, total - noise)
-
-    def _noise_of(self, centre: float, share: float) -> Floats:
-        """Noise of a crowd with these S and N; that of S is the worst case."""
-        slope = (self._noise[1, -2] - self._noise[1, 0]) / 2
-        middle = (self._noise[1, -2] + self._noise[1, 0]) / 2
-        quiet = self._noise[:, -1]
-        mixed = middle * share + slope * centre + quiet[1] * (1 - share)
-        counted = self._noise[2, 0] * share + quiet[2] * (1 - share)
-        return np.array([[self.worst_variance(), mixed], [mixed, counted]])
-
-    def _noise_of_s(self, counts: Ints, n: int, total: float, centre: float, share: float) -> float:
-        """Average noise of the people's S: read off, and kept within what S and N allow.
-
-        Those who answered spread by x^2, which on average is S^2/N at least and N at most; the rest
-        of the spread is noise. Nobody's noise is below the least, or above the worst, of a value.
-        """
-        quiet = (1 - share) * float(self._noise[0, -1])
-        worst = share * self._worst_of_values + quiet
-        same = centre**2 / share if share else 0.0
-        bounds = [worst, max(total + centre**2 - same, 0.0)]
-        if self._noise_reading is not None:
-            rounding = self._design.grid.step**2 / 4 * share
-            bounds.append(float(counts @ self._noise_reading) / n + rounding)
-        least = max(share * float(self._noise[0, :-1].min()) + quiet, total + centre**2 - share)
-        return max(min(bounds), min(least, worst))
+    def answer_counts(self, tally: Tally) -> AnswerCounts:
+        """ANALYST. Return what a tally counts, to be read alone or with those of other levels."""
+        self.answered(tally)
+        return AnswerCounts(self._law, tally.counts)
 
     def estimate(
         self, tally: Tally, about: str = "participants", everybody: int | None = None
     ) -> AnsweredEstimate:
         """Return S and N with their errors; `mean` of it is that of those who answered."""
         n, subject = self.subject(tally, about)
-        unseen = subject.unseen(n, everybody)
-        found = self.moments(tally).estimate(unseen, self.budget, subject)
-        few = f"fewer than {ENOUGH:,} answers: the error is that of the worst case"
-        return dataclasses.replace(found, note=few) if n < ENOUGH else found
+        found = Quotient([self.answer_counts(tally)], subject.unseen(n, everybody))
+        return found.estimate(self.budget, subject)
 
     def distribution(
         self, tally: Tally, method: str = "auto", bins: int = 64, replicates: int = 0
@@ -485,15 +417,15 @@ class OrNone(SymbolReports):
         numbers = NumberOrNone().checked(np.ravel(x)).reshape(np.shape(x))
         silent = np.isnan(numbers)
         inside = np.where(silent, 0.0, numbers)
-        target = self._targets[[0, 0, 1]][which] * self._targets[[0, 1, 1]][which]
-        moments = self._noise[which] + target
+        target = self._law.targets[[0, 0, 1]][which] * self._law.targets[[0, 1, 1]][which]
+        moments = self._law.noise[which] + target
         own = (inside**2, inside, np.ones_like(inside))[which]
         found = self._design.grid.interpolate(moments[:-1], inside) - own
-        return np.asarray(np.where(silent, self._noise[which, -1], found))
+        return np.asarray(np.where(silent, self._law.noise[which, -1], found))
 
     def worst_variance(self) -> float:
         """The largest variance of S, of anybody."""
-        return max(self._worst_of_values, float(self._noise[0, -1]))
+        return max(self._worst_of_values, float(self._law.noise[0, -1]))
 
     @cached_property
     def _worst_of_values(self) -> float:

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written aside, then given their name."""
+"""Files that are whole or not there, and files and folders that only their owner reads."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import IO
 
 OWNER, ANYBODY = 0o600, 0o666
 """Who may read a file, as far as the user's own settings (umask) allow."""
+OWNERS = 0o700
+"""Who may look into a folder."""
 
 
 @contextmanager
@@ -40,6 +42,18 @@ def private_file(path: Path, mode: int = OWNER, *, replacing: bool = True) -> It
     """Open a new file to write; when it is whole, it takes the name: see `draft_of`."""
     with draft_of(path, mode, replacing=replacing) as part, part.open("wb") as file:
         yield file
+
+
+def private_new(path: Path) -> IO[bytes]:
+    """Open a new file, unbuffered, that only its owner reads; a name that is taken is an error."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY
+    return os.fdopen(os.open(path, flags, OWNER), "wb", buffering=0)
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder that only its owner looks into; one that is there becomes such a folder."""
+    path.mkdir(mode=OWNERS, parents=True, exist_ok=True)
+    path.chmod(OWNERS)
 
 
 def sync_folder(folder: Path) -> None:

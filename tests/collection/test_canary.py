@@ -19,8 +19,8 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from murmuration.collector.merging.sketch import name_of, sketched
-from murmuration.collector.merging.tallies import HEAD, MAGIC, CollectorTallies, Part
+from murmuration.counting.container import HEAD, MAGIC, CampaignTallies, Part
+from murmuration.counting.sketch import name_of, sketched
 from murmuration.mechanisms.tally import Tally
 from murmuration.server.problems import PROBLEMS
 from murmuration.wire import report
@@ -203,7 +203,7 @@ def _tallies(server: Collector, heard: Heard) -> None:
     send = partial(_send, server, heard, "POST", TALLY, Authorization=merger)
     other = campaign_of(OPEN.replace('"open"', f'"{WORD}"').replace("ios", WORD))
     send(
-        CollectorTallies(other, {HEX[:16]: Part({})}).to_bytes(),
+        CampaignTallies(other, {HEX[:16]: Part({})}).to_bytes(),
         Content_Type=OCTETS,
     )
     few, none = (_counted(n) for n in (9, 3))
@@ -221,7 +221,7 @@ def _counted(n: int) -> bytes:
         {0: (Tally(mechanism, np.array([n, 0, 0]), n),)}, sketched([new_ids(n + 1)], bytes(32))
     )
     key = name_of(bytes(32))
-    return CollectorTallies(CAMPAIGN, {HEX[:16]: part, SOURCE: part}, HEX[:16], key).to_bytes()
+    return CampaignTallies(CAMPAIGN, {HEX[:16]: part, SOURCE: part}, HEX[:16], key).to_bytes()
 
 
 def _strange() -> bytes:
@@ -232,7 +232,9 @@ def _strange() -> bytes:
     text = json.dumps(head).encode()
     body = tally[:10] + len(text).to_bytes(4, "little") + text + tally[14 + size : -4]
     body += zlib.crc32(body).to_bytes(4, "little")
-    top = {"digest": CAMPAIGN.digest, "sources": {HEX[:16]: [len(body)]}, WORD: WORD}
+    part = {"tallies": {"0": [len(body)]}, "sketch": ["0", 0, 0]}
+    top = {"digest": CAMPAIGN.digest, "document": [0, 0], "reports": {}, "collector": "", "key": ""}
+    top |= {"parts": {HEX[:16]: part}, WORD: WORD}
     front = json.dumps(top).encode()
     return HEAD.pack(MAGIC, 1, len(front), zlib.crc32(front)) + front + body
 

@@ -17,8 +17,8 @@ import pytest
 
 from murmuration.analysis.read import figures as figures_of
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.collector.merging.sketch import Sketch, name_of
-from murmuration.collector.merging.tallies import HEAD, MAGIC, CollectorTallies, Part
+from murmuration.counting.container import HEAD, MAGIC, CampaignTallies, Part
+from murmuration.counting.sketch import Sketch, name_of
 from murmuration.wire import report
 from tests.support.accounts import campaign_of
 from tests.support.collectors import (
@@ -826,11 +826,20 @@ def _damaged(fine: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize(
-    "sources", ["{}x", "[]", '{"0123456789abcdef": [Infinity]}', '{"0123456789abcdef": [1e999]}']
+    "parts",
+    [
+        "{}x",
+        "[]",
+        '{"x": {}}',
+        '{"0123456789abcdef": {"tallies": {"0": [Infinity]}, "sketch": ["0", 0, 0]}}',
+        '{"0123456789abcdef": {"tallies": {"0": [1e999]}, "sketch": ["0", 0, 0]}}',
+        '{"0123456789abcdef": {"tallies": {"00": [1]}, "sketch": ["0", 0, 0]}}',
+    ],
 )
-def test_heads_that_make_no_sense(server: Collector, merge, sources: str) -> None:
+def test_heads_that_make_no_sense(server: Collector, merge, parts: str) -> None:
     digest = CAMPAIGNS["merging"].digest
-    head = f'{{"digest": "{digest}", "sources": {sources}}}'.encode()
+    rest = '"document": [0, 0], "reports": {}, "collector": "", "key": ""'
+    head = f'{{"digest": "{digest}", {rest}, "parts": {parts}}}'.encode()
     answer = merge(server, HEAD.pack(MAGIC, 1, len(head), zlib.crc32(head)) + head)
     assert (answer.status, answer.problem) == (400, "unreadable-body")
 
@@ -845,7 +854,7 @@ def test_a_tally_of_too_many_people_is_refused(server: Collector, merge) -> None
     counts = np.array([MAX_PEOPLE, 0, 0])
     sketch = Sketch(2, np.ones(1, dtype=np.uint64))
     part = Part({0: (Tally(mechanism, counts, MAX_PEOPLE),)}, sketch)
-    forged = CollectorTallies(campaign, {ANYBODY: part}, ANYBODY, name_of(KEY))
+    forged = CampaignTallies(campaign, {ANYBODY: part}, ANYBODY, name_of(KEY))
     before = server.get(TALLY).body
     answer = merge(server, forged.to_bytes())
     assert (answer.status, answer.problem) == (409, "mismatched-tally")

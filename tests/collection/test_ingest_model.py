@@ -14,11 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import OUTCOMES, Batch, commit
-from murmuration.collector.merging.merge import merge_tallies, take_key
-from murmuration.collector.merging.sketch import name_of, sketched
-from murmuration.collector.merging.tallies import CollectorTallies, Part, exported, total
+from murmuration.collector.merging.key_file import take_key
+from murmuration.collector.merging.known import exported, total
+from murmuration.collector.merging.tallies import merge_tallies
 from murmuration.collector.publish import serve
 from murmuration.collector.store import StoreError, open_store
+from murmuration.counting.container import CampaignTallies, Part
+from murmuration.counting.sketch import name_of, sketched
 from murmuration.errors import MismatchError
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire import report
@@ -125,13 +127,13 @@ class Ingest(RuleBasedStateMachine):
             source: Part(tallies, sketched([SOURCES[source][:people]], KEY)),
             mine: exported(self.store, campaign).parts[mine],
         }
-        told = CollectorTallies(campaign, parts, source, name_of(KEY))
+        told = CampaignTallies(campaign, parts, source, name_of(KEY))
         if known is not None and people < known:
             with pytest.raises(MismatchError, match="a later tally"):
                 merge_tallies(self.store, self.served, told)
             return
         for news in (people != known, False) if again else (people != known,):
-            sent = CollectorTallies.from_bytes(told.to_bytes(), campaign)
+            sent = CampaignTallies.from_bytes(told.to_bytes(), campaign)
             assert merge_tallies(self.store, self.served, sent).news == news
         self.model.merged[campaign.digest, source] = people
 

@@ -23,8 +23,8 @@ import psycopg
 import pytest
 
 from murmuration.analysis import read
-from murmuration.collector.merging.tallies import CollectorTallies
 from murmuration.collector.store import StoreFullError, open_store, postgres
+from murmuration.counting.container import CampaignTallies
 from murmuration.wire import report
 from tests.support.accounts import COMMUTE, as_rows, audited_at, commute, made, outcomes_of
 from tests.support.collectors import SECONDS, Answer, Collector, encoded, running
@@ -445,7 +445,7 @@ def test_both_stores_and_the_library_agree_bit_for_bit(tmp_path: Path, postgres_
                 mine = slice(start, start + 350)  # 50 of them are sent twice
                 body = encoded(campaign, ids[mine], rows[mine], kind)
                 assert collector.send("commute", body, kind).status == 200
-            found = CollectorTallies.from_bytes(collector.about("commute", "tally").body, campaign)
+            found = CampaignTallies.from_bytes(collector.about("commute", "tally").body, campaign)
             tallies += [
                 [tally.to_bytes() for tally in part.tallies[0]] for part in found.parts.values()
             ]

@@ -31,7 +31,7 @@ from typing import Any
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.access.sessions import new_code
 from murmuration.collector.access.tokens import new_token
-from murmuration.collector.merging.merge import take_key
+from murmuration.collector.merging.key_file import take_key
 from murmuration.collector.store import StoreError, StoreFullError, open_store
 from murmuration.definition.document import publish, read
 from murmuration.definition.load import parse

@@ -1,4 +1,4 @@
-"""Tallies become estimates, unless too few people have answered."""
+"""Tallies become estimates, unless too few people have answered (`counting.cohort`)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from murmuration.analysis import read
-from murmuration.analysis.figures import Attribute, Estimates, Trend
+from murmuration.analysis.figures import Estimates, Trend
 from murmuration.analysis.periods import ALL, LAST, Periods
 from murmuration.analysis.select import LONG, TOP
 from murmuration.campaign.question import ANSWERED
 from murmuration.campaign.survey import ByPeriod, SurveyCampaign
-from murmuration.counting.periods import least_people, pooled
+from murmuration.counting.cohort import enough, needed
+from murmuration.counting.periods import pooled
 from murmuration.errors import CohortError, ParameterError
 from murmuration.results.figure import Figure
 from murmuration.statistics.liars import SHARE
-
-NAMED = 20
-"""How many attributes an error names."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +75,7 @@ def estimates(
     how = (query.about, query.confidence, cohort, query.combine, query.together, query.liars)
     found = read.reading(campaign, everything, *how)
     _require_figures(campaign, found, version, cohort)
+    everything = enough(everything, needed(campaign, cohort))
     people, reports = campaign.people(everything), campaign.frame.reports(everything)
     return _estimates(campaign, version, people, query, found, reports=reports)
 
@@ -126,7 +125,7 @@ def _of_periods(
             raise ParameterError("a change is one between two periods: name one of them")
         whole = found.pooled()
         _require_figures(campaign, whole, version, cohort)
-        people, reports = least_people(campaign, tallies), sum(found.people.values())
+        people, reports = found.least_people(), sum(found.people.values())
         more |= {"reports": reports, "period": ALL}
         return _estimates(campaign, version, people, query, whole, **more)
     period = found.chosen(query.period or LAST)
@@ -160,19 +159,9 @@ def _require_figures(
     if found.figures:
         return
     which = f" version {version} of {campaign.name}" if version else ""
-    least = campaign.terms.cohort if cohort is None else cohort
+    least = needed(campaign, cohort)
+    each = "each level of an attribute" if campaign.levels else "an attribute"
     raise CohortError(
-        f"too few people have answered{which}{when}: nothing is shown about fewer than {least:,}. "
-        f"{_so_far(found.attributes)}"
+        f"too few people have answered{which}{when}: nothing is shown about fewer than {least:,}, "
+        f"and {each} needs as many. `murmur status` says how many reports have arrived"
     )
-
-
-def _so_far(attributes: Sequence[Attribute]) -> str:
-    """Say how many answers each attribute has and needs.
-
-    >>> _so_far([Attribute("age", "number", answers=99, needed=1000, hidden=True)])
-    'Answers so far: age 99 of 1,000.'
-    """
-    listed = [f"{one.name} {one.answers:,} of {one.needed:,}" for one in attributes[:NAMED]]
-    more = f"; and {len(attributes) - NAMED:,} more" if len(attributes) > NAMED else ""
-    return f"Answers so far: {'; '.join(listed)}{more}."

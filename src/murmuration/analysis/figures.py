@@ -14,6 +14,7 @@ from murmuration.errors import missing_extra
 from murmuration.results.change import Change, Changed
 from murmuration.results.estimate import About
 from murmuration.results.figure import Figure
+from murmuration.results.table import csv_cell
 from murmuration.statistics.liars import SHARE
 
 COLUMNS = tuple(field.name for field in fields(Figure))
@@ -25,7 +26,7 @@ FORMATS = {"json": JSON, "csv": CSV, "parquet": PARQUET}
 
 
 class Period(msgspec.Struct, frozen=True):
-    """One period: its name, how many people reported in it, and whether anything is shown of it."""
+    """One period: its name, how many people it shows, and whether anything is shown of it."""
 
     name: str
     people: int
@@ -33,11 +34,12 @@ class Period(msgspec.Struct, frozen=True):
 
 
 class Attribute(msgspec.Struct, frozen=True):
-    """One attribute that was asked, shown or not: what it is, and how many have answered."""
+    """One attribute that was asked, shown or not: what it is, and how many answers are shown."""
 
     name: str
     kind: str
     answers: int
+    """Those that figures are made of; 0 where it is hidden."""
     needed: int
     """Of fewer answers nothing is shown."""
     hidden: bool
@@ -126,25 +128,24 @@ def rows(found: Estimates) -> list[dict[str, Any]]:
     shown = [{column: getattr(figure, column) for column in COLUMNS} for figure in found.estimates]
     nothing = dict.fromkeys(COLUMNS)
     return shown + [
-        {**nothing, "attribute": one.name, "item": "", "n": one.answers, "unit": one.unit}
-        | {"note": why_hidden(one)}
+        {**nothing, "attribute": one.name, "item": "", "unit": one.unit} | {"note": why_hidden(one)}
         for one in found.hidden
     ]
 
 
 def why_hidden(one: Attribute) -> str:
-    """Say how many answers a hidden attribute has and needs.
+    """Say how many answers a hidden attribute needs.
 
-    >>> why_hidden(Attribute("age", "number", answers=99, needed=1000, hidden=True))
-    'hidden: 99 answers, shown from 1,000 on'
+    >>> why_hidden(Attribute("age", "number", answers=0, needed=1000, hidden=True))
+    'hidden: fewer than 1,000 answers'
     """
-    return f"hidden: {one.answers:,} answers, shown from {one.needed:,} on"
+    return f"hidden: {one.note or f'fewer than {one.needed:,} answers'}"
 
 
 def notes_on(attributes: Sequence[Attribute]) -> list[str]:
     """Say of each attribute what of it is not shown, if anything."""
     hidden = [f"{one.name}: {why_hidden(one)}" for one in attributes if one.hidden]
-    return hidden + [f"{one.name}: {one.note}" for one in attributes if one.note]
+    return hidden + [f"{one.name}: {one.note}" for one in attributes if one.note and not one.hidden]
 
 
 def _csv(found: Sequence[dict[str, Any]]) -> bytes:
@@ -152,15 +153,8 @@ def _csv(found: Sequence[dict[str, Any]]) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in found:
-        writer.writerow(_cell(value) for value in row.values())
+        writer.writerow(csv_cell(value) for value in row.values())
     return text.getvalue().encode()
-
-
-def _cell(value: object) -> object:
-    """Write numbers so that they come back bit for bit."""
-    if isinstance(value, float):
-        return repr(value)
-    return "" if value is None else value
 
 
 def _parquet(found: Sequence[dict[str, Any]]) -> bytes:

@@ -43,6 +43,7 @@ from murmuration.analysis.figures import Attribute, Period
 from murmuration.analysis.read import Reading
 from murmuration.campaign.question import ANSWERED
 from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.counting.cohort import enough, needed
 from murmuration.errors import CohortError, ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.results.change import Change, Changed
@@ -124,8 +125,14 @@ class Periods:
 
     @cached_property
     def people(self) -> dict[int, int]:
-        """How many people reported in each period: each sends one report."""
-        return {period: self.campaign.frame.reports(own) for period, own in self._tallies.items()}
+        """How many people each period shows: each sends one report."""
+        least, reports = needed(self.campaign, self._how[1]), self.campaign.frame.reports
+        return {period: reports(enough(own, least)) for period, own in self._tallies.items()}
+
+    def least_people(self) -> int:
+        """Return how many people all periods show at least: as many as the largest has."""
+        sizes = self.people.values()
+        return max([-(-sum(sizes) // self.campaign.max_reports), *sizes])
 
     def reading(self, period: int, about: str = "") -> Reading:
         """Return all figures of one period, and what is hidden; figures say their period."""
@@ -161,7 +168,7 @@ class Periods:
         if text != LAST:
             return self.campaign.period_named(text)
         if not self._tallies:
-            raise CohortError("nobody has reported yet")
+            raise CohortError("of no period have enough people answered yet")
         return (self.shown or list(self._tallies))[-1]
 
     def before(self, period: int) -> int | None:

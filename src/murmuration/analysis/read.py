@@ -20,6 +20,7 @@ from murmuration.analysis.liars import is_plain, with_liar_bounds
 from murmuration.campaign.alarms import warnings_of
 from murmuration.campaign.question import Question
 from murmuration.campaign.survey import SurveyCampaign
+from murmuration.counting.cohort import enough
 from murmuration.errors import EmptyError, MismatchError
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import (
@@ -93,25 +94,26 @@ def reading(
     plain = is_plain(campaign, combine)
     found: list[Figure] = []
     attributes = []
-    for place, (part, own) in enumerate(_parts(campaign, tallies, about, combine, each)):
+    for place, (part, own) in enumerate(_parts(campaign, tallies, about, combine, each, least)):
         question, n = campaign.questions[place], 0 if part is None else part.n
-        # A fitted distribution is read from one level, whose people must be enough.
-        enough = [tally for tally in own if tally.n >= least]
         if part is not None and n >= least:
-            rows = in_units(question, part, enough, confidence, together)
+            answered_by = [tally for tally in own if tally.n]
+            rows = in_units(question, part, answered_by, confidence, together)
             found += with_liar_bounds(rows, campaign, place, part, own, lies, plain=plain)
-        attributes.append(_attribute(question, n, least, bool(enough)))
-    return Reading(found, attributes, warnings_of(campaign, tallies, least))
+        attributes.append(_attribute(campaign, question, n, least))
+    # At levels, tallies may be of several moments: how many answer what tells nothing.
+    lots = campaign.levels is None
+    return Reading(found, attributes, warnings_of(campaign, tallies, least, lots=lots))
 
 
-def _attribute(question: Question, n: int, least: int, enough: bool) -> Attribute:
-    shapeless = question.kind == "distribution" and n >= least and not enough
+def _attribute(campaign: SurveyCampaign, question: Question, n: int, least: int) -> Attribute:
+    hidden = n < least
     return Attribute(
-        *(question.name, question.kind, n, least, n < least),
+        *(question.name, question.kind, n, least, hidden),
         *(question.low, question.high, question.unit),
         labels=len(question.labels),
         missing=question.missing,
-        note=f"no histogram: no level has {least:,} answers" if shapeless else "",
+        note=f"no level has {least:,} answers" if hidden and campaign.levels else "",
     )
 
 
@@ -121,27 +123,56 @@ def parts(
     about: str = "participants",
     combine: str = "",
     one_each: bool = False,
+    least: int = 0,
 ) -> list[Part | None]:
-    """ANALYST. Return each attribute's estimate in its mechanism's domain; None for nobody."""
+    """ANALYST. Return each attribute's estimate in its mechanism's domain; None for nobody.
+
+    From laws that at least so many people have answered by.
+    """
     each = 1 if one_each else campaign.max_reports
-    return [part for part, _ in _parts(campaign, tallies, about, combine, each)]
+    return [part for part, _ in _parts(campaign, tallies, about, combine, each, least)]
 
 
 def _parts(
-    campaign: SurveyCampaign, tallies: Sequence[Tally], about: str, combine: str, each: int
+    campaign: SurveyCampaign,
+    tallies: Sequence[Tally],
+    about: str,
+    combine: str,
+    each: int,
+    least: int,
 ) -> list[tuple[Part | None, list[Tally]]]:
-    """Return each attribute's estimate and the tallies that it was read from."""
+    """Return each attribute's estimate and the tallies that it was read from.
+
+    Those of fewer than `least` reports are empty: a figure with them would tell what they are.
+    """
     About.parse(about)
     checked_name(combine)
-    groups = campaign.frame.by_group(tallies)
+    some = enough(tallies, least)
+    groups = campaign.frame.by_group(some)
     if campaign.strategy.gathers:
         return [(part, groups[0]) for part in _together(campaign, groups[0][0], about)]
-    everybody = campaign.frame.reports(tallies)
-    asked = zip(campaign.questions, groups, strict=True)
-    return [
-        (_part(campaign, one.missing, own, everybody, about, combine, each), own)
-        for one, own in asked
-    ]
+    shares = campaign.strategy.shares(len(groups))
+    reports = campaign.frame.reports(tallies if campaign.levels is None else some)
+    parts = []
+    for question, own, share in zip(campaign.questions, groups, shares, strict=True):
+        everybody = reports
+        if campaign.levels is not None:  # others' levels may be of an earlier moment
+            everybody = max(reports, math.ceil(sum(tally.n for tally in own) / share))
+        part = _part(campaign, question.missing, own, everybody, about, combine, each)
+        parts.append((_without(campaign, part, own, least), own))
+    return parts
+
+
+def _without(
+    campaign: SurveyCampaign, part: Part | None, own: Sequence[Tally], least: int
+) -> Part | None:
+    """Say in the note which levels are left out."""
+    if part is None or campaign.levels is None or least <= 1:
+        return part
+    names = zip(campaign.levels.names, own, strict=True)
+    left = [name for name, tally in names if not tally.n]
+    said = f"without level {', '.join(left)}: fewer than {least:,} answers" if left else ""
+    return replace(part, note="; ".join(filter(None, [part.note, said])))
 
 
 def _together(campaign: SurveyCampaign, tally: Tally, about: str) -> list[Part | None]:

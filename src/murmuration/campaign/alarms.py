@@ -21,29 +21,37 @@ MOST_SAID = 5
 """Alarms of one look that are written out."""
 
 
-def alarms_of(campaign: SurveyCampaign, tallies: Sequence[Tally], least: int = 0) -> list[Alarm]:
+def alarms_of(
+    campaign: SurveyCampaign, tallies: Sequence[Tally], least: int = 0, *, lots: bool = True
+) -> list[Alarm]:
     """ANALYST. Return what no crowd sends, at laws that at least so many people have answered by.
 
-    Of a repeated question, reports that share a permanent answer are independent given it.
+    Of a repeated question, reports that share a permanent answer are independent given it. With
+    `lots`, how often each attribute is answered is looked at, too: tallies are of one moment.
     """
-    return alarms([*_evidence(campaign, tallies, least)])
+    shares = _lots(campaign, tallies, least) if lots else ()
+    return alarms([*shares, *_laws(campaign, tallies, least)])
 
 
-def warnings_of(campaign: SurveyCampaign, tallies: Sequence[Tally], least: int) -> list[str]:
+def warnings_of(
+    campaign: SurveyCampaign, tallies: Sequence[Tally], least: int, *, lots: bool = True
+) -> list[str]:
     """ANALYST. Say it in words; of many alarms the first few."""
-    return _said(alarms_of(campaign, tallies, least))
+    return _said(alarms_of(campaign, tallies, least, lots=lots))
 
 
-def warnings_by_period(campaign: SurveyCampaign, counted: ByPeriod) -> list[str]:
-    """ANALYST. Say it of all periods, in one look; without periods, of everything."""
-    if campaign.every is None:
-        least = campaign.terms.cohort * campaign.max_reports
-        return [one for own in counted.values() for one in warnings_of(campaign, own, least)]
-    evidence = [
-        (", ".join(filter(None, [campaign.name_of(period), name])), one)
-        for period, own in counted.items()
-        for name, one in _evidence(campaign, own, campaign.terms.cohort)
-    ]
+def warnings_by_period(campaign: SurveyCampaign, shown: ByPeriod, counted: ByPeriod) -> list[str]:
+    """ANALYST. Say it of all periods, in one look; without periods, of everything.
+
+    By what is shown of the answers, and by how many reports of each kind were counted.
+    """
+    least = campaign.terms.cohort * (1 if campaign.every else campaign.max_reports)
+    evidence: list[tuple[str, Evidence]] = []
+    for tallies, look in ((counted, _lots), (shown, _laws)):
+        for period, own in tallies.items():
+            when = campaign.name_of(period) if campaign.every else ""
+            for name, one in look(campaign, own, least):
+                evidence.append((", ".join(filter(None, [when, name])), one))
     return _said(alarms(evidence))
 
 
@@ -52,9 +60,10 @@ def _said(found: Sequence[Alarm]) -> list[str]:
     return [*map(str, found[:MOST_SAID]), *more]
 
 
-def _evidence(
+def _lots(
     campaign: SurveyCampaign, tallies: Sequence[Tally], least: int
 ) -> Iterator[tuple[str, Evidence]]:
+    """Look at how often each attribute was drawn."""
     groups, reports = campaign.frame.by_group(tallies), campaign.frame.reports(tallies)
     asked = np.array([sum(tally.n for tally in own) for own in groups])
     alike = len({law.charge for law in campaign.frame.cells}) == 1 and not campaign.repeated
@@ -62,7 +71,13 @@ def _evidence(
         shares = np.array(campaign.strategy.shares(len(groups)))
         names = [_name(campaign, group) for group in range(len(groups))]
         yield "", Limits("reports about", asked, reports, shares, shares, names)
-    for group, own in enumerate(groups):
+
+
+def _laws(
+    campaign: SurveyCampaign, tallies: Sequence[Tally], least: int
+) -> Iterator[tuple[str, Evidence]]:
+    """Look at what each law's reports add up to."""
+    for group, own in enumerate(campaign.frame.by_group(tallies)):
         for level, tally in enumerate(own):
             if tally.n >= max(least, 1):
                 name = _name(campaign, group, level)

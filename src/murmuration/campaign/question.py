@@ -82,7 +82,7 @@ class Question:
     markers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self._check_lengths()
+        self._check_texts()
         if self.kind not in KINDS:
             raise ParameterError(f"kind is one of {', '.join(KINDS)}; got {self.kind!r}")
         if not isinstance(self.missing, bool):
@@ -102,9 +102,12 @@ class Question:
         checked_bins(self.bins)
         self._check_reading()
 
-    def _check_lengths(self) -> None:
+    def _check_texts(self) -> None:
         """Before any text is brought into a normal form."""
-        texts = (self.name, self.unit, self.outside, *self.labels, *self.markers)
+        own = (self.name, self.unit, self.outside, self.case, *self.markers)
+        if not all(isinstance(text, str) for text in own):
+            raise ParameterError("an attribute's name, unit, outside, case and markers are texts")
+        texts = (*own, *self.labels)
         if any(isinstance(text, str) and len(text) > MOST_TEXT for text in texts):
             raise ParameterError(
                 f"an attribute's name, unit, labels and markers have {MOST_TEXT} characters at most"
@@ -115,8 +118,6 @@ class Question:
             raise ParameterError(
                 f"{self.name}: case is {' or '.join(CASES)}, and for a category only"
             )
-        if not all(isinstance(marker, str) for marker in self.markers):
-            raise ParameterError(f"{self.name}: markers are texts")
         keys = [self.reading.key(marker) for marker in self.markers]
         if "" in keys or len(set(keys)) != len(keys):
             raise ParameterError(f"{self.name}: markers are texts, all different and not empty")

@@ -78,7 +78,7 @@ STUDIES = {
     ),
     "merge": Entry(
         "merge",
-        "Merge the reports of other stores into the first, by id; merging again changes nothing.",
+        "Merge other stores into the first, by the ids of their reports, or files of tallies.",
     ),
 }
 DEVICES = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -22,7 +21,7 @@ from murmuration.cli.options import (
     Header,
     Json,
 )
-from murmuration.cli.output import emit_json, errors, remark
+from murmuration.cli.output import emit, emit_json, errors, remark
 from murmuration.cli.tables import Form, open_table
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
@@ -88,7 +87,7 @@ def check(
         emit_json({"passed": False, "refused": refused, **mistakes[0], "mistakes": mistakes})
         raise typer.Exit(1 if refused else 2) from None
     if document == "-":
-        sys.stdout.write(campaign_document.pretty(campaign_document.publish(campaign)) + "\n")
+        emit(campaign_document.pretty(campaign_document.publish(campaign)) + "\n")
         return
     with errors.status("auditing every law"):
         page = PAGES[campaign.kind](campaign)

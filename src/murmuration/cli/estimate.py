@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cache
@@ -31,6 +30,7 @@ from murmuration.cli.output import (
     checked_place,
     checked_plot,
     console,
+    emit,
     emit_json,
     errors,
     save,
@@ -146,7 +146,7 @@ def estimate(
 
     with closing(opened):
         if csv == "-":
-            sys.stdout.write(figures.rendered(read(True), "csv").decode())
+            emit(figures.rendered(read(True), "csv").decode())
         elif as_json:
             emit_json(msgspec.to_builtins(read(True)))
         else:
@@ -279,11 +279,10 @@ def verdict(found: Changed) -> str:
 
 
 def _add(table: Table, one: Attribute, rows: Sequence[Figure]) -> None:
-    """Add an attribute's rows; one that is hidden says how many answers are missing."""
+    """Add an attribute's rows; one that is hidden says how many answers it needs."""
     name = escape(f"{one.name} ({one.unit})" if one.unit else one.name)
     if one.hidden:
-        missing = f"{one.needed - one.answers:,} answers missing"
-        table.add_row(name, "", "hidden", missing, f"{one.answers:,} of {one.needed:,}")
+        table.add_row(name, "", "hidden", one.note, f"fewer than {one.needed:,}")
     for place, figure in enumerate(rows):
         digits = decimals(rows, figure.unit)
         mark = [NO_DIFFERENCE] if indistinct(figure) else []

@@ -76,7 +76,7 @@ def _panel(axes: Any, one: Attribute, rows: Sequence[Figure]) -> None:
     rest = list(rows[len(head) :])
     if one.hidden or not rest:
         axes.set_axis_off()
-        few = f"hidden: {one.answers:,} answers,\nshown from {one.needed:,} on"
+        few = f"hidden: shown from\n{one.needed:,} answers on"
         text = few if one.hidden else "\n".join(said)
         axes.text(0.5, 0.5, text, ha="center", va="center", color=DARK)
     elif one.kind == "category":

@@ -10,19 +10,26 @@ from typing import Annotated
 
 import typer
 
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.options import Json
 from murmuration.cli.output import emit_json, progress_bar, say
 from murmuration.collector.merging import key_file
-from murmuration.collector.merging.merge import Joined, remove, shared_key, take_key
-from murmuration.collector.merging.merge import merge as merge_one
+from murmuration.collector.merging.key_file import shared_key, take_key
+from murmuration.collector.merging.reports import Joined
+from murmuration.collector.merging.reports import merge as merge_one
+from murmuration.collector.merging.tallies import merge_tallies, remove
+from murmuration.collector.publish import served
 from murmuration.collector.store import Store, open_store
+from murmuration.counting.container import CampaignTallies
 from murmuration.errors import MismatchError, ParameterError
+from murmuration.sources.file import campaign_tallies
 
 
 def merge(
     into: Annotated[str, typer.Argument(help="The store that receives the reports.")],
     others: Annotated[
-        list[str] | None, typer.Argument(help="Stores to merge into it; left as they are.")
+        list[str] | None,
+        typer.Argument(help="Stores, or files of tallies, to merge into it; left as they are."),
     ] = None,
     campaign: Annotated[str, typer.Option(help="Only this one; else all of them.")] = "",
     key: Annotated[
@@ -34,7 +41,10 @@ def merge(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Merge the reports of other stores into the first, by id; merging again changes nothing."""
+    """Merge other stores into the first, by the ids of their reports, or files of tallies.
+
+    Merging again changes nothing.
+    """
     if not others and key is None and not without:
         raise ParameterError("say which stores to merge, or --key, or --remove")
     rows: list[dict[str, object]] = []
@@ -81,12 +91,31 @@ def _remove(target: Store, into: str, campaign: str, source: str) -> list[dict[s
 
 
 def _merge_store(target: Store, where: str, campaign: str) -> list[dict[str, object]]:
-    with closing(open_store(where, readonly=True)) as other:
-        try:
+    try:
+        if (data := campaign_tallies(where)) is not None:
+            return [{"tallies": where, **_merge_tallies(target, data, campaign)}]
+        with closing(open_store(where, readonly=True)) as other:
             joined = _merged(target, other, campaign)
-        except MismatchError as problem:
-            raise MismatchError(f"{where}: {problem}") from None
+    except MismatchError as problem:
+        raise MismatchError(f"{where}: {problem}") from None
     return [{"store": where, **asdict(one)} for one in joined]
+
+
+def _merge_tallies(target: Store, data: bytes, campaign: str) -> dict[str, object]:
+    """Merge what `murmur tally --key` or a collector wrote."""
+    told = CampaignTallies.from_bytes(data)
+    name, digest = told.campaign.name, told.campaign.digest
+    if campaign not in ("", name):
+        raise MismatchError(f"these are tallies of {name}")
+    versions = [v for v, own in target.versions(name).items() if own == digest]
+    if not versions:
+        raise MismatchError(
+            f"these are tallies of {name}, digest {digest[:16]}, which this store does not have: "
+            "serve the same campaign from it first"
+        )
+    asked = served(target, name, max(versions)).of_kind(SurveyCampaign)
+    taken = merge_tallies(target, asked, told)
+    return {"campaign": name, "news": taken.news, "known": taken.known, "own": taken.left_out}
 
 
 def _merged(target: Store, other: Store, campaign: str) -> list[Joined]:
@@ -104,7 +133,10 @@ def _merged(target: Store, other: Store, campaign: str) -> list[Joined]:
 
 
 def _print(row: dict[str, object]) -> None:
-    if "key" in row:
+    if "tallies" in row:
+        said = f"tallies of {row['news']:,} collectors are news, of {row['known']:,} were known"
+        say(f"{row['tallies']}, {row['campaign']}: {said}", markup=False)
+    elif "key" in row:
         say(f"{row['store']}: key {row['key']}", markup=False)
     elif "removed" in row:
         say(f"{row['store']}, {row['campaign']}: {row['removed']:,} reports less", markup=False)

@@ -18,6 +18,7 @@ from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, T
 from murmuration.cli.output import checked_place, console, emit_json, save, say
 from murmuration.collector.training.model import Moved, TrainedModel, with_liars
 from murmuration.errors import ParameterError
+from murmuration.results.table import csv_cell
 from murmuration.sources import onnx_file
 from murmuration.sources.open import open_source
 from murmuration.statistics.liars import SHARE, checked_share
@@ -75,7 +76,7 @@ def _as(ending: str, training: TrainingCampaign, found: TrainedModel) -> bytes:
     rows.writerow(["name", "value", "noise_alone", "unit"])
     rows.writerow(["intercept", repr(found.intercept), "", ""])
     rows.writerows(
-        [one.name, repr(one.value), repr(one.stderr), one.unit] for one in found.coefficients
+        map(csv_cell, (one.name, one.value, one.stderr, one.unit)) for one in found.coefficients
     )
     return text.getvalue().encode()
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import sys
 import tempfile
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -19,9 +23,33 @@ from murmuration.cli.extras import require
 from murmuration.errors import ParameterError
 from murmuration.files import ANYBODY, private_file
 
+UNPRINTABLE = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]"
+)
+"""What a terminal obeys instead of showing it: escape codes, and turns of the writing direction."""
+
+
+def printable(text: str) -> str:
+    r"""Return text from outside so that a terminal only shows it.
+
+    >>> printable("bus\x1b[2J")
+    'bus�[2J'
+    """
+    return UNPRINTABLE.sub("\ufffd", text)
+
 
 class Screen(Console):
-    """A terminal on which no table is cut, however narrow it is."""
+    """A terminal on which no table is cut, however narrow it is, and nothing printed is obeyed."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Render; what is text is only shown, whoever wrote it."""
+        for segment in super().render(renderable, options):
+            if segment.control is None and UNPRINTABLE.search(segment.text):
+                yield Segment(printable(segment.text), segment.style)
+            else:
+                yield segment
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print; tables are fitted to the width first."""
@@ -119,10 +147,16 @@ def emit_json(data: Any) -> None:
     It is coloured on a terminal only: for 5,000 labels that takes seconds.
     """
     text = json.dumps(_finite(data), indent=2, ensure_ascii=False)
+    text = UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # the same in JSON
     if console.is_terminal:
-        console.print_json(text)
+        console.print_json(text, ensure_ascii=False)
     else:
         say(text, markup=False)
+
+
+def emit(text: str) -> None:
+    """Write text as it is; on a terminal, so that it is only shown."""
+    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
 
 
 def _finite(data: Any) -> Any:

@@ -37,7 +37,7 @@ from murmuration.device.words import CrowdWords
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Ints
 from murmuration.lab.fleet import Sent, SpellStarts, keys_of, made, send_all
-from murmuration.sources.open import PLACE, CollectorSource
+from murmuration.sources.address import PLACE, CollectorSource
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.wire.address import Address
 from murmuration.wire.report import MOST_REPORTS, REASONS

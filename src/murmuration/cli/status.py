@@ -102,13 +102,14 @@ def periods(now: Status) -> Table:
     table.add_column("people", justify="right")
     table.add_column("reports are")
     for one in reversed(now.periods):
-        table.add_row(one.name, f"{one.people:,}", "taken" if one.open else "taken no more")
+        table.add_row(one.name, _told(one.people), "taken" if one.open else "taken no more")
     return table
 
 
 def answers(now: Status) -> Table:
-    """Return how many answers each attribute has, by level too, and how many are missing."""
-    last = f" in {now.periods[-1].name}" if now.periods else ""
+    """Return how many answers to each attribute are shown, by level too."""
+    names = [period.name for period in now.periods if period.people]
+    last = f" in {names[-1]}" if names else ""
     table = Table(title=f"answers to each attribute{last}")
     table.add_column("attribute", overflow="fold")
     levels = list(dict.fromkeys(name for one in now.attributes for name in one.levels))
@@ -116,10 +117,19 @@ def answers(now: Status) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("shown", justify="right")
     for one in now.attributes:
-        by_level = [f"{one.levels.get(name, 0):,}" for name in levels]
-        state = f"{one.short:,} missing of {one.needed:,}" if one.short else "yes"
-        table.add_row(escape(one.attribute), *by_level, f"{one.answers:,}", state)
+        by_level = [_told(one.levels.get(name, 0)) for name in levels]
+        state = "yes" if one.answers else f"from {one.needed:,} on"
+        table.add_row(escape(one.attribute), *by_level, _told(one.answers), state)
     return table
+
+
+def _told(answers: int) -> str:
+    """Return a number of answers; of too few nothing is told.
+
+    >>> _told(1200), _told(0)
+    ('1,200', 'hidden')
+    """
+    return f"{answers:,}" if answers else "hidden"
 
 
 def shown(now: Status) -> Table:

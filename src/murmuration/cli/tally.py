@@ -15,12 +15,14 @@ from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.extras import require
 from murmuration.cli.options import Json
 from murmuration.cli.output import checked_place, emit_json, errors, progress_bar, say
-from murmuration.counting.container import TallyFile
+from murmuration.collector.merging import key_file
+from murmuration.counting.container import CampaignTallies
 from murmuration.counting.engines import local, parts
 from murmuration.counting.engines.parts import Part
+from murmuration.counting.sketch import Sketch, name_of
 from murmuration.counting.sums import Sums
 from murmuration.errors import ParameterError
-from murmuration.files import ANYBODY, private_file
+from murmuration.files import private_file
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -60,6 +62,12 @@ def tally(
     master: Annotated[
         str, typer.Option(help="Where Spark runs, as spark://host:7077.")
     ] = "local[*]",
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            help="The key that collectors share: with it, `murmur merge` takes FILE.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Count files of reports, each id once, and write the tallies; `murmur estimate` reads them.
@@ -74,24 +82,36 @@ def tally(
     checked_place(output)
     found = parts.find(reports)
     asked = parts.campaign_of(reports, campaign)
+    secret = None if key is None else key_file.read(key)
     start = time.perf_counter()
+    sketched: tuple[Sketch, str, str] | tuple[()] = ()
     if engine == "spark":
         require("spark")
+        if secret is not None:
+            raise ParameterError("--key needs the ids on this machine: count with --engine local")
         sums = _on_spark(asked, found, master, dedup=dedup)
         about = {"parts": len(found), "parts_read": len(found), "parts_gone": 0}
     else:
         with _progress() as advance:
-            how = local.How(dedup, room, fresh=fresh, advance=advance, **_threads(threads))
+            more: dict[str, Any] = {
+                "fresh": fresh,
+                "secret": secret,
+                "advance": advance,
+                **_threads(threads),
+            }
+            how = local.How(dedup, room, **more)
             place = output.with_name(f"{output.name}.state") if keep else None
             done = local.tally(asked, found, place, how)
         sums = done.sums
+        sketched = () if secret is None else (done.sketch, done.name, name_of(secret))
         about = {"parts": len(found), "parts_read": len(done.read), "parts_gone": len(done.gone)}
-    with private_file(output, ANYBODY) as file:
-        file.write(TallyFile(asked, sums.tallies(asked), sums.to_json()).to_bytes())
+    with private_file(output) as file:
+        made = CampaignTallies.of_files(asked, sums.tallies(asked), sums.to_json(), *sketched)
+        file.write(made.to_bytes())
     _tell(asked, sums, about, output, time.perf_counter() - start, as_json=as_json)
 
 
-def _threads(threads: int | None) -> dict[str, int]:
+def _threads(threads: int | None) -> dict[str, Any]:
     return {} if threads is None else {"threads": threads}
 
 

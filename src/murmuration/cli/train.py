@@ -44,7 +44,8 @@ from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.keyed import Key
 from murmuration.lab.fleet import keys_of
 from murmuration.lab.trainees import Trainees
-from murmuration.sources.open import PLACE, open_source
+from murmuration.sources.address import PLACE
+from murmuration.sources.open import open_source
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round
 from murmuration.wire.address import Address

@@ -50,7 +50,9 @@ def serve(store: Store, campaign: Kind, asked: str = "") -> Served[Kind]:
         version, document = _publish(store, campaign, asked)
         older = frozenset(store.digests(campaign.name) - {campaign.digest})
         key = store.open_collection(campaign.digest)
-        return KINDS[campaign.kind](campaign, version, document, key, older)
+        found = KINDS[campaign.kind](campaign, version, document, key, older)
+        found.resume(store)
+        return found
 
 
 def _require_lasting(campaign: Campaign, before: Terms) -> None:

@@ -89,6 +89,10 @@ class Served(ABC, Generic[Any_co]):
     def status(self, store: Store) -> Status:
         """Return what has arrived, what became of it, and whether the books balance."""
 
+    def resume(self, store: Store) -> None:
+        """Do what is due when it is served again, inside the transaction that publishes it."""
+        del store
+
     def is_over(self, store: Store) -> bool:
         """Whether it has ended for good, whatever its times are."""
         del store

@@ -8,29 +8,22 @@ HOUR = "%Y-%m-%dT%H:00Z"
 
 
 class Arrived(msgspec.Struct, frozen=True):
-    """How many answers an attribute has, and needs to be shown."""
+    """How many answers to an attribute are shown (`counting.cohort`), and how many it needs."""
 
     attribute: str
     answers: int
+    """0 where fewer than `needed` have answered."""
     needed: int
     levels: dict[str, int] = {}
-    """The answers by level, where people choose levels."""
-
-    @property
-    def short(self) -> int:
-        """How many answers are still missing.
-
-        >>> Arrived("age", answers=99, needed=1000).short
-        901
-        """
-        return max(0, self.needed - self.answers)
+    """The answers by level, where people choose levels: of those levels that may be told."""
 
 
 class PeriodArrived(msgspec.Struct, frozen=True):
-    """How many people have reported in a period, and whether reports of it are still taken."""
+    """How many people a period shows, and whether reports of it are still taken."""
 
     name: str
     people: int
+    """0 where fewer than the cohort have reported."""
     open: bool
 
 

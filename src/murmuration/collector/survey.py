@@ -11,11 +11,13 @@ import numpy as np
 from murmuration.campaign.alarms import warnings_by_period
 from murmuration.campaign.survey import ByPeriod, SurveyCampaign, utc_now
 from murmuration.collector.access.participants import counts_once
-from murmuration.collector.merging.tallies import known
+from murmuration.collector.merging.known import known
 from murmuration.collector.served import Served, Sink
+from murmuration.collector.shown import show, show_counted, shown
 from murmuration.collector.status import HOUR, Arrived, PeriodArrived, Status
 from murmuration.collector.store import Store
 from murmuration.collector.store.runs import picked
+from murmuration.counting.cohort import enough, needed, told
 from murmuration.counting.periods import least_people, pooled
 from murmuration.exact.arrays import Ints
 from murmuration.mechanisms.tally import Tally
@@ -36,6 +38,10 @@ class ServedSurvey(Served[SurveyCampaign]):
         """All uploads are for the campaign: its own digest, or they are refused."""
         del store, digest
         return self
+
+    def resume(self, store: Store) -> None:
+        """Show what is due now: the cohort may be another one since."""
+        show(store, self.key, self.campaign)
 
     @property
     def form(self) -> SurveyCampaign:
@@ -61,7 +67,9 @@ class ServedSurvey(Served[SurveyCampaign]):
         mine = picked(ids, chosen), picked(kept, chosen)
         new = chosen[store.add_reports(self.key, *mine, elsewhere=elsewhere)]
         counted = picked(rows, new)
-        store.add_tallies(self.key, self.campaign.counted(counted))
+        tallies = self.campaign.counted(counted)
+        store.add_tallies(self.key, tallies)
+        show_counted(store, self.key, self.campaign, tallies)
         if reports is not None:
             reports.add(self.campaign.digest, picked(ids, new), counted)
         if len(new):
@@ -100,10 +108,12 @@ class ServedSurvey(Served[SurveyCampaign]):
         campaign = self.campaign
         with store.snapshot():
             counts, books = store.counts(campaign.name), known(store, campaign)
-            hour = store.last_hour(campaign.digest)
+            figures, hour = shown(store, campaign), store.last_hour(campaign.digest)
         by_period = books.by_period()
         tallies, now = pooled(campaign, by_period), utc_now()
-        last = by_period[max(by_period)] if campaign.every and by_period else tallies
+        last, whole = pooled(campaign, figures), tallies
+        if campaign.every and figures:
+            last, whole = (some[max(figures)] for some in (figures, by_period))
         received = counts.pop("received", 0)
         return Status(
             campaign=campaign.name,
@@ -118,35 +128,51 @@ class ServedSurvey(Served[SurveyCampaign]):
             merged_collectors=sum(not books.is_whole(name) for name in books.counted),
             people=least_people(campaign, by_period),
             collector=books.mine,
-            attributes=_arrived(campaign, last),
+            attributes=_arrived(campaign, last, whole),
             last_report=hour.strftime(HOUR) if hour else "",
-            warnings=warnings_by_period(campaign, by_period),
+            warnings=warnings_by_period(campaign, figures, by_period),
             reports=campaign.frame.reports(tallies),
-            periods=_periods(campaign, by_period, now),
+            periods=_periods(campaign, by_period, figures, now),
         )
 
 
-def _periods(campaign: SurveyCampaign, by_period: ByPeriod, now: datetime) -> list[PeriodArrived]:
+def _periods(
+    campaign: SurveyCampaign, by_period: ByPeriod, figures: ByPeriod, now: datetime
+) -> list[PeriodArrived]:
     if campaign.every is None:
         return []
     taken = campaign.open_periods(now) if campaign.terms.accepts(now) else range(0)
     return [
-        PeriodArrived(campaign.name_of(period), campaign.frame.reports(own), period in taken)
-        for period, own in by_period.items()
+        PeriodArrived(
+            campaign.name_of(period),
+            campaign.frame.reports(figures[period]) if period in figures else 0,
+            period in taken,
+        )
+        for period in by_period
     ]
 
 
-def _arrived(campaign: SurveyCampaign, tallies: Sequence[Tally]) -> list[Arrived]:
-    """Count the answers to each attribute, level by level."""
-    groups = campaign.frame.by_group(tallies)
+def _arrived(
+    campaign: SurveyCampaign, shown: Sequence[Tally], counted: Sequence[Tally]
+) -> list[Arrived]:
+    """Return the answers to each attribute that are shown, level by level."""
+    groups, whole = campaign.frame.by_group(shown), campaign.frame.by_group(counted)
     if campaign.strategy.gathers:
-        groups = groups * len(campaign.questions)
-    names = campaign.levels.names if campaign.levels else ()
-    needed = campaign.terms.cohort * (1 if campaign.every else campaign.max_reports)
+        groups, whole = (some * len(campaign.questions) for some in (groups, whole))
+    least = needed(campaign)
     return [
         Arrived(
-            *(question.name, sum(tally.n for tally in own), needed),
-            levels=dict(zip(names, (tally.n for tally in own), strict=False)),
+            *(question.name, sum(tally.n for tally in enough(own, least)), least),
+            levels=_levels(campaign, own, sum(tally.n for tally in every)),
         )
-        for question, own in zip(campaign.questions, groups, strict=True)
+        for question, own, every in zip(campaign.questions, groups, whole, strict=True)
     ]
+
+
+def _levels(campaign: SurveyCampaign, own: Sequence[Tally], whole: int) -> dict[str, int]:
+    """Return the answers at each level that may be told, of `whole` to an attribute in all."""
+    if campaign.levels is None:
+        return {}
+    counts = told([tally.n for tally in own], whole, needed(campaign))
+    names = zip(campaign.levels.names, counts, strict=True)
+    return {name: n for name, n in names if n is not None}

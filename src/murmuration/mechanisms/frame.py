@@ -235,8 +235,9 @@ class Frame:
     # --- analyst ---------------------------------------------------------------------------------
 
     def reports(self, tallies: Sequence[Tally]) -> int:
-        """Return how many reports these tallies count."""
-        return sum(tally.n for tally in tallies) // len(self.slots)
+        """Return how many reports these tallies count; at least, where cells were left out."""
+        groups = [sum(tallies[cell].n for cell in cells) for cells in self.cells_of]
+        return max(sum(groups) // len(self.slots), *groups)
 
     def by_group(self, tallies: Sequence[Tally]) -> list[list[Tally]]:
         """Return each group's tallies; refuse tallies of other laws."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -18,6 +19,24 @@ MOST_ROWS = 40
 """Rows that a notebook shows."""
 ALIKE = ("value", "stderr", "low", "high")
 """Columns that are shown with the decimals that the standard error has."""
+STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""With these a spreadsheet takes a cell for a formula."""
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def csv_cell(value: object) -> object:
+    """Return a value as a cell of CSV: numbers bit for bit, and no text that is a formula.
+
+    A text that begins like one has a ' before it; a text that is a number stays as it is.
+
+    >>> csv_cell("=HYPERLINK(1)"), csv_cell("-1.5"), csv_cell(-0.1), csv_cell(None)
+    ("'=HYPERLINK(1)", '-1.5', '-0.1', '')
+    """
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, str) and value.startswith(STARTS) and not NUMBER.fullmatch(value):
+        return f"'{value}"
+    return "" if value is None else value
 
 
 def needed(module: str, what: str, install: str) -> Any:

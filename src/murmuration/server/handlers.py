@@ -24,13 +24,15 @@ from murmuration.campaign.survey import ByPeriod, SurveyCampaign, utc_now
 from murmuration.collector.access.sessions import signed_in, signed_out
 from murmuration.collector.access.tokens import ANALYST, hashed
 from murmuration.collector.commit import Batch, refuse
-from murmuration.collector.merging.merge import merge_tallies
-from murmuration.collector.merging.tallies import CollectorTallies, by_period, exported, own_sketch
+from murmuration.collector.merging.known import exported, own_sketch
+from murmuration.collector.merging.tallies import merge_tallies
 from murmuration.collector.publish import only
 from murmuration.collector.served import Intake, Served
+from murmuration.collector.shown import shown as shown_tallies
 from murmuration.collector.store import Store, Token, rounds
 from murmuration.collector.training.model import from_json, to_json, with_liars
 from murmuration.collector.training.rounds import CLOSED_NOW, GOES_ON, where
+from murmuration.counting.container import CampaignTallies
 from murmuration.errors import CohortError, FormatError, MismatchError, ParameterError
 from murmuration.server import body, cors, signing
 from murmuration.server.accept import preferred
@@ -240,7 +242,7 @@ async def model(call: Call) -> Response:
 async def estimates(call: Call) -> Response:
     """Read the crowd's answer as it is now."""
     form, query = _form(call.request), _query(call.request, call.served.campaign)
-    tallies = await call.collector.read(by_period, call.served.campaign)
+    tallies = await call.collector.read(shown_tallies, call.served.campaign)
     data = await call.collector.compute(_estimates, call.served, tallies, query, form)
     return Response(data, media_type=figures.FORMATS[form])
 
@@ -250,7 +252,7 @@ async def trend(call: Call) -> Response:
     if call.served.campaign.every is None:
         raise Problem("bad-parameter", "this campaign has no periods")
     query = _query(call.request, call.served.campaign)
-    tallies = await call.collector.read(by_period, call.served.campaign)
+    tallies = await call.collector.read(shown_tallies, call.served.campaign)
     return _json(await call.collector.compute(_trend, call.served, tallies, query))
 
 
@@ -530,10 +532,10 @@ def _liars(request: Request) -> float:
         raise Problem("bad-parameter", "liars is a share between 0 and 1") from None
 
 
-def _tallies(data: bytes, served: Served[SurveyCampaign]) -> CollectorTallies:
+def _tallies(data: bytes, served: Served[SurveyCampaign]) -> CampaignTallies:
     """Read tallies; what is wrong with them is not said in the sender's words."""
     try:
-        return CollectorTallies.from_bytes(data, served.campaign)
+        return CampaignTallies.from_bytes(data, served.campaign)
     except MismatchError:
         raise Problem("mismatched-tally", "it is of another campaign, or version") from None
     except FormatError:

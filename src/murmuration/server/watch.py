@@ -23,10 +23,11 @@ from murmuration.campaign.kind import Campaign
 from murmuration.campaign.question import ANSWERED, Question
 from murmuration.campaign.review import expected_stderr, shares_of
 from murmuration.campaign.survey import ByPeriod, SurveyCampaign
-from murmuration.collector.merging.tallies import by_period
 from murmuration.collector.served import Served
+from murmuration.collector.shown import shown
 from murmuration.collector.status import Status
 from murmuration.collector.store import Store
+from murmuration.counting.cohort import enough, needed
 from murmuration.counting.periods import pooled
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import FrequencyEstimate
@@ -105,6 +106,7 @@ class Watch:
         self._served, self._campaign, self._truths = served, campaign, truths or {}
         self._each = 1 if campaign.every else campaign.max_reports
         """How many reports of one person there may be in what is shown."""
+        self._least = needed(campaign)
         self._periods: Periods | None = None
         self._running = RunningFigures(campaign)
         self._shares = shares_of(campaign)
@@ -120,25 +122,32 @@ class Watch:
     def look(self, store: Store) -> tuple[Status, ByPeriod]:
         """Read what has arrived, as of one moment."""
         with store.snapshot():
-            return self._served.status(store), by_period(store, self._campaign)
+            return self._served.status(store), shown(store, self._campaign)
 
     def state(self, status: Status, counted: ByPeriod) -> Live:
         """Return the campaign as it is now, and remember this look.
 
-        Where a question comes back, it is about the last period that is shown.
+        `counted` are the tallies that may be shown (`collector.shown`). Where a question comes
+        back, it is about the last period that is shown.
         """
         campaign = self._campaign
         period = self._shown(counted)
         tallies = pooled(campaign, counted if period is None else {0: counted[period]})
-        people = status.people if period is None else campaign.frame.reports(tallies)
-        reports = status.reports if period is None else people
-        groups = campaign.frame.by_group(tallies)
+        enough_of = enough(tallies, self._least)
+        reports = campaign.frame.reports(enough_of)
+        people = campaign.people(enough_of) if period is None else reports
+        groups = campaign.frame.by_group(enough_of)
         if campaign.strategy.gathers:
             groups = groups * len(campaign.questions)
         self._due = self._next_fit(groups)
         once = campaign.every is not None
-        rows = zip(read.parts(campaign, tallies, one_each=once), groups, strict=True)
-        cards = [self._card(place, part, own, reports) for place, (part, own) in enumerate(rows)]
+        parts = read.parts(campaign, tallies, one_each=once, least=self._least)
+        rows = zip(parts, groups, strict=True)
+        told = {arrived.attribute: arrived.levels for arrived in status.attributes}
+        cards = [
+            self._card(place, part, own, reports, told.get(campaign.questions[place].name, {}))
+            for place, (part, own) in enumerate(rows)
+        ]
         self._note(cards)
         return Live(
             **head(status, campaign, self._loss),
@@ -177,15 +186,22 @@ class Watch:
 
     # --- one attribute ---------------------------------------------------------------------------
 
-    def _card(self, place: int, part: read.Part | None, own: Sequence[Tally], reports: int) -> Card:
+    def _card(
+        self,
+        place: int,
+        part: read.Part | None,
+        own: Sequence[Tally],
+        reports: int,
+        levels: Mapping[str, int],
+    ) -> Card:
         campaign, question = self._campaign, self._campaign.questions[place]
-        n, least = 0 if part is None else part.n, campaign.terms.cohort * self._each
+        n, least = 0 if part is None else part.n, self._least
         hidden = part is None or n < least
         figures: list[Shown] = []
         left_out, bins, fitted = 0, list[Bin](), ""
         if part is not None and not hidden:
             figures, left_out = self._figures(place, part, own, reports)
-            bins, fitted = self._bins(place, self._enough(own))
+            bins, fitted = self._bins(place, [tally for tally in own if tally.n])
         return Card(
             name=question.name,
             kind=question.kind,
@@ -203,7 +219,7 @@ class Watch:
             left_out=left_out,
             bins=bins,
             bins_note=fitted,
-            levels=self._levels(own),
+            levels=self._levels(levels),
             assumption=part.note if part is not None and campaign.levels else "",
             steps=["project_simplex"] if any(f.processed is not None for f in figures) else [],
             note="" if part is None or campaign.levels else part.note,
@@ -275,26 +291,21 @@ class Watch:
             before = self._fitted[place] = (n, bins, rows[0].note if rows else "")
         return before[1], before[2]
 
-    def _enough(self, own: Sequence[Tally]) -> list[Tally]:
-        """Return the tallies of levels that enough people have chosen."""
-        least = self._campaign.terms.cohort * self._each
-        return [tally for tally in own if tally.n >= least]
-
     def _next_fit(self, groups: Sequence[Sequence[Tally]]) -> int | None:
         """Return the attribute that was fitted longest ago, of those with more answers since."""
         for place, (fitted, _, _) in self._fitted.items():
-            n = sum(tally.n for tally in self._enough(groups[place]))
+            n = sum(tally.n for tally in groups[place])
             if not fitted <= n < GROWTH * fitted:
                 return place
         return None
 
-    def _levels(self, own: Sequence[Tally]) -> list[LevelState]:
+    def _levels(self, told: Mapping[str, int]) -> list[LevelState]:
+        """Return the levels whose answers may be told."""
         levels = self._campaign.levels
         if levels is None:
             return []
-        budgets = levels.budgets(self._campaign.epsilon)
-        rows = zip(levels.names, budgets, own, strict=True)
-        return [LevelState(name, float(epsilon), tally.n) for name, epsilon, tally in rows]
+        budgets = dict(zip(levels.names, levels.budgets(self._campaign.epsilon), strict=True))
+        return [LevelState(name, float(budgets[name]), n) for name, n in told.items()]
 
     # --- what will come of it --------------------------------------------------------------------
 

@@ -7,26 +7,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from murmuration.analysis.estimates import Query
-from murmuration.analysis.estimates import estimates as estimates_of
-from murmuration.analysis.estimates import trend as trend_of
-from murmuration.analysis.figures import Estimates, notes_on
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
-from murmuration.collector.merging.tallies import MAGIC, CollectorTallies
+from murmuration.analysis.figures import notes_on
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.status import Status
 from murmuration.collector.training.model import TrainedModel, with_liars
 from murmuration.errors import ParameterError, missing_extra
-from murmuration.mechanisms import tally as one_tally
-from murmuration.mechanisms.tally import Tally
 from murmuration.results.change import Changes
 from murmuration.results.figure import Figures
-from murmuration.sources.open import Source, bytes_of, open_source
+from murmuration.sources.base import Source
+from murmuration.sources.file import mechanism_tally
+from murmuration.sources.open import open_source
 from murmuration.statistics.liars import SHARE
 
 TOKEN = "MURMUR_TOKEN"  # noqa: S105 - the name of the variable that may have one
@@ -60,10 +57,11 @@ class Opened:
         notes.
         """
         query = Query(about, confidence, combine, together, period, liars=liars)
-        if (data := _tallies_of(self.where)) is not None:
-            return _from_file(data, self.campaign, query)
+        if (tally := mechanism_tally(self.where)) is not None:
+            return tally.mechanism.estimate(tally, query.about).figures(query.confidence)
         with self._source() as source:
-            return _as_table(source.asked(query))
+            estimates = source.asked(query)
+        return Figures(estimates.estimates, [*estimates.warnings, *notes_on(estimates.attributes)])
 
     def changes(
         self,
@@ -79,30 +77,22 @@ class Opened:
         of whether anything has changed over all periods.
         """
         query = Query(about, confidence, combine, None, period, since)
-        if (data := _tallies_of(self.where)) is not None:
-            found = estimates_of(*_counted(data, self.campaign), query)
-        else:
-            with self._source() as source:
-                found = source.asked(query)
-        return Changes(found.changes, found.changed)
+        with self._source() as source:
+            estimates = source.asked(query)
+        return Changes(estimates.changes, estimates.changed)
 
     def trend(
         self, about: str = "participants", confidence: float = 0.95, combine: str = ""
     ) -> Figures:
         """Return the figures of every period that is shown, figure by figure; `plot` draws it."""
         query = Query(about, confidence, combine)
-        if (data := _tallies_of(self.where)) is not None:
-            found = trend_of(*_counted(data, self.campaign), query)
-        else:
-            with self._source() as source:
-                found = source.trend(query)
-        hidden = [f"{one.name}: too few answers" for one in found.periods if not one.shown]
-        return Figures(found.estimates, hidden)
+        with self._source() as source:
+            trend = source.trend(query)
+        hidden = [f"{period.name}: too few answers" for period in trend.periods if not period.shown]
+        return Figures(trend.estimates, hidden)
 
     def status(self) -> Status:
         """Return what has arrived and what became of it."""
-        if _tallies_of(self.where) is not None or bytes_of(self.where) is not None:
-            raise ParameterError("a file of tallies has estimates, and no status")
         with self._source() as source:
             return source.status()
 
@@ -129,9 +119,10 @@ class Opened:
 
     @contextmanager
     def _source(self) -> Iterator[Source]:
-        name = self.campaign if isinstance(self.campaign, str) else self.campaign.name
+        if mechanism_tally(self.where) is not None:
+            raise ParameterError(f"{self.where} has one mechanism's tally: it has estimates, only")
         how: dict[str, Any] = {"plain_http": self.plain_http, "version": self.version}
-        with closing(open_source(self.where, name, self.token, **how)) as source:
+        with closing(open_source(self.where, self.campaign, self.token, **how)) as source:
             yield source
 
 
@@ -159,37 +150,7 @@ def opened(
     web = place.startswith(("http://", "https://"))
     token = token or (os.environ.get(TOKEN, "") if web else "")
     found = Opened(place, campaign, token, plain_http, version)
-    if _tallies_of(place) is None and not web:
+    if not web and mechanism_tally(place) is None:
         with found._source():
             pass  # says at once if there is no such store, or no such campaign in it
     return found
-
-
-def _tallies_of(where: str) -> bytes | None:
-    """Return the bytes of a file of tallies; None for a store or an address."""
-    with suppress(OSError, ValueError), Path(where).open("rb") as file:
-        if (start := file.read(8)) in (MAGIC, one_tally.MAGIC):
-            return start + file.read()
-    return None
-
-
-def _as_table(found: Estimates) -> Figures:
-    return Figures(found.estimates, [*found.warnings, *notes_on(found.attributes)])
-
-
-def _from_file(data: bytes, campaign: str | SurveyCampaign, query: Query) -> Figures:
-    """Read one mechanism's tally, or those of a whole campaign."""
-    if data.startswith(one_tally.MAGIC):
-        tally = Tally.from_bytes(data)
-        return tally.mechanism.estimate(tally, query.about).figures(query.confidence)
-    return _as_table(estimates_of(*_counted(data, campaign), query))
-
-
-def _counted(data: bytes, campaign: str | SurveyCampaign) -> tuple[SurveyCampaign, ByPeriod]:
-    """Read the tallies of a whole campaign."""
-    if isinstance(campaign, str):
-        raise ParameterError(
-            "a collector's tallies do not say what was asked: give the campaign, as in "
-            'murmuration.open(file, campaign=murmuration.load("campaign.toml"))'
-        )
-    return campaign, CollectorTallies.from_bytes(data, campaign).by_period()

@@ -18,11 +18,14 @@ from murmuration.campaign.periods import EVERY, name_of, number_of, open_at, per
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import OUTCOMES, Batch, commit
 from murmuration.collector.files import export
-from murmuration.collector.merging.merge import merge, merge_tallies, shared_key
-from murmuration.collector.merging.tallies import CollectorTallies, by_period, exported, total
+from murmuration.collector.merging.key_file import shared_key
+from murmuration.collector.merging.known import by_period, exported, total
+from murmuration.collector.merging.reports import merge
+from murmuration.collector.merging.tallies import merge_tallies
 from murmuration.collector.publish import serve
 from murmuration.collector.served import Served
 from murmuration.collector.store import Store, open_store
+from murmuration.counting.container import CampaignTallies
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
 from murmuration.errors import CampaignError, FormatError, MismatchError, ParameterError
@@ -294,7 +297,7 @@ def test_tallies_of_each_period_travel_and_come_again(two) -> None:
         take(b, theirs, new_ids(60, seeded_rng(2 + turn)), rows_of(60, period))
         told = exported(b, CAMPAIGN).to_bytes()
         for news in (1, 0):
-            other = CollectorTallies.from_bytes(told, CAMPAIGN)
+            other = CampaignTallies.from_bytes(told, CAMPAIGN)
             assert other.to_bytes() == told
             assert merge_tallies(a, ours, other).news == news
     counted = {p: CAMPAIGN.frame.reports(own) for p, own in by_period(a, CAMPAIGN).items()}

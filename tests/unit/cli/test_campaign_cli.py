@@ -21,7 +21,8 @@ from murmuration.cli.init import nice_range
 from murmuration.collector import publish, status
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.files import export
-from murmuration.collector.merging import merge, tallies
+from murmuration.collector.merging import key_file, known
+from murmuration.collector.merging import tallies as merging
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.definition import document as campaign_document
@@ -102,7 +103,7 @@ def crowd(text: str, people: int, seed: int):
 
 def tallies_of(path: Path, name: str = "survey") -> list[bytes]:
     store = open_store(path)
-    found = tallies.total(store, publish.served(store, name).campaign)
+    found = known.total(store, publish.served(store, name).campaign)
     store.close()
     return [tally.to_bytes() for tally in found]
 
@@ -652,10 +653,10 @@ def send_tally(one: Path, other: Path) -> None:
     source, target = open_store(one), open_store(other)
     served = publish.served(target, "survey")
     for store in (source, target):
-        merge.take_key(store, bytes(32))
-    found = tallies.exported(source, served.campaign)
+        key_file.take_key(store, bytes(32))
+    found = known.exported(source, served.campaign)
     try:
-        merge.merge_tallies(target, served, found)
+        merging.merge_tallies(target, served, found)
     finally:
         source.close()
         target.close()
@@ -669,7 +670,7 @@ def test_merging_into_postgres(murmur, tmp_path, postgres_url) -> None:
     fill(tmp_path / "b.db", SPLIT, one, two)
     for _ in range(2):
         murmur("merge", postgres_url, "a.db", "b.db")
-        found = tallies.total(store, publish.served(store, "survey").campaign)
+        found = known.total(store, publish.served(store, "survey").campaign)
         assert [tally.to_bytes() for tally in found] == tallies_of(tmp_path / "b.db")
     assert "500 reports" in murmur("export", postgres_url, "out.parquet")
     assert "into itself" in murmur("merge", postgres_url, postgres_url, code=2)

@@ -6,10 +6,8 @@ import hashlib
 import hmac
 import json
 import shutil
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -17,23 +15,18 @@ import numpy as np
 import pytest
 
 from murmuration.collector.commit import Batch, commit
-from murmuration.collector.merging import key_file, sketch
-from murmuration.collector.merging.merge import merge, merge_tallies, remove, take_key
-from murmuration.collector.merging.sketch import MOST, WHOLE, sketched
-from murmuration.collector.merging.tallies import (
-    ABSORBED,
-    HEAD,
-    MAGIC,
-    CollectorTallies,
-    exported,
-    known,
-    total,
-)
+from murmuration.collector.merging import key_file
+from murmuration.collector.merging.key_file import take_key
+from murmuration.collector.merging.known import exported, known, total
+from murmuration.collector.merging.reports import merge
+from murmuration.collector.merging.tallies import merge_tallies, remove
 from murmuration.collector.publish import serve
-from murmuration.collector.store import Merged, open_store
+from murmuration.collector.store import open_store
+from murmuration.counting import sketch
+from murmuration.counting.container import CampaignTallies
+from murmuration.counting.sketch import MOST, WHOLE, sketched
 from murmuration.errors import MismatchError
 from murmuration.exact.randomness import seeded_rng
-from murmuration.mechanisms.tally import Tally
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids
 from tests.support.accounts import commute, made
@@ -65,11 +58,11 @@ class One:
         body = report.to_binary(CAMPAIGN, IDS[some], ROWS[some])
         commit(self.store, [Batch(self.served, report.decode(CAMPAIGN, body, report.BINARY))])
 
-    def told(self) -> CollectorTallies:
+    def told(self) -> CampaignTallies:
         """What it tells others, as it travels."""
-        return CollectorTallies.from_bytes(exported(self.store, CAMPAIGN).to_bytes(), CAMPAIGN)
+        return CampaignTallies.from_bytes(exported(self.store, CAMPAIGN).to_bytes(), CAMPAIGN)
 
-    def hears(self, told: CollectorTallies, *sources: str) -> int:
+    def hears(self, told: CampaignTallies, *sources: str) -> int:
         """Take over tallies; return how many were news."""
         return merge_tallies(self.store, self.served, told, sources or None).news
 
@@ -210,11 +203,11 @@ def test_any_order_of_tallies_gives_the_same(one) -> None:
         for which in order:
             _heard(target, told[which])
         assert target.counts(A, B, C, D, LATER)
-        ends.add(CollectorTallies(CAMPAIGN, known(target.store, CAMPAIGN).counted).to_bytes())
+        ends.add(CampaignTallies(CAMPAIGN, known(target.store, CAMPAIGN).counted).to_bytes())
     assert len(ends) == 1
 
 
-def _heard(target: One, told: CollectorTallies) -> None:
+def _heard(target: One, told: CampaignTallies) -> None:
     """Tell it; it may answer that it knows better."""
     before, after = known(target.store, CAMPAIGN).counted, told.parts[told.collector]
     ours = known(target.store, CAMPAIGN)
@@ -233,7 +226,7 @@ def test_random_sequences_count_what_was_merged(one, seed: int) -> None:
     random = np.random.default_rng(seed)
     sites = [one(f"s{place}", slice(100 * place, 100 * place + 40)) for place in range(4)]
     has = [set(range(100 * place, 100 * place + 40)) for place in range(4)]
-    sent: list[tuple[CollectorTallies, set[int]]] = []
+    sent: list[tuple[CampaignTallies, set[int]]] = []
     refused: list[str] = []
     for _ in range(60):
         here, there = random.choice(4, 2, replace=False).tolist()
@@ -369,33 +362,6 @@ def test_what_was_merged_can_be_taken_out_again(one) -> None:
     a.hears(b.told())
     a.hears(c.told())
     assert a.counts(A, B, C, LATER)
-
-
-def test_what_an_earlier_release_merged_counts_on(one) -> None:
-    """Its tallies had no sketches; reports that it merged one by one are in this store's own."""
-    a, b, c = one("a", A), one("b", B), one("c", C)
-    a.store.set_merged(a.served.key, _first_release(c.name, CAMPAIGN.tally(ROWS[C])))
-    a.take(B)
-    nobody = _first_release(a.name, CAMPAIGN.frame.empty())
-    a.store.set_merged(a.served.key, replace(nobody, collector=b.name, n=ABSORBED))
-    assert a.counts(A, B, C)
-    with pytest.raises(MismatchError, match="one by one"):
-        a.hears(b.told())
-    c.take(LATER)
-    a.hears(c.told())
-    b.take(D)
-    a.absorbs(b)
-    a.absorbs(c)
-    assert a.counts(A, B, C, D, LATER)
-
-
-def _first_release(name: str, tallies: tuple[Tally, ...]) -> Merged:
-    packed = [tally.to_bytes() for tally in tallies]
-    sources = {name: [len(data) for data in packed]}
-    head = {"campaign": "commute", "digest": CAMPAIGN.digest, "absorbed": {}, "sources": sources}
-    text = json.dumps(head).encode()
-    front = HEAD.pack(MAGIC, 1, len(text), zlib.crc32(text))
-    return Merged(name, CAMPAIGN.frame.reports(tallies), front + text + b"".join(packed))
 
 
 # --- sketches ------------------------------------------------------------------------------------

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -14,10 +12,11 @@ import numpy as np
 import pytest
 
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.collector.merging.merge import MOST_MERGED, Joined, merge, remove
-from murmuration.collector.merging.sketch import MOST, WHOLE, Sketch, name_of, sketched
-from murmuration.collector.merging.tallies import HEAD, MAGIC, CollectorTallies, Part
+from murmuration.collector.merging.reports import Joined, merge
+from murmuration.collector.merging.tallies import MOST_MERGED, remove
 from murmuration.collector.store import open_store
+from murmuration.counting.container import CampaignTallies, Part
+from murmuration.counting.sketch import MOST, WHOLE, Sketch, name_of, sketched
 from murmuration.errors import FormatError
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire import report
@@ -175,7 +174,7 @@ def test_without_a_shared_key_nothing_is_merged(site) -> None:
 def forged(campaign: SurveyCampaign, name: str, tallies, sketch: Sketch) -> bytes:
     """What somebody may send who knows the key, and lies."""
     parts = {name: Part({0: tuple(tallies)}, sketch)}
-    return CollectorTallies(campaign, parts, name, name_of(KEY)).to_bytes()
+    return CampaignTallies(campaign, parts, name, name_of(KEY)).to_bytes()
 
 
 def invented(n: int) -> Sketch:
@@ -220,7 +219,7 @@ def test_a_merge_token_learns_nothing_of_the_sums_here(site) -> None:
         for guess in (0, 1, n - 1, n, n + 1, 57, 58, 1000):
             for sketch in (Sketch(1), invented(guess), sketched([IDS[:guess]], KEY)):
                 part = Part({0: (Tally(law, np.array([guess, 0, 0]), guess),)}, sketch)
-                parts = CollectorTallies(CAMPAIGN, {a.name: part}, STRANGER, name_of(KEY))
+                parts = CampaignTallies(CAMPAIGN, {a.name: part}, STRANGER, name_of(KEY))
                 answers.add(a.hears(parts.to_bytes(), *sources).body)
     assert answers == {b'{"merged":0,"collectors":0,"left_out":1}'}
     whole = forged(CAMPAIGN, STRANGER, counted(1000), sketched([IDS[:1000]], KEY))
@@ -292,19 +291,3 @@ def _any_tallies(campaign: SurveyCampaign, n: int, random: np.random.Generator) 
         except FormatError:
             found.append(Tally(law, np.full(law.counters, share // 2), share))
     return found
-
-
-def test_tallies_of_the_release_before_are_not_merged(site) -> None:
-    """They had no sketches, and said of others whose reports they held."""
-    a = site("a", slice(100))
-    data = counted(5)[0].to_bytes()
-    head = {
-        "campaign": "merging",
-        "digest": CAMPAIGN.digest,
-        "absorbed": {a.name: STRANGER},
-        "sources": {STRANGER: [len(data)]},
-    }
-    text = json.dumps(head).encode()
-    body = HEAD.pack(MAGIC, 1, len(text), zlib.crc32(text)) + text + data
-    assert refused(a.hears(body, STRANGER), "share a key")
-    assert a.people == 100

@@ -1,4 +1,4 @@
-"""Readers: they wait for nobody, change nothing, migrate nothing, and see what was committed."""
+"""Readers: they wait for nobody, change nothing, and see what was committed."""
 
 import json
 import os
@@ -8,7 +8,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,11 @@ from murmuration.cli import main
 from murmuration.collector.access.tokens import new_token
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.files import export
-from murmuration.collector.merging.tallies import total
+from murmuration.collector.merging.known import total
 from murmuration.collector.publish import serve
 from murmuration.collector.served import Served
 from murmuration.collector.store import Store, StoreError, open_store, postgres
-from murmuration.collector.store.migrations import NEWEST
 from murmuration.errors import FormatError, ParameterError
-from murmuration.sources.open import open_source
 from murmuration.wire.report import BINARY, decode, to_binary
 from tests.support.accounts import commute, made
 
@@ -179,7 +176,7 @@ def test_nothing_is_written_through_a_reader(url: str) -> None:
             lambda: reader.add_counts(CAMPAIGN.name, {"received": 1}),
             lambda: reader.execute("DELETE FROM runs"),
             lambda: reader.set_schema_version(1),
-            reader.migrate,
+            reader.set_up,
         ]
         for attempt in attempts:
             with pytest.raises(StoreError, match="reading only: nothing can be written"):
@@ -237,39 +234,6 @@ def test_reading_what_a_crash_has_left_changes_no_byte(tmp_path: Path, murmur: M
 
 
 # --- what they refuse ----------------------------------------------------------------------------
-
-
-def test_an_old_schema_is_not_migrated(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    url = str(tmp_path / "old.db") if kind == "sqlite" else request.getfixturevalue("postgres_url")
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "migrate", partialmethod(Store.migrate, upto=1))
-        open_store(url).close()
-    before = state(Path(url)) if kind == "sqlite" else None
-    for attempt in (lambda: open_store(url, readonly=True), lambda: open_source(url)):
-        with pytest.raises(FormatError, match=rf"schema 1, .* reads {NEWEST}: `murmur serve`"):
-            attempt()
-    assert before is None or state(Path(url)) == before
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "migrate", lambda self: None)
-        with closing(open_store(url)) as store:
-            assert store.schema_version() == 1
-    open_store(url).close()
-    with closing(open_store(url, readonly=True)) as reader:
-        assert reader.schema_version() == NEWEST
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-def test_a_newer_schema_is_refused(url: str) -> None:
-    with closing(open_store(url)) as store, store.transaction():
-        store.set_schema_version(NEWEST + 1)
-    with pytest.raises(FormatError, match="use a newer one"):
-        open_store(url, readonly=True)
 
 
 def test_a_database_without_a_store_is_refused_and_left_empty(postgres_url: str) -> None:

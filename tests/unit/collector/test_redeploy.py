@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.collector.merging.tallies import total
+from murmuration.collector.merging.known import total
 from murmuration.collector.publish import published, serve, served
 from murmuration.collector.store import open_store
 from murmuration.definition import document

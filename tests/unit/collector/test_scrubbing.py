@@ -1,8 +1,6 @@
 """`keep_reports = false`: nobody who has the files can tell one report from the sum of all."""
 
-import gzip
 import re
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -19,13 +17,11 @@ from murmuration.wire import report
 from murmuration.wire.ids import Ids
 from tests.support.accounts import COMMUTE, audited, audited_at, campaign_of, commute, made
 from tests.support.collectors import running
-from tests.support.places import SUPPORT
 
 SCRUBBED = "keep_reports = false\n" + COMMUTE
 PEOPLE = 60
 SURE = 20
 """From so many people on, a tally's bytes are not found in a file by chance."""
-FIXTURE = SUPPORT / "stores" / "schema-2.db.gz"
 
 
 def images(campaign: SurveyCampaign, rows: Rows) -> list[list[bytes]]:
@@ -140,21 +136,6 @@ def test_other_collectors_tallies_are_replaced_without_a_trace(tmp_path: Path) -
                 store.set_merged(1, Merged("0" * 16, n, text))
         data = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert [data.count(text[:64]) for text in texts] == [0, 0, 0, 0, 1]
-
-
-def test_an_old_store_is_cleaned_when_it_is_brought_up_to_date(tmp_path: Path) -> None:
-    """The version before left earlier tallies in the file."""
-    path, secret = tmp_path / "store.db", np.random.default_rng(1).bytes(100_000)
-    path.write_bytes(gzip.decompress(FIXTURE.read_bytes()))
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("PRAGMA secure_delete = OFF")
-        db.execute("INSERT INTO tallies VALUES (99, 0, 1, ?)", (secret,))
-        db.execute("DELETE FROM tallies WHERE key = 99")
-    assert secret[40_000:40_064] in path.read_bytes()
-    with closing(open_store(path)):
-        data = b"".join(file.read_bytes() for file in tmp_path.iterdir())
-    assert secret[40_000:40_064] not in data
-    assert secret[90_000:90_064] not in data
 
 
 def test_scrubbing_may_begin_later(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,11 @@ from hypothesis import strategies as st
 from murmuration import open as opened
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import Batch, commit
-from murmuration.collector.merging.tallies import total
+from murmuration.collector.merging.known import total
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.counting import kernel
-from murmuration.counting.container import TallyFile
+from murmuration.counting.container import CampaignTallies
 from murmuration.counting.engines import local, parts, spill
 from murmuration.counting.engines.local import How
 from murmuration.counting.sums import Sums
@@ -388,11 +390,59 @@ def test_tally_then_estimate(pets: SurveyCampaign, tmp_path: Path) -> None:
     first = out.read_bytes()
     murmur("tally", reports, "-o", out, "--no-state", "--memory", "16M", "--threads", "1")
     assert out.read_bytes() == first
-    assert TallyFile.from_bytes(first).tallies[0] == pets.tally(rows)
+    assert CampaignTallies.from_bytes(first).total() == pets.tally(rows)
     assert "dog" in murmur("estimate", out).stdout
     figures = opened(out).estimates()
     assert {figure.attribute for figure in figures} == {"pet", "age", "work", "sleep"}
     assert "no status" in murmur("status", out, code=2).problem
+
+
+def test_only_the_owner_reads_what_a_tally_keeps(pets: SurveyCampaign, tmp_path: Path) -> None:
+    """The state has all reports once more, and the tallies are sums that no cohort hides."""
+    reports = folder(pets, [some(pets, 300)], tmp_path / "r")
+    before = os.umask(0o022)
+    try:
+        for options in ((), ("--fresh",)):
+            (tmp_path / "t.state").mkdir(0o755, exist_ok=True)
+            murmur("tally", reports, "-o", tmp_path / "t", *options)
+    finally:
+        os.umask(before)
+    made = [tmp_path / "t", *(tmp_path / "t.state").iterdir()]
+    assert {path.suffix for path in made} == {"", ".json", ".npz", ".spill", ".npy"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o600}
+    assert stat.S_IMODE((tmp_path / "t.state").stat().st_mode) == 0o700
+
+
+def test_what_was_counted_with_the_key_is_merged(pets: SurveyCampaign, tmp_path: Path) -> None:
+    """A folder that grew is a later tally of one collector; one of other files is another's."""
+    key, out = tmp_path / "merge.key", tmp_path / "t"
+    with closing(open_store(tmp_path / "pets.db")) as store:
+        served, mine = serve(store, pets), some(pets, 400, 9)
+        commit(store, [Batch(served, Incoming([], Upload(*mine, np.zeros(400, dtype=np.uint8))))])
+    murmur("merge", tmp_path / "pets.db", "--key", key)
+    first, second = some(pets, 500, 1), some(pets, 700, 2)
+    reports = folder(pets, [first], tmp_path / "r")
+    murmur("tally", reports, "-o", out)
+    assert "murmur tally --key" in murmur("merge", tmp_path / "pets.db", out, code=2).problem
+    for _ in range(2):
+        murmur("tally", reports, "-o", out, "--key", key)
+        murmur("merge", tmp_path / "pets.db", out)
+    folder(pets, [first, second], tmp_path / "r")
+    murmur("tally", reports, "-o", out, "--key", key, "--fresh")
+    assert "of 1 collectors are news" in murmur("merge", tmp_path / "pets.db", out).stdout
+    murmur("tally", reports, "-o", tmp_path / "other", "--key", key)
+    said = murmur("merge", tmp_path / "pets.db", tmp_path / "other", code=2).problem
+    assert "1,200 reports would count twice" in said
+    with closing(open_store(tmp_path / "pets.db", readonly=True)) as store:
+        expected = pets.tally(np.concatenate([mine[1], first[1], second[1]]))
+        assert total(store, pets) == expected
+    assert (
+        "--engine local"
+        in murmur("tally", reports, "-o", out, "--key", key, "--engine", "spark", code=2).problem
+    )
+    assert (
+        "--dedup" in murmur("tally", reports, "-o", out, "--key", key, "--no-dedup", code=2).problem
+    )
 
 
 def test_what_a_store_exports_counts_to_its_tallies(pets: SurveyCampaign, tmp_path: Path) -> None:
@@ -406,30 +456,30 @@ def test_what_a_store_exports_counts_to_its_tallies(pets: SurveyCampaign, tmp_pa
         out = tmp_path / "tally.bin"
         done = json.loads(murmur("tally", tmp_path / "reports", "-o", out, "--json").stdout)
         assert (done["counted"], done["parts_read"]) == (500 * seed, 1)
-        assert TallyFile.from_bytes(out.read_bytes()).tallies[0] == total(store, pets)
+        assert CampaignTallies.from_bytes(out.read_bytes()).total() == total(store, pets)
     store.close()
     mine, theirs = opened(out).estimates(), opened(tmp_path / "pets.db").estimates()
     assert list(mine) == list(theirs)
     murmur("export", tmp_path / "pets.db", tmp_path / "one.parquet")
     murmur("tally", tmp_path / "one.parquet", "-o", tmp_path / "one.bin")
-    assert TallyFile.from_bytes((tmp_path / "one.bin").read_bytes()).tallies[0] == total_of(out)
+    assert CampaignTallies.from_bytes((tmp_path / "one.bin").read_bytes()).total() == total_of(out)
 
 
 def total_of(path: Path) -> Any:
-    return TallyFile.from_bytes(path.read_bytes()).tallies[0]
+    return CampaignTallies.from_bytes(path.read_bytes()).total()
 
 
 def test_a_file_of_tallies_that_is_damaged_is_refused(pets: SurveyCampaign, tmp_path: Path) -> None:
     _, rows = some(pets, 1000)
-    data = TallyFile(pets, {0: pets.tally(rows)}, {}).to_bytes()
-    assert TallyFile.from_bytes(data).tallies[0] == pets.tally(rows)
+    data = CampaignTallies.of_files(pets, {0: pets.tally(rows)}, {}).to_bytes()
+    assert CampaignTallies.from_bytes(data).total() == pets.tally(rows)
     for at in range(0, len(data), 997):
         worse = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
         with pytest.raises((FormatError, ParameterError)):
-            TallyFile.from_bytes(worse)
+            CampaignTallies.from_bytes(worse)
     for short in (data[:-1], data[:100], data + b"x"):
         with pytest.raises(FormatError):
-            TallyFile.from_bytes(short)
+            CampaignTallies.from_bytes(short)
 
 
 def test_mistakes_are_told(pets: SurveyCampaign, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 from secrets import token_urlsafe
 
-from murmuration.collector.merging.tallies import NAME
 from murmuration.collector.store import Store, Token
+from murmuration.counting.container import NAME
 from murmuration.errors import ParameterError
 
 DEVICE, ANALYST, ADMIN, MERGE = "device", "analyst", "admin", "merge"

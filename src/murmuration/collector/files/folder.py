@@ -35,6 +35,7 @@ from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Rows
 from murmuration.files import OWNER, private_file, sync_folder
+from murmuration.results.table import csv_cell
 from murmuration.wire import parquet
 from murmuration.wire.ids import Ids
 
@@ -80,7 +81,7 @@ def described(folder: Path, campaign: SurveyCampaign, document: bytes) -> Place:
     cells = parquet.cells(campaign)
     table = csv.DictWriter(text, cells[0], lineterminator="\n")
     table.writeheader()
-    table.writerows(cells)
+    table.writerows({key: csv_cell(value) for key, value in row.items()} for row in cells)
     for name, data in ((CAMPAIGN, document), (CELLS, text.getvalue().encode())):
         file = path / name
         if not file.is_file() or file.read_bytes() != data:

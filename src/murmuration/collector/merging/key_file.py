@@ -1,4 +1,4 @@
-"""The key that collectors share, as a file: readable by its owner alone, never printed.
+"""The key that collectors share: in a store, and as a file that only its owner reads.
 
 Whoever has it could make reports that every sketch has, and so keep tallies from being merged; it
 opens nothing else.
@@ -9,10 +9,30 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from secrets import token_bytes
 
+from murmuration.collector.store import Store
 from murmuration.errors import ParameterError
 
 FEW = 1 << 10
+SECRET_BYTES = 32
+
+
+def shared_key(store: Store, others: bytes | None = None) -> bytes:
+    """Return the key of a store; if it has none it takes the others', or makes one."""
+    with store.transaction():
+        secret = store.merge_secret()
+        if secret is None:
+            secret = others or token_bytes(SECRET_BYTES)
+            store.set_merge_secret(secret)
+        return secret
+
+
+def take_key(store: Store, secret: bytes) -> None:
+    """Give a store the key that others have. Sketches under another key say nothing any more."""
+    if len(secret) != SECRET_BYTES:
+        raise ParameterError(f"a key is {SECRET_BYTES} bytes; this one has {len(secret)}")
+    store.set_merge_secret(secret)
 
 
 def write(path: Path, secret: bytes) -> None:

@@ -1,336 +1,246 @@
-"""Tallies by the collector that counted them: of a store, and as bytes for another collector.
+"""Other collectors' tallies into a store: each report counts exactly once, in whatever order.
 
-A *part* is one collector's tallies, by period, and the sketch of the ids that they count. A later
-part of a collector counts all that an earlier one counted, in each period, so the larger replaces
-the smaller. A campaign without periods has one, of the number 0.
-
-Bytes: magic, version, length and checksum of a JSON head (campaign, digest, who wrote it, which key
-the sketches are under, and for each collector the lengths of its tallies, by period if there are
-periods, and limit, length and checksum of its sketch), that head, then tallies and sketches, each
-tally with its own head and checksum. Without the first checksum a damaged collector's name would be
-another collector, and count twice.
+A collector's tally is all it has ever counted, so of two of one collector the later one, which
+contains the earlier, counts. The latest of each collector is kept under its name; so the order in
+which tallies come, and whether they come again, changes nothing. Sums cannot be told apart, so
+nothing is added that may count a report twice: sketches of ids (`counting.sketch`) show when
+tallies of two collectors overlap, and when two of one collector do not contain one another (its
+store was copied and both went on, or an old copy came back). What comes back to the collector that
+counted it is left out: whoever sends tallies could learn this collector's sums by whether they fit.
+For the same reason refusals tell how much came, and how much of it is here too, but not how much
+there is.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import struct
-import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
-import numpy as np
+from murmuration.campaign.survey import SurveyCampaign
+from murmuration.collector.merging.known import Known, known, own_sketch, stored
+from murmuration.collector.served import Served
+from murmuration.collector.shown import show_merged
+from murmuration.collector.store import Store
+from murmuration.counting.container import CampaignTallies, Part
+from murmuration.counting.periods import Tallies, minus
+from murmuration.counting.sketch import Sketch, name_of
+from murmuration.definition import document as campaign_document
+from murmuration.errors import FormatError, MismatchError
+from murmuration.mechanisms.tally import MAX_PEOPLE
 
-from murmuration.campaign.periods import last_possible
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
-from murmuration.collector.merging.sketch import EMPTY, NOTHING, Sketch, name_of, sketched
-from murmuration.collector.store import Merged, Store
-from murmuration.counting.periods import Tallies, is_anything, plus, pooled
-from murmuration.errors import FormatError, MismatchError, MurmurationError
-from murmuration.mechanisms.tally import Tally
-
-MAGIC = b"MURMTLYS"
-VERSION, BY_PERIOD = 2, 3
-"""1 had no sketches; stores may have such parts. 3 is that of a campaign with periods."""
-HEAD = struct.Struct("<8sHII")
-MOST_HEAD = 1 << 24
-NAME = re.compile(r"[0-9a-f]{16}")
-"""A collector's: random, given when its store is made."""
-ABSORBED = 1 << 62
-"""In version 1, in place of a collector's number of people: its reports are in another's tally."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """What one collector has counted: tallies by period, only of periods that have any."""
-
-    tallies: ByPeriod
-    sketch: Sketch = NOTHING
-
-    def __post_init__(self) -> None:
-        some = {p: own for p, own in sorted(self.tallies.items()) if is_anything(own)}
-        object.__setattr__(self, "tallies", some)
+MOST_MERGED = MAX_PEOPLE >> 1
+"""More people than that are not taken over: there must be room for this collector's own."""
+NO_KEY = (
+    "tallies without reports are merged by collectors that share a key, by which they see whether "
+    "both count the same reports: `murmur merge STORE --key FILE`, with the same file for each"
+)
+NO_SKETCH = (
+    "these tallies are of files, and were counted without the key that collectors share: "
+    "`murmur tally --key FILE` writes tallies that can be merged"
+)
+OWN_NAME = (
+    "these tallies are from a store that goes by the name of this collector: it is this one, or a "
+    "copy of it. Merge a copy by its reports: `murmur merge STORE COPY`"
+)
 
 
 @dataclass(frozen=True)
-class CollectorTallies:
-    """The tallies of one campaign, by the collector that counted them."""
+class Taken:
+    """What came of merging tallies.
 
-    campaign: SurveyCampaign
-    parts: Mapping[str, Part]
-    collector: str = ""
-    """Who wrote them down."""
-    key: str = ""
-    """The name of the key that sketches are under; "" if there is none."""
+    news, known: how many were news, and how many were not
+    left_out: how many were this collector's own, or not for this sender to bring
+    is_behind: whether others have counted reports of this collector that it does not have: its
+        store is an old copy, or was copied and both went on. For its operator, not for the sender.
+    """
 
-    def total(self) -> Tallies:
-        """Add up all collectors' tallies of all periods, cell by cell."""
-        return pooled(self.campaign, self.by_period())
+    news: int
+    known: int
+    left_out: int
+    is_behind: bool = False
 
-    def by_period(self) -> ByPeriod:
-        """Add up all collectors' tallies, period by period."""
-        found: ByPeriod = {}
-        for part in self.parts.values():
-            found = plus(found, part.tallies)
-        return dict(sorted(found.items()))
 
-    def to_bytes(self) -> bytes:
-        """Serialise; the same tallies are the same bytes."""
-        parts = dict(sorted(self.parts.items()))
-        packed = {name: self._packed(part) for name, part in parts.items()}
-        sketches = {name: part.sketch for name, part in parts.items()}
-        samples = {name: s.values.astype("<u8").tobytes() for name, s in sketches.items()}
-        head = {
-            "campaign": self.campaign.name,
-            "digest": self.campaign.digest,
-            "collector": self.collector,
-            "key": self.key,
-            "sources": {name: self._lengths(found) for name, found in packed.items()},
-            "sketches": {
-                name: [f"{sketches[name].below:x}", len(data) // 8, zlib.crc32(data)]
-                for name, data in samples.items()
-            },
-        }
-        text = json.dumps(head, sort_keys=True).encode()
-        body = b"".join(
-            b"".join(b"".join(own) for own in packed[name].values()) + samples[name]
-            for name in parts
+def merge_tallies(
+    store: Store,
+    served: Served[SurveyCampaign],
+    other: CampaignTallies,
+    sources: Collection[str] | None = None,
+    sketch: Sketch | None = None,
+) -> Taken:
+    """Take over other collectors' tallies, those of `sources` if they are named.
+
+    `sketch` is that of this store's own ids; taking it beforehand keeps nobody waiting.
+    """
+    secret = store.merge_secret()
+    if "" in other.parts:
+        raise MismatchError(NO_SKETCH)
+    if secret is None or other.key != name_of(secret):
+        raise MismatchError(NO_KEY)
+    with store.transaction():
+        ours = known(store, served.campaign)
+        if other.collector == ours.mine:
+            raise MismatchError(OWN_NAME)
+        wanted = set(other.parts if sources is None else sources) - {ours.mine}
+        brought = {name: part for name, part in other.parts.items() if name in wanted}
+        for part in brought.values():
+            require_possible(served.campaign, part)
+            _require_sampled(ours, part)
+        own = Part(
+            ours.own.tallies, own_sketch(store, served.campaign) if sketch is None else sketch
         )
-        version = VERSION if self.campaign.every is None else BY_PERIOD
-        return HEAD.pack(MAGIC, version, len(text), zlib.crc32(text)) + text + body
-
-    def _packed(self, part: Part) -> dict[int, list[bytes]]:
-        """Return tallies as bytes; without periods there is always one for each cell."""
-        found = part.tallies
-        if self.campaign.every is None:
-            found = found or {0: self.campaign.frame.empty()}
-        return {period: [tally.to_bytes() for tally in own] for period, own in found.items()}
-
-    def _lengths(self, packed: Mapping[int, list[bytes]]) -> list[int] | dict[str, list[int]]:
-        sizes = {str(period): [len(data) for data in own] for period, own in packed.items()}
-        return sizes["0"] if self.campaign.every is None else sizes
-
-    @classmethod
-    def from_bytes(cls, data: bytes, campaign: SurveyCampaign) -> CollectorTallies:
-        """Read tallies of this campaign; anything else is refused with the reason."""
-        head, at = _head(data)
-        if head.get("digest") != campaign.digest:
-            raise MismatchError("these are tallies of another campaign, or of another version")
-        try:
-            lengths = {str(c): _sizes(campaign, said) for c, said in head["sources"].items()}
-            limits = {
-                str(c): (int(b, 16), int(n), int(crc))
-                for c, (b, n, crc) in head["sketches"].items()
-            }
-            collector, key = str(head["collector"]), str(head["key"])
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-            raise FormatError("the head of these tallies cannot be read") from None
-        names = [*lengths, *filter(None, (collector, key))]
-        if limits.keys() != lengths.keys() or not all(map(NAME.fullmatch, names)):
-            raise FormatError("the head of these tallies cannot be read")
-        parts = {}
-        for name, sizes in lengths.items():
-            tallies = {}
-            for period, own in sizes.items():
-                tallies[period], at = _tallies(data, at, own, campaign)
-            sketch, at = _sketch(data, at, *limits[name])
-            parts[name] = Part(tallies, sketch)
-        if at != len(data):
-            raise FormatError("there are bytes after the last tally")
-        return cls(campaign, parts, collector, key)
+        news = _later_ones(ours, own, brought, other.collector)
+        check_sum(ours, {**ours.counted, **news})
+        for name, part in news.items():
+            keep(store, served.key, name, part, ours)
+        show_merged(store, served.key, served.campaign)
+    left, back = len(other.parts) - len(brought), other.parts.get(ours.mine)
+    is_behind = back is not None and _is_more(ours, back, own)
+    return Taken(len(news), len(brought) - len(news), left, is_behind)
 
 
-def _sizes(campaign: SurveyCampaign, said: Any) -> dict[int, list[int]]:
-    """Return the lengths of tallies by period, as a head says them."""
-    if campaign.every is None:
-        return {0: [int(n) for n in said]}
-    found = {int(period): [int(n) for n in sizes] for period, sizes in said.items()}
-    last = last_possible(campaign.every)
-    if [str(period) for period in found] != list(said) or not all(0 <= p <= last for p in found):
-        raise ValueError("periods are numbers, each written in one way")
-    return found
+def require_possible(campaign: SurveyCampaign, part: Part) -> None:
+    """Refuse what no collector can have counted: entries without reports, a sketch of others."""
+    n = sum(_possible_reports(campaign, own) for own in part.tallies.values())
+    if n and not part.sketch.below:
+        raise MismatchError(
+            "a tally comes with a sketch of its ids, and this one has none: let its collector send "
+            "it again with the key that both share, after merging again what it had merged before"
+        )
+    if not part.sketch.fits(n):
+        raise MismatchError(f"a sketch of {part.sketch.people:,} reports is not that of {n:,}")
 
 
-def _head(data: bytes) -> tuple[dict[str, Any], int]:
-    if len(data) < HEAD.size or not data.startswith(MAGIC):
-        raise FormatError("these bytes are no tallies")
-    _, version, length, checksum = HEAD.unpack_from(data)
-    if version not in (1, VERSION, BY_PERIOD) or length > min(MOST_HEAD, len(data)):
-        raise FormatError(f"tallies of version {version} cannot be read")
-    text = data[HEAD.size : HEAD.size + length]
-    if zlib.crc32(text) != checksum:
-        raise FormatError("the head of these tallies is damaged (its checksum does not match)")
+def _possible_reports(campaign: SurveyCampaign, tallies: Tallies) -> int:
+    """Return how many reports one period's tallies count; refuse entries without reports."""
+    frame = campaign.frame
+    n = frame.reports(tallies)
+    groups = [sum(tally.n for tally in group) for group in frame.by_group(tallies)]
+    if sum(groups) != n * len(frame.slots) or max(groups) > n:
+        raise MismatchError("no reports have so many entries of each kind")
+    return n
+
+
+def _require_sampled(ours: Known, part: Part) -> None:
+    """Refuse a sketch that shows nothing of the reports that it is said to be of."""
+    if ours.n(part) and not len(part.sketch.values):
+        raise MismatchError(
+            f"an empty sketch is that of no reports, and this tally has {ours.n(part):,}: merge "
+            "the stores, by their reports"
+        )
+
+
+def _is_more(ours: Known, back: Part, own: Part) -> bool:
+    """Whether what comes back has reports that this collector has not. Sums are not looked at."""
+    return ours.n(back) > ours.n(own) or len(back.sketch.without(own.sketch).values) > 0
+
+
+def _later_ones(
+    ours: Known, own: Part, brought: Mapping[str, Part], sender: str
+) -> dict[str, Part]:
+    """Return the parts that are later than what is known; refuse what does not fit together."""
+    before = {**ours.counted, ours.mine: own}
+    news = {}
+    for name, part in brought.items():
+        if _is_news(ours, before, name, part, sender):
+            news[name] = part
+    after = {**before, **news}
+    for name in news:
+        for other in after.keys() - {name}:
+            if other not in news or name < other:
+                require_apart(ours, after[name], after[other])
+    return news
+
+
+def _is_news(ours: Known, before: Mapping[str, Part], name: str, part: Part, sender: str) -> bool:
+    """Whether a part counts more than what is known of its collector."""
+    if name not in before:
+        return True
+    old, n = before[name], ours.n(part)
+    if n > ours.n(old) and ours.is_reduced(name):
+        if name == sender:
+            raise MismatchError(
+                "some reports of that collector are counted here under another name: merge its "
+                "store, and not its tallies"
+            )
+        return False
+    require_contained(ours, old, part)
+    if name == sender and n < ours.n(old):
+        raise MismatchError(
+            f"that collector has sent a later tally than this one of {n:,} reports: an old copy of "
+            "its store came back, or an old tally"
+        )
+    return n > ours.n(old)
+
+
+def require_current(ours: Known, part: Part) -> None:
+    """Refuse to go on as a store that has counted less than others know of it."""
+    if ours.n(part) > ours.n(ours.own):
+        raise MismatchError(
+            f"others have counted {ours.n(part):,} reports of this collector, and it has "
+            f"{ours.n(ours.own):,}: its store is an old copy. Make a new store, and merge this one "
+            "into it"
+        )
+
+
+def require_contained(ours: Known, one: Part, other: Part) -> None:
+    """Refuse two tallies of one collector of which neither contains the other; `other` came."""
+    small, large = sorted((one, other), key=ours.n)
+    missing = small.sketch.without(large.sketch)
     try:
-        head = json.loads(text)
-    except (ValueError, RecursionError):
-        raise FormatError("the head of these tallies cannot be read") from None
-    if not isinstance(head, dict):
-        raise FormatError("the head of these tallies cannot be read")
-    if version == 1 and isinstance(head.get("sources"), dict):
-        head |= {
-            "collector": "",
-            "key": "",
-            "sketches": dict.fromkeys(head["sources"], ("0", 0, 0)),
-        }
-    return head, HEAD.size + length
-
-
-def _tallies(
-    data: bytes, at: int, sizes: list[int], campaign: SurveyCampaign
-) -> tuple[Tallies, int]:
-    if len(sizes) != len(campaign.frame.cells):
-        raise FormatError("these tallies do not have one for each cell of the campaign")
-    found = []
-    for size, law in zip(sizes, campaign.frame.cells, strict=True):
-        if size < 0 or at + size > len(data):
-            raise FormatError("these tallies are cut off")
-        try:
-            found.append(Tally.from_bytes(data[at : at + size], law))
-        except (MurmurationError, ValueError, KeyError, TypeError) as problem:
-            raise FormatError(f"a tally cannot be read: {problem}") from None
-        at += size
-    return tuple(found), at
-
-
-def _sketch(data: bytes, at: int, below: int, size: int, checksum: int) -> tuple[Sketch, int]:
-    end = at + 8 * size
-    if size < 0 or end > len(data):
-        raise FormatError("these tallies are cut off")
-    if zlib.crc32(data[at:end]) != checksum:
-        raise FormatError("a sketch is damaged (its checksum does not match)")
-    return Sketch(below, np.frombuffer(data[at:end], dtype="<u8").astype(np.uint64)), end
-
-
-# --- of a store ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Known:
-    """All that a store has counted of one campaign, or was told.
-
-    mine: this collector's name
-    key: the name of its key
-    own: what it has counted itself, without a sketch: that takes a look at every id
-    counted: what counts of other collectors
-    held: of which other collectors it has the reports themselves, and up to which part. Less may
-        be counted (the rest is counted under another name, too), or more (a later tally came).
-    absorbed: from an earlier release: whose reports are in somebody's tally, and in whose
-    """
-
-    campaign: SurveyCampaign
-    mine: str
-    key: str
-    own: Part
-    counted: Mapping[str, Part]
-    held: Mapping[str, Part]
-    absorbed: Mapping[str, str]
-
-    def total(self) -> Tallies:
-        """Return the tallies of everybody, over all periods."""
-        return self.named().total()
-
-    def by_period(self) -> ByPeriod:
-        """Return the tallies of everybody, period by period."""
-        return self.named().by_period()
-
-    def named(self) -> CollectorTallies:
-        """Return all that counts, by the collector that counted it."""
-        parts = {self.mine: self.own, **self.counted}
-        return CollectorTallies(self.campaign, parts, self.mine, self.key)
-
-    def n(self, part: Part | None) -> int:
-        """Return how many reports a part counts."""
-        if part is None:
-            return 0
-        return sum(self.campaign.frame.reports(own) for own in part.tallies.values())
-
-    def is_reduced(self, collector: str) -> bool:
-        """Whether some of a collector's reports count under another name here."""
-        return self.n(self.counted.get(collector)) < self.n(self.held.get(collector))
-
-    def is_whole(self, collector: str) -> bool:
-        """Whether all that is counted of a collector is here, report by report."""
-        return self.n(self.counted.get(collector)) <= self.n(self.held.get(collector))
-
-    def physical(self) -> ByPeriod:
-        """Return the tallies of the reports that are in the store."""
-        found = self.own.tallies
-        for part in self.elsewhere():
-            found = plus(found, part.tallies)
-        return found
-
-    def elsewhere(self) -> list[Part]:
-        """Return what is in the store and counts under the names of others."""
-        return [
-            self.counted[name] if self.is_reduced(name) else part
-            for name, part in self.held.items()
-        ]
-
-
-def known(store: Store, campaign: SurveyCampaign) -> Known:
-    """Return what a store knows of a campaign, as of one moment."""
-    with store.snapshot():  # a merge in between would count reports twice, or not at all
-        own = store.tallies(campaign.digest, campaign.frame.cells)
-        number = store.key_of(campaign.digest)
-        told, here = (
-            ([], []) if number is None else (store.merged(number), store.merged(number, held=True))
+        grown = minus(large.tallies, small.tallies)
+    except FormatError:
+        grown = None
+    if grown is None or len(missing.values) or (ours.n(small) == ours.n(large) and grown):
+        both = small.sketch.shared(large.sketch).people
+        raise MismatchError(
+            "two stores go by the name of one collector and have parted: of the "
+            f"{ours.n(other):,} reports that came, about {both:,} are known here, and there are "
+            "others. Merge the stores, by their reports"
         )
-        mine, key = store.collector_name(), name_of(store.merge_secret())
-    counted = {one.collector: _part(one, campaign, key) for one in told if one.n != ABSORBED}
-    held = {one.collector: _part(one, campaign, key) for one in here}
-    return Known(campaign, mine, key, Part(own), counted, held, _absorbed(told, campaign))
 
 
-def _part(merged: Merged, campaign: SurveyCampaign, key: str) -> Part:
-    """Read a stored part; a sketch under another key says nothing."""
-    found = CollectorTallies.from_bytes(merged.tallies, campaign)
-    (part,) = found.parts.values()
-    return part if key and found.key == key else Part(part.tallies)
+def require_apart(ours: Known, one: Part, other: Part) -> None:
+    """Refuse tallies of two collectors that count the same reports; `one` came."""
+    both = one.sketch.shared(other.sketch)
+    if len(both.values):
+        raise MismatchError(
+            f"about {both.people:,} reports would count twice: they are among the {ours.n(one):,} "
+            "of one collector, and another has counted them, too. Merge the stores, by their "
+            "reports"
+        )
 
 
-def _absorbed(told: Sequence[Merged], campaign: SurveyCampaign) -> dict[str, str]:
-    holders = {}
-    for merged in told:
-        if merged.n == ABSORBED:
-            (holder,) = CollectorTallies.from_bytes(merged.tallies, campaign).parts
-            holders[merged.collector] = holder
-    return holders
+def keep(store: Store, key: int, name: str, part: Part, ours: Known, held: bool = False) -> None:
+    """Keep a collector's part, instead of the one before."""
+    store.set_merged(key, stored(name, part, ours), held=held)
 
 
-def total(store: Store, campaign: SurveyCampaign) -> Tallies:
-    """Return the tallies of everybody, one per cell, over all periods."""
-    return known(store, campaign).total()
+def check_sum(ours: Known, counted: Mapping[str, Part]) -> None:
+    """Refuse more people than leave room for this collector's own."""
+    if sum(map(ours.n, counted.values())) > MOST_MERGED:
+        raise MismatchError("with these tallies there are more people than can be")
 
 
-def by_period(store: Store, campaign: SurveyCampaign) -> ByPeriod:
-    """Return the tallies of everybody, period by period."""
-    return known(store, campaign).by_period()
+def remove(store: Store, name: str, source: str) -> int | None:
+    """Forget the tallies of a source; its reports that were merged one by one stay.
 
-
-def exported(store: Store, campaign: SurveyCampaign) -> CollectorTallies:
-    """Return all tallies for another collector, this one's with a sketch of its ids."""
-    with store.snapshot():
-        found = known(store, campaign)
-        own = Part(found.own.tallies, own_sketch(store, campaign))
-    return replace(found, own=own).named()
-
-
-def own_sketch(store: Store, campaign: SurveyCampaign) -> Sketch:
-    """Return the sketch of the ids that a store has counted itself: all it has, but those held.
-
-    Which ids are held is known as far as their sketch goes.
+    Return how many reports count no more, or None if nothing was known of that source. This
+    collector's own are not touched.
     """
-    secret, number = store.merge_secret(), store.key_of(campaign.digest)
-    if secret is None:
-        return NOTHING
-    if number is None:
-        return EMPTY
-    with store.snapshot():
-        others = known(store, campaign).elsewhere()
-        chunks = (ids for ids, _, _ in store.kept_reports(number, campaign.row_bytes))
-        found = sketched(chunks, secret)
-    for part in others:
-        found = found.without(part.sketch)
-    return found
+    gone = found = 0
+    with store.transaction():
+        for digest in store.digests(name):
+            key, document = store.key_of(digest), store.document_of(name, digest)
+            if key is None or document is None:
+                continue
+            ours = known(store, campaign_document.read(document, SurveyCampaign))
+            counted, held = ours.counted.get(source), ours.held.get(source)
+            found += counted is not None
+            if held is None and counted is not None:
+                store.drop_merged(key, source)
+                gone += ours.n(counted)
+            elif held is not None and not ours.is_whole(source):
+                keep(store, key, source, held, ours)
+                gone += ours.n(counted) - ours.n(held)
+            show_merged(store, key, ours.campaign)
+    return gone if found else None

@@ -42,6 +42,8 @@ def open_store(url: str | Path, *, create: bool = True, readonly: bool = False) 
     from murmuration.collector.store.sqlite import SqliteStore
 
     path = Path(text.removeprefix("sqlite:///"))
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ParameterError(f"{path} is a pipe or a device: a store is a file")
     if (readonly or not create) and not path.is_file():
         raise ParameterError(f"there is no store at {path}")
     return SqliteStore(path, readonly=readonly)

@@ -3,7 +3,7 @@
 A store is used by one thread at a time. Everything that one group of uploads changes (reports,
 tallies, counts) is one transaction: after a crash all of it is there, or none of it.
 
-A store that is opened to be read waits for nobody, changes nothing, and is never migrated.
+A store that is opened to be read waits for nobody and changes nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from murmuration.collector.store.migrations import MIGRATIONS, NEWEST
+from murmuration.collector.store import schema
+from murmuration.collector.store.filters import new_secret
 from murmuration.collector.store.runs import DAMAGED, Mask, Octets, Runs
 from murmuration.errors import FormatError, MurmurationError
 from murmuration.exact.arrays import Ints
@@ -106,7 +107,7 @@ class Store(ABC):
 
     @abstractmethod
     def schema_version(self) -> int:
-        """Return how many migrations were applied."""
+        """Return the version of the tables; 0 where there are none."""
 
     @abstractmethod
     def set_schema_version(self, version: int) -> None:
@@ -208,38 +209,17 @@ class Store(ABC):
 
     # --- schema ----------------------------------------------------------------------------------
 
-    def migrate(self, upto: int = NEWEST) -> None:
-        """Bring the schema up to date; refuse one that a newer program made."""
+    def set_up(self) -> None:
+        """Make the tables of a new store; refuse a store of another version."""
         with self.transaction():
-            version = self.schema_version()
-            self.refuse_newer(version)
-            for step in MIGRATIONS[version:upto]:
-                for statement in step:
-                    if isinstance(statement, str):
-                        self.execute(self.clustered(statement))
-                    else:
-                        statement(self, self._runs)
-            if version == 0:
-                self.execute("INSERT INTO collector (name) VALUES (?)", (token_hex(8),))
-            if version < upto:
-                self.set_schema_version(upto)
-
-    @staticmethod
-    def refuse_newer(version: int) -> None:
-        """Refuse a schema that a newer program made."""
-        if version > NEWEST:
-            known = f"this program knows up to {NEWEST}"
-            raise FormatError(f"the store has schema {version}, {known}: use a newer one")
-
-    @classmethod
-    def require_readable(cls, version: int) -> None:
-        """Refuse a schema that is not this program's: a reader cannot bring it up to date."""
-        cls.refuse_newer(version)
-        if version < NEWEST:
-            raise FormatError(
-                f"the store has schema {version}, and this program reads {NEWEST}: `murmur serve` "
-                "brings it up to date, as does any command that writes to it"
-            )
+            if version := self.schema_version():
+                schema.require_ours(version)
+                return
+            for statement in schema.TABLES:
+                self.execute(self.clustered(statement))
+            self.execute("INSERT INTO collector (name) VALUES (?)", (token_hex(8),))
+            self.execute("INSERT INTO filter_secret (secret) VALUES (?)", (new_secret(),))
+            self.set_schema_version(schema.VERSION)
 
     def collector_name(self) -> str:
         """Return this collector's random name: whose tallies these are."""
@@ -381,25 +361,83 @@ class Store(ABC):
         counts = np.frombuffer(bytes(found[0][1]), dtype="<i8")
         return Tally(mechanism, counts, int(found[0][0]))
 
-    def tallies(self, digest: str, mechanisms: Sequence[Mechanism]) -> dict[int, tuple[Tally, ...]]:
+    def tallies(
+        self, digest: str, mechanisms: Sequence[Mechanism], period: int | None = None
+    ) -> dict[int, tuple[Tally, ...]]:
         """Return this collector's own tallies by period, one per cell, as of one moment.
 
-        Periods in their order, those that have any; 0 is that of a campaign without periods.
+        Periods in their order, those that have any, or one that is named; 0 is that of a campaign
+        without periods.
         """
         key = self.key_of(digest)
         if key is None:
             return {}
-        sql = "SELECT period, cell, n, counts FROM tallies WHERE key = ? ORDER BY period, cell"
+        sql = "SELECT period, cell, n, counts FROM tallies WHERE key = ?"
+        only, values = _only(period)
         found: dict[int, dict[int, Tally]] = {}
-        for period, cell, n, data in self.execute(sql, (key,)):
+        for number, cell, n, data in self.execute(f"{sql}{only} ORDER BY period", (key, *values)):
             counts, law = np.frombuffer(bytes(data), dtype="<i8"), mechanisms[int(cell)]
-            found.setdefault(int(period), {})[int(cell)] = Tally(law, counts, int(n))
+            found.setdefault(int(number), {})[int(cell)] = Tally(law, counts, int(n))
         return {
-            period: tuple(
+            number: tuple(
                 own[cell] if cell in own else law.empty() for cell, law in enumerate(mechanisms)
             )
-            for period, own in found.items()
+            for number, own in found.items()
         }
+
+    def periods(self, key: int) -> list[int]:
+        """Return the periods that have reports, in their order."""
+        sql = "SELECT DISTINCT period FROM tallies WHERE key = ? ORDER BY period"
+        return [int(period) for (period,) in self.execute(sql, (key,))]
+
+    def people(self, key: int, period: int, cells: int) -> list[int]:
+        """Return how many reports each cell's own tally counts in a period."""
+        sql = "SELECT cell, n FROM tallies WHERE key = ? AND period = ?"
+        found = {int(cell): int(n) for cell, n in self.execute(sql, (key, period))}
+        return [found.get(cell, 0) for cell in range(cells)]
+
+    # --- what figures are made of ----------------------------------------------------------------
+
+    def shown_people(self, key: int, period: int, cells: int, *, merged: bool) -> list[int]:
+        """Return how many reports each cell shows in a period."""
+        sql = "SELECT people FROM shown WHERE key = ? AND merged = ? AND period = ?"
+        found = self.execute(sql, (key, int(merged), period))
+        return np.frombuffer(bytes(found[0][0]), "<i8").tolist() if found else [0] * cells
+
+    def shown(
+        self,
+        key: int,
+        mechanisms: Sequence[Mechanism],
+        period: int | None = None,
+        *,
+        merged: bool,
+    ) -> dict[int, tuple[Tally, ...]]:
+        """Return what is shown, by period: of what was counted here, or of what was merged."""
+        sql = "SELECT period, people, counts FROM shown WHERE key = ? AND merged = ?"
+        only, values = _only(period)
+        ends = np.cumsum([law.counters for law in mechanisms])[:-1]
+        found = {}
+        rows = self.execute(f"{sql}{only} ORDER BY period", (key, int(merged), *values))
+        for number, people, counts in rows:
+            parts = np.split(np.frombuffer(bytes(counts), "<i8"), ends)
+            each = np.frombuffer(bytes(people), "<i8").tolist()
+            cells = zip(mechanisms, parts, each, strict=True)
+            found[int(number)] = tuple(Tally(law, own, n) for law, own, n in cells)
+        return found
+
+    def show(self, key: int, period: int, tallies: Sequence[Tally], *, merged: bool) -> None:
+        """Show these tallies from now on, inside the transaction in which they became due."""
+        people = np.array([tally.n for tally in tallies], dtype="<i8")
+        counts = np.concatenate([tally.counts for tally in tallies]).astype("<i8")
+        with self.overwriting():
+            self.execute(
+                "INSERT INTO shown (key, merged, period, people, counts) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (key, merged, period) "
+                "DO UPDATE SET people = excluded.people, counts = excluded.counts",
+                (key, int(merged), period, people.tobytes(), counts.tobytes()),
+            )
+
+    # --- counts ----------------------------------------------------------------------------------
 
     def add_counts(self, campaign: str, outcomes: Mapping[str, int]) -> None:
         """Count what became of reports, inside the transaction that decides it."""
@@ -606,6 +644,11 @@ class Store(ABC):
     def has_sessions(self, until: int) -> bool:
         """Whether there are sessions or codes that end by then."""
         return bool(self.execute("SELECT 1 FROM sessions WHERE expires <= ? LIMIT 1", (until,)))
+
+
+def _only(period: int | None) -> tuple[str, tuple[int, ...]]:
+    """Return the end of a condition that leaves one period, and its value."""
+    return ("", ()) if period is None else (" AND period = ?", (period,))
 
 
 def _in_order(parts: Sequence[tuple[Octets, Octets]], width: int) -> tuple[Octets, Octets, Ints]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
+from murmuration.collector.store import schema
 from murmuration.collector.store.base import (
     ONLY_READ,
     Store,
@@ -36,7 +37,7 @@ LOCK_SECONDS = 5
 """How long a transaction waits for others to commit; uploads are turned away after it."""
 PROBE_SECONDS = 2
 STATEMENT_SECONDS = 600
-"""The longest statement is the one that drops a table in a migration."""
+"""The longest statement merges runs of reports."""
 IDLE_SECONDS = 60
 """A program of ours that hangs in a transaction loses it, and with it the lock."""
 SILENCE_SECONDS = 30
@@ -61,7 +62,7 @@ class PostgresStore(Store):
             if readonly:
                 self._check_ours()
             else:
-                self.migrate()
+                self.set_up()
         except BaseException:
             self.close()
             raise
@@ -70,7 +71,7 @@ class PostgresStore(Store):
         version = self.schema_version()
         if not version:
             raise FormatError("there is no store in this database")
-        self.require_readable(version)
+        schema.require_ours(version)
 
     def vacuum(self, *tables: str) -> None:
         """Take dead rows out; what cannot be done now is done by autovacuum."""

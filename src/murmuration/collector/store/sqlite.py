@@ -23,6 +23,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
+from murmuration.collector.store import schema
 from murmuration.collector.store.base import (
     ONLY_READ,
     Store,
@@ -44,8 +45,6 @@ BUSY_SECONDS = 30.0
 FORGET_SECONDS = 0.05
 """How long a commit waits for readers before it cuts the log; if in vain, the next one tries."""
 WAL_TRIES, WAL_PAUSE = 20, 0.05
-FORGETS_FROM = 4
-"""The first schema whose program overwrote what it deleted."""
 LOGS = ("-wal", "-journal")
 """What SQLite puts after a file's name while the file is written to."""
 FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
@@ -100,16 +99,8 @@ class SqliteStore(Store):
             "secure_delete = FAST",
         ):
             self.execute(f"PRAGMA {setting}")
-        self._clean_old()
-        self.migrate()
+        self.set_up()
         self._scrubbed = not self.forget()  # what a collector that was killed has left
-
-    def _clean_old(self) -> None:
-        """Rewrite a file of before `secure_delete` that may hold earlier tallies in free pages."""
-        if 0 < self.schema_version() < FORGETS_FROM and self.execute(
-            "SELECT 1 FROM reports WHERE length(report) = 0 LIMIT 1"
-        ):
-            self.execute("VACUUM")
 
     def _keep_log(self) -> None:
         """Switch to WAL. Here SQLite does not wait for others that do the same, so we do."""
@@ -125,7 +116,7 @@ class SqliteStore(Store):
             raise StoreError(f"{self.path} is on a disk where SQLite cannot keep a log (WAL)")
 
     def _check_ours(self) -> None:
-        """Refuse another program's database, or a newer one's, before anything is changed."""
+        """Refuse what another program, or another release, made, before anything is changed."""
         if self.path.stat().st_size == 0:
             raise FormatError(
                 f"{self.path} is not a store of ours, or it was cut to nothing: it is empty. Bring "
@@ -136,10 +127,8 @@ class SqliteStore(Store):
             version = self.schema_version()
         if application != APPLICATION:
             raise FormatError(f"{self.path} is a database, but not a store of ours")
-        if self.readonly:
-            self.require_readable(version)
-        else:
-            self.refuse_newer(version)
+        if version or self.readonly:
+            schema.require_ours(version)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement."""

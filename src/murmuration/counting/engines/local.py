@@ -22,6 +22,7 @@ from murmuration.counting.engines.parts import Part, Unit, counted, units
 from murmuration.counting.engines.spill import Spill, Spilled
 from murmuration.counting.engines.state import State
 from murmuration.counting.kernel import CountedReports
+from murmuration.counting.sketch import NOTHING, Sketch, sketched
 from murmuration.counting.sums import Collection, Sums, total
 from murmuration.errors import FormatError, ParameterError
 
@@ -42,15 +43,19 @@ class How:
     memory: bytes that finding duplicates may take
     threads: how many work at once; all cores unless told otherwise
     fresh: read all parts again, whatever is known of them
+    secret: the key under which collectors compare ids; with it, `Done` has a sketch of them
     """
 
     dedup: bool = True
     memory: int = MEMORY
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     fresh: bool = False
+    secret: bytes | None = None
     advance: Advance | None = None
 
     def __post_init__(self) -> None:
+        if self.secret is not None and not self.dedup:
+            raise ParameterError("a sketch of ids needs them: count each id once (--dedup)")
         if self.threads < 1 or self.memory < LEAST_MEMORY:
             raise ParameterError(f"threads are 1 or more, memory {LEAST_MEMORY:,} bytes or more")
 
@@ -68,6 +73,10 @@ class Done:
     read: tuple[str, ...]
     known: tuple[str, ...]
     gone: tuple[str, ...]
+    name: str
+    """Of these files as a collector of their own; it stays with the state."""
+    sketch: Sketch
+    """Of the ids that were counted, where there is a secret."""
 
 
 def tally(
@@ -86,12 +95,14 @@ def tally(
         _count(campaign, new, kept, how)
         kept.save()
         sums = total(kept.sums())
+        spilled = kept.spilled(campaign.row_bytes)
         if how.dedup:
-            _deduct(campaign, sums, kept.spilled(campaign.row_bytes), how)
+            _deduct(campaign, sums, spilled, how)
+        sketch = NOTHING if how.secret is None else _sketched(spilled, how.secret)
         kept.tidy()
     read = tuple(part.name for part in new)
     known = tuple(part.name for part in parts if part.name not in set(read))
-    return Done(sums, read, known, tuple(gone))
+    return Done(sums, read, known, tuple(gone), kept.name, sketch)
 
 
 @contextmanager
@@ -178,6 +189,13 @@ def _deduct(campaign: Collection, sums: Sums, files: Sequence[Spilled], how: How
     for extra in _spread(one, ranges, how.threads):
         sums.without(extra)
         how.told("finding duplicates", 1, len(ranges))
+
+
+def _sketched(files: Sequence[Spilled], secret: bytes) -> Sketch:
+    """Return the sketch of all ids."""
+    step = spill.PARTITIONS >> 4
+    ranges = [(start, start + step) for start in range(0, spill.PARTITIONS, step)]
+    return sketched((file.ids(*piece) for file in files for piece in ranges), secret)
 
 
 def _spread(

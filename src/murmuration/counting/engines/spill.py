@@ -26,6 +26,7 @@ from murmuration.counting.kernel import CountedReports, count_rows
 from murmuration.counting.sums import Collection, Sums
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Bits, Ints, Rows
+from murmuration.files import private_new
 from murmuration.wire.ids import ID_BYTES
 
 BITS = 10
@@ -67,7 +68,8 @@ class Spilled:
 
     def save(self) -> None:
         """Write the index beside the file."""
-        np.save(self.path.with_suffix(".npy"), self.index)
+        with private_new(self.path.with_suffix(".npy")) as file:
+            np.save(file, self.index)
 
     @classmethod
     def load(cls, path: Path, row_bytes: int) -> Spilled:
@@ -95,6 +97,14 @@ class Spilled:
                     found.append(_exactly(file, at, width * (end - start)))
         return found
 
+    def ids(self, first: int, last: int) -> Rows:
+        """Return the ids of some partitions."""
+        both = [
+            np.frombuffer(b"".join(self.slices(first, last, kind)), "<u8")
+            for kind in ("high", "low")
+        ]
+        return np.stack(both, axis=1).view(np.uint8).reshape(-1, ID_BYTES)
+
 
 def _exactly(file: IO[bytes], at: int, size: int) -> bytes:
     data = os.pread(file.fileno(), size, at)
@@ -111,7 +121,7 @@ class Spill:
 
     def __init__(self, path: Path, row_bytes: int, salt: Salt) -> None:
         self.path, self.row_bytes, self.salt = path, row_bytes, salt
-        self._file = path.open("xb", buffering=0)
+        self._file = private_new(path)
         self._waiting: list[CountedReports] = []
         self._rows, self._at = 0, 0
         self._index: list[Ints] = []

@@ -4,6 +4,7 @@
     OUT.state/part-<16 hex>.npz       what one part adds up to
     OUT.state/part-<16 hex>.spill     its ids and rows (`spill`), .npy its index; with duplicates
 
+The rows are all reports once more: only the owner reads these files.
 A part whose name, size, time or ends have changed is read again; one that is gone is taken out. A
 tally is a function of what the parts hold, and of nothing else: the same bytes as from scratch.
 Only files of these names are ever deleted.
@@ -16,6 +17,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,10 +28,11 @@ from murmuration.counting.engines.parts import Part
 from murmuration.counting.engines.spill import Salt, Spilled, new_salt
 from murmuration.counting.sums import Collection, Sums
 from murmuration.errors import FormatError, ParameterError
-from murmuration.files import private_file
+from murmuration.files import private_file, private_folder, private_new
 
 FORMAT = 1
 NAME = "state.json"
+NAMED = re.compile(r"[0-9a-f]{16}")
 OURS = re.compile(r"part-[0-9a-f]{16}\.(npz|npy|spill)")
 
 
@@ -53,18 +56,23 @@ class State:
     digest: str
     dedup: bool
     salt: Salt = field(default_factory=new_salt)
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
+    """Of these files as a collector, where others merge what they add up to."""
     parts: dict[str, Known] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, folder: Path, campaign: Collection, *, dedup: bool, fresh: bool) -> State:
         """Return what is known of a campaign; nothing, if it is of another or cannot be used."""
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         state = cls(folder, campaign.digest, dedup)
-        found = None if fresh else state._read()
-        if found is None:
-            (folder / NAME).unlink(missing_ok=True)  # first: without it the others mean nothing
+        known = None
+        with suppress(*(ParameterError,) * fresh):
+            known = state._read()
+        if known is not None and not fresh:
+            state = known
         else:
-            state = found
+            state.name = state.name if known is None else known.name
+            (folder / NAME).unlink(missing_ok=True)  # first: without it the others mean nothing
         state.tidy()
         return state
 
@@ -77,6 +85,7 @@ class State:
                 self.dedup,
             )
             first, second = map(int, head["salt"])
+            name = head["name"]
             listed = [Known(**{**one, "spills": tuple(one["spills"])}) for one in head["parts"]]
         except FileNotFoundError:
             return None
@@ -84,13 +93,14 @@ class State:
             raise ParameterError(
                 f"{self.folder / NAME} cannot be read: --fresh counts from the start"
             ) from None
-        files = [name for one in listed for name in (one.sums, *one.spills)]
-        if not all(isinstance(name, str) and OURS.fullmatch(name) for name in files):
+        files = [file for one in listed for file in (one.sums, *one.spills)]
+        own = [isinstance(file, str) and OURS.fullmatch(file) for file in files]
+        if not all(own) or not (isinstance(name, str) and NAMED.fullmatch(name)):
             raise ParameterError(f"{self.folder / NAME} names files that are not its own")
         if not same:
             return None
         parts = {one.name: one for one in listed}
-        return State(self.folder, self.digest, self.dedup, (first, second), parts)
+        return State(self.folder, self.digest, self.dedup, (first, second), name, parts)
 
     def save(self) -> None:
         """Write which parts are known: from now on their files count."""
@@ -99,6 +109,7 @@ class State:
             "digest": self.digest,
             "dedup": self.dedup,
             "salt": list(self.salt),
+            "name": self.name,
             "parts": [asdict(self.parts[name]) for name in sorted(self.parts)],
         }
         with private_file(self.folder / NAME) as file:
@@ -150,7 +161,9 @@ def _save(path: Path, sums: Sums) -> None:
     periods = sorted(sums.periods)
     arrays = {f"period_{period}": sums.periods[period] for period in periods}
     head: dict[str, Any] = {"read": sums.read, "refused": dict(sums.refused), "periods": periods}
-    np.savez(path, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    front = np.frombuffer(json.dumps(head).encode(), np.uint8)
+    with private_new(path) as file:
+        np.savez(file, head=front, **arrays)  # type: ignore[arg-type]
 
 
 def _load(path: Path) -> Sums:

@@ -1,0 +1,74 @@
+"""A file of tallies: what `murmur tally` writes, a collector hands out, or one mechanism has."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from murmuration.analysis.estimates import Query
+from murmuration.analysis.estimates import estimates as estimates_of
+from murmuration.analysis.estimates import trend as trend_of
+from murmuration.analysis.figures import Estimates, Trend
+from murmuration.collector.status import Status
+from murmuration.collector.training.model import TrainedModel
+from murmuration.counting.container import MAGIC, CampaignTallies
+from murmuration.errors import ParameterError
+from murmuration.mechanisms import tally as one_tally
+from murmuration.mechanisms.tally import Tally
+from murmuration.sources.base import Source
+from murmuration.training.campaign import TrainingCampaign
+
+
+def campaign_tallies(where: str) -> bytes | None:
+    """Return the bytes of a file of a campaign's tallies; None if it is something else."""
+    return _starting(where, MAGIC)
+
+
+def mechanism_tally(where: str) -> Tally | None:
+    """Return the tally in a file of one mechanism's; None if it is something else."""
+    data = _starting(where, one_tally.MAGIC)
+    return None if data is None else Tally.from_bytes(data)
+
+
+def _starting(where: str, magic: bytes) -> bytes | None:
+    """Return the bytes of a file that starts so. A pipe is none: it may wait, and is read once."""
+    with suppress(OSError, ValueError):
+        if not stat.S_ISREG(os.stat(where).st_mode):
+            return None
+    with suppress(OSError, ValueError), Path(where).open("rb") as file:
+        if (start := file.read(len(magic))) == magic:
+            return start + file.read()
+    return None
+
+
+class TallySource(Source):
+    """A file of a campaign's tallies; the cohort rule is the same as a collector's."""
+
+    def __init__(
+        self, file: CampaignTallies, campaign: str = "", version: int | None = None
+    ) -> None:
+        name = file.campaign.name
+        if campaign not in ("", name) or version is not None:
+            raise ParameterError(f"this file has the tallies of {name}, of one version")
+        self.file = file
+
+    def asked(self, query: Query) -> Estimates:
+        """Read the tallies."""
+        return estimates_of(self.file.campaign, self.file.by_period(), query)
+
+    def trend(self, query: Query) -> Trend:
+        """Read the tallies, period by period."""
+        return trend_of(self.file.campaign, self.file.by_period(), query)
+
+    def status(self) -> Status:
+        """A file does not know when what arrived."""
+        raise ParameterError("a file of tallies has estimates, and no status")
+
+    def model(self) -> tuple[TrainingCampaign, TrainedModel]:
+        """A file of tallies is no training's."""
+        raise ParameterError(f"{self.file.campaign.name} {self.file.campaign.use}")
+
+    def close(self) -> None:
+        """It is read already."""

@@ -1,0 +1,70 @@
+"""A store, read directly."""
+
+from __future__ import annotations
+
+from murmuration.analysis.estimates import Query
+from murmuration.analysis.estimates import estimates as estimates_of
+from murmuration.analysis.estimates import trend as trend_of
+from murmuration.analysis.figures import Estimates, Trend
+from murmuration.campaign.kind import Campaign
+from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.collector.publish import named_or_only, served
+from murmuration.collector.served import Served
+from murmuration.collector.shown import shown
+from murmuration.collector.status import Status
+from murmuration.collector.store import Store, rounds
+from murmuration.collector.training.model import TrainedModel, from_json
+from murmuration.errors import ParameterError
+from murmuration.sources.base import GOES_ON, Source
+from murmuration.training.campaign import TrainingCampaign
+
+
+class StoreSource(Source):
+    """A store, read directly; the cohort rule is the same as a collector's."""
+
+    def __init__(self, store: Store, campaign: str = "", version: int | None = None) -> None:
+        self.store, self.version = store, version
+        self.name = named_or_only(store, campaign)
+
+    def asked(self, query: Query) -> Estimates:
+        """Read the tallies."""
+        asked, tallies, cohort = self._counted()
+        return estimates_of(asked.campaign, tallies, query, version=asked.version, cohort=cohort)
+
+    def trend(self, query: Query) -> Trend:
+        """Read the tallies, period by period."""
+        asked, tallies, cohort = self._counted()
+        return trend_of(asked.campaign, tallies, query, version=asked.version, cohort=cohort)
+
+    def _counted(self) -> tuple[Served[SurveyCampaign], ByPeriod, int]:
+        """Return the campaign, its tallies and its cohort.
+
+        A cohort that was raised since holds for earlier versions too: they may have the same
+        reports.
+        """
+        with self.store.snapshot():
+            latest = served(self.store, self.name).of_kind(SurveyCampaign)
+            asked = latest if self.version is None else self._served().of_kind(SurveyCampaign)
+            tallies = shown(self.store, asked.campaign)
+        return asked, tallies, max(one.campaign.terms.cohort for one in (latest, asked))
+
+    def status(self) -> Status:
+        """Read the counts."""
+        with self.store.snapshot():
+            return self._served().status(self.store)
+
+    def model(self) -> tuple[TrainingCampaign, TrainedModel]:
+        """Read what training has ended with."""
+        with self.store.snapshot():
+            found = self._served().of_kind(TrainingCampaign)
+            ending = rounds.finished(self.store, found.key)
+        if ending is None:
+            raise ParameterError(GOES_ON.format(name=self.name))
+        return found.campaign, from_json(ending)
+
+    def _served(self) -> Served[Campaign]:
+        return served(self.store, self.name, self.version)
+
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()

@@ -82,6 +82,18 @@ def added(costs: Iterable[tuple[str, str, Cost]]) -> Totals:
     return totals
 
 
+def larger(totals: Totals, others: Totals) -> Totals:
+    """Return the larger of the totals of each campaign.
+
+    >>> larger({("a", "x"): Fraction(1)}, {("a", "x"): Fraction(2), ("b", "x"): Fraction(1)})
+    {('a', 'x'): Fraction(2, 1), ('b', 'x'): Fraction(1, 1)}
+    """
+    return {
+        **totals,
+        **{whose: max(cost, totals.get(whose, cost)) for whose, cost in others.items()},
+    }
+
+
 def spent_on(totals: Totals, origin: str | None = None, campaign: str | None = None) -> Cost:
     """Add up what was spent, without rounding: in all, at one origin, or by one campaign."""
     mine = [
@@ -111,18 +123,12 @@ class Price:
     campaign: str
     cost: Cost
 
-    def require_affordable(self, totals: Totals, limits: Mapping[str, Cost]) -> None:
-        """Refuse what would go beyond one of the person's limits, or the campaign's own."""
-        spent = {
-            "lifetime": spent_on(totals),
-            "collector": spent_at(totals, self.origin),
-            "campaign": spent_on(totals, self.origin, self.campaign),
-        }
-        for reason, before in spent.items():
-            most = limits[reason]
-            if most != math.inf and before + self.cost > most:
-                raise BudgetError(
-                    f"{self.campaign}: this report costs {float(self.cost):g}; {float(before):g} "
-                    f"of the {reason} limit {float(most):g} is spent. Nothing was sent.",
-                    reason,
-                )
+    def require_within(self, reason: str, before: Cost, most: Cost) -> None:
+        """Refuse what would go beyond a limit, with what counts for it already."""
+        if most != math.inf and before + self.cost > most:
+            raise BudgetError(
+                f"{self.campaign}: this report costs {float(self.cost):g} (with what is set aside "
+                f"for later reports); {float(before):g} of the {reason} limit {float(most):g} is "
+                "spent. Nothing was sent.",
+                reason,
+            )

@@ -348,9 +348,10 @@ class Ledger:
         return float(spent_on(self.totals(), origin, campaign))
 
     def remaining(self) -> float:
-        """Return what may still be spent; inf if there is no limit."""
+        """Return what is neither spent nor set aside; inf if there is no limit."""
         with self.session() as session:
-            most, spent = session.record.limits()["lifetime"], spent_on(session.record.totals())
+            most = session.record.limits()["lifetime"]
+            spent = spent_on(session.record.committed())
         return max(0.0, float(most - spent)) if most != math.inf else math.inf
 
     def permanent(self) -> dict[tuple[str, str], float]:

@@ -25,7 +25,8 @@ def in_words(
     """Say what a report is about, who gets it, what it costs and what is left."""
     totals, limit = record.totals(), record.limits()["lifetime"]
     here = spent_on(totals, None if address is None else address.origin, campaign.name)
-    left = max(0.0, float(limit - spent_on(totals))) if limit != math.inf else math.inf
+    gone = spent_on(record.committed())
+    left = max(0.0, float(limit - gone)) if limit != math.inf else math.inf
     asked = ", ".join(_shown(question.name) for question in campaign.questions)
     entries = len(campaign.frame.slots)
     some = entries < len(campaign.frame.groups)

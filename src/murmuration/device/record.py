@@ -9,6 +9,7 @@ reserved has cost nothing.
     reserved   id and mark of each report, its collector, campaign and cost
     paid       names of permanent answers that were charged (they tell nothing without the key)
     kept       permanent answers of spells, hidden under the key
+    aside      what is set aside at first contact for all reports of a question that comes back
     misfit     how often answers did not fit, by attribute: for the person
     setting    the key's mark, and the person's limits
 
@@ -23,6 +24,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
 from murmuration.device.book import Book, set_setting, setting
@@ -34,7 +36,10 @@ from murmuration.device.costs import (
     added,
     exact_cost,
     exact_limit,
+    larger,
     read_cost,
+    spent_at,
+    spent_on,
 )
 from murmuration.errors import (
     BudgetError,
@@ -68,6 +73,13 @@ CREATE TABLE paid (
 CREATE TABLE kept (
     name BLOB NOT NULL PRIMARY KEY,
     answer BLOB NOT NULL             -- hidden (words.hidden)
+) WITHOUT ROWID;
+CREATE TABLE aside (                 -- what all reports of a question may cost
+    origin TEXT NOT NULL,
+    campaign TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    cost TEXT NOT NULL,
+    PRIMARY KEY (origin, digest)
 ) WITHOUT ROWID;
 CREATE TABLE misfit (
     origin TEXT NOT NULL,
@@ -116,6 +128,8 @@ class Charge:
     """The most that the campaign may ever cost; None: whatever the person allows."""
     max_reports: int | None = None
     """How often a device answers the question, at most."""
+    aside: Cost | None = None
+    """What all reports of the question may cost, set aside with the first one; None: nothing."""
     misfits: Sequence[tuple[str, str]] = ()
     """Attribute and reason of each answer that did not fit: counted here, and sent nowhere."""
 
@@ -218,6 +232,10 @@ class Record:
         """Return what was reserved, by origin and campaign, permanent answers included."""
         return added([*self._costs("reserved"), *self._costs("paid")])
 
+    def committed(self) -> Totals:
+        """Return what was reserved or is set aside, the larger, by origin and campaign."""
+        return larger(self.totals(), added(self._costs("aside")))
+
     def permanent(self) -> Totals:
         """Return what permanent answers have cost, by origin and campaign; never when."""
         return added(self._costs("paid"))
@@ -279,9 +297,26 @@ class Record:
             )
 
     def _require_affordable(self, charge: Charge, total: Cost) -> None:
-        campaign = exact_cost(float("inf") if charge.limit is None else charge.limit)
-        price = Price(charge.origin, charge.campaign, total)
-        price.require_affordable(self.totals(), {**self.limits(), "campaign": campaign})
+        """Refuse what goes beyond a limit, with all that has to be set aside for later."""
+        whose, totals, before = (charge.origin, charge.campaign), self.totals(), self.committed()
+        spent, aside = (
+            sums.get(whose, Fraction(0)) for sums in (totals, added(self._costs("aside")))
+        )
+        gone = before.get(whose, Fraction(0))
+        after = max(spent + total, aside + self._new_aside(charge))
+        more = Price(*whose, after - gone if after != gone else Fraction(0))
+        limits = self.limits()
+        more.require_within("lifetime", spent_on(before), limits["lifetime"])
+        more.require_within("collector", spent_at(before, charge.origin), limits["collector"])
+        if charge.limit is not None:
+            Price(*whose, total).require_within("campaign", spent, exact_cost(charge.limit))
+
+    def _new_aside(self, charge: Charge) -> Cost:
+        """Return what this report has to set aside: nothing, if an earlier one has."""
+        row = self._db.execute(
+            "SELECT 1 FROM aside WHERE origin = ? AND digest = ?", (charge.origin, charge.digest)
+        ).fetchone()
+        return Fraction(0) if row or charge.aside is None else exact_cost(charge.aside)
 
     def _write(self, charge: Charge, mark: bytes, fresh: Iterable[Memo]) -> None:
         whose = charge.origin, charge.campaign
@@ -292,6 +327,11 @@ class Record:
             self._db.execute("INSERT INTO paid VALUES (?, ?, ?, ?)", paid)
             if memo.answer is not None:
                 self._db.execute("INSERT INTO kept VALUES (?, ?)", (memo.name, memo.answer))
+        if charge.aside is not None:
+            self._db.execute(
+                "INSERT OR IGNORE INTO aside VALUES (?, ?, ?, ?)",
+                (*whose, charge.digest, str(exact_cost(charge.aside))),
+            )
         for attribute, reason in charge.misfits:
             self._db.execute(
                 "INSERT INTO misfit VALUES (?, ?, ?, ?, 1) "

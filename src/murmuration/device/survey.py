@@ -51,6 +51,18 @@ def limit_of(campaign: SurveyCampaign) -> Cost | None:
     return most if isinstance(most, Fraction) else None  # an infinite loss, said in words
 
 
+def aside_of(campaign: SurveyCampaign) -> Cost | None:
+    """Return what a device sets aside at first contact, for all reports of a question.
+
+    A device that runs out in the middle is silent, and what it has spent elsewhere decides when: so
+    it takes part only if its limits hold all reports. Where "no answer" can be said instead, that
+    is paid for with the first report, and nothing needs to be set aside.
+    """
+    if campaign.max_reports == 1 or campaign.can_say_none:
+        return None
+    return limit_of(campaign)
+
+
 @dataclass(frozen=True)
 class SurveyReport:
     """The report of one person about one period: what is sent follows from the words.
@@ -90,6 +102,7 @@ class SurveyReport:
             memos=memos,
             limit=limit_of(campaign),
             max_reports=campaign.max_reports,
+            aside=aside_of(campaign),
             misfits=[(misfit.attribute, misfit.reason) for misfit in self.misfits],
         )
 

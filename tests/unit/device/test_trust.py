@@ -630,6 +630,36 @@ def test_out_of_the_lifetime_is_no_answer(tmp_path: Path) -> None:
             poor.report({"mood": "good"}, period="1")
 
 
+def test_what_was_spent_elsewhere_silences_nobody_in_the_middle(tmp_path: Path) -> None:
+    """All reports are set aside at first contact: whoever has told somebody else goes on."""
+    with collector(published(DAILY)) as host, collector(published(PHONES)) as other:
+        client = Client(at(host, "daily"), tmp_path / "l.db", lifetime=5.0)
+        assert client.report({"mood": "good"}, period="1").epsilon == 2.0
+        assert client.ledger.remaining() == 1.0  # of 5: the limit of 4 is set aside
+        assert Client(at(other), tmp_path / "l.db").report(ANSWERS).delivered
+        spender = Client(at(other, "phones"), Ledger(tmp_path / "l.db"))
+        assert spender.ledger.remaining() == 0.0
+        assert client.report({"mood": "bad"}, period="2").delivered
+        assert client.ledger.spent() == 5.0
+        poor = Client(at(host, "daily"), tmp_path / "m.db", lifetime=3.9)
+        with pytest.raises(BudgetError, match="set aside") as refused:
+            poor.report({"mood": "good"}, period="1")  # at first contact, or never
+        assert refused.value.reason == "lifetime"
+        assert poor.ledger.spent() == 0.0
+
+
+def test_at_first_contact_a_spent_limit_shows(tmp_path: Path) -> None:
+    """What remains: two hosts that ask for all of the lifetime see who has told a third."""
+    told = []
+    for elsewhere in (False, True):
+        ledger = Ledger(tmp_path / f"{elsewhere}.db", lifetime=2.0)
+        with collectors(3, published(PHONES)) as hosts:
+            if elsewhere:
+                assert outcome(Client(at(hosts[2]), ledger)) == "stored"
+            told.append([outcome(Client(at(host), ledger)) for host in hosts[:2]])
+    assert told == [["stored", "stored"], ["stored", "lifetime"]]
+
+
 @pytest.mark.filterwarnings("ignore::murmuration.errors.MisfitWarning")
 @pytest.mark.parametrize("nothing", [None, math.nan, "", "n/a", 10**309])
 def test_no_answer_is_sent_like_any_other(tmp_path: Path, nothing: object) -> None:

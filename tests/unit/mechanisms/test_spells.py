@@ -543,13 +543,15 @@ def test_half_a_spell_is_refused(change: dict[str, Any]) -> None:
 
 
 def test_running_out_is_no_matter_of_values(person: Person) -> None:
-    """A lower limit stops every device at the same spell, whatever it has had to say."""
-    person.ledger.set_limit("lifetime", 4.0)
-    for week in range(4):
-        person.says(week, hours=6.0 * week, mood=MOODS[week % 3])
-    person.clock["now"] = 4
-    with pytest.raises(BudgetError):
+    """A device takes part if its limits hold all spells, and else in none of them."""
+    person.ledger.set_limit("lifetime", 11.9)
+    with pytest.raises(BudgetError, match="set aside"):
         person.client().report({"hours": 1.0, "mood": "bad"})
+    person.ledger.raise_limit("lifetime", 12.0)
+    for week in range(12):
+        person.says(week, hours=2.0 * week, mood=MOODS[week % 3])
+        assert person.ledger.remaining() == 0.0
+    assert person.spent() == 12.0
 
 
 def test_devices_that_are_played_go_on_with_what_a_spell_began_with() -> None:

@@ -37,7 +37,6 @@ from murmuration.errors import CohortError
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
-from murmuration.server.streams import books
 from murmuration.server.watch import Watch
 from murmuration.sources.open import open_source
 from murmuration.wire.ids import Ids, new_ids
@@ -107,7 +106,7 @@ def at_levels(campaign: SurveyCampaign, sizes: Sequence[int], seed: int = 1) -> 
     return campaign.privatize(campaign.encode({"phone": phones}, rng), rng, names)
 
 
-def add(store: Store, served: Served, ids: Ids, rows: Rows) -> None:
+def add(store: Store, served: Served[SurveyCampaign], ids: Ids, rows: Rows) -> None:
     upload = Upload(ids, rows, np.zeros(len(ids), dtype=np.uint8))
     commit(store, [Batch(served, Incoming([], upload))])
 
@@ -157,11 +156,12 @@ def test_no_reports_of_one_or_two_people_are_solved_from_what_is_printed(tmp_pat
 # --- two stores that must look the same ----------------------------------------------------------
 
 
-def everything(store: Store, served: Served) -> dict[str, Any]:
+def everything(store: Store, served: Served[SurveyCampaign]) -> dict[str, Any]:
     """All that is shown of a campaign, by every route: in JSON, as it is sent."""
     campaign = served.campaign
-    status, tallies = books(served, store)
-    state = Watch(served).state(status, tallies)
+    watch = Watch(served)
+    status, tallies = watch.look(store)
+    state = watch.state(status, tallies)
     status = msgspec.structs.replace(status, collector="")
     seen: dict[str, Any] = {"status": status, "live": msgspec.structs.replace(state, at=0)}
     with closing(open_source(str(store.path))) as source:  # type: ignore[attr-defined]

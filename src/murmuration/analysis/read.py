@@ -101,8 +101,7 @@ def reading(
             rows = in_units(question, part, answered_by, confidence, together)
             found += with_liar_bounds(rows, campaign, place, part, own, lies, plain=plain)
         attributes.append(_attribute(campaign, question, n, least))
-    # At levels, tallies may be of several moments: how many answer what tells nothing.
-    lots = campaign.levels is None
+    lots = _is_whole(campaign, tallies)
     return Reading(found, attributes, warnings_of(campaign, tallies, least, lots=lots))
 
 
@@ -152,15 +151,21 @@ def _parts(
     if campaign.strategy.gathers:
         return [(part, groups[0]) for part in _together(campaign, groups[0][0], about)]
     shares = campaign.strategy.shares(len(groups))
-    reports = campaign.frame.reports(tallies if campaign.levels is None else some)
+    whole = _is_whole(campaign, tallies)
+    reports = campaign.frame.reports(tallies if whole else some)
     parts = []
     for question, own, share in zip(campaign.questions, groups, shares, strict=True):
         everybody = reports
-        if campaign.levels is not None:  # others' levels may be of an earlier moment
+        if not whole:
             everybody = max(reports, math.ceil(sum(tally.n for tally in own) / share))
         part = _part(campaign, question.missing, own, everybody, about, combine, each)
         parts.append((_without(campaign, part, own, least), own))
     return parts
+
+
+def _is_whole(campaign: SurveyCampaign, tallies: Sequence[Tally]) -> bool:
+    """Whether tallies are of one moment for sure, all attributes and all levels."""
+    return campaign.levels is None and all(tally.n for tally in tallies)
 
 
 def _without(

@@ -7,9 +7,9 @@ reports that one person may send):
 
     a cell     (a law: an attribute, at a level) is empty until it has as many, and from then on
                changes only by as many further reports, or more;
-    a period   (all reports, where a question does not come back) changes when every attribute has
-               as many further answers: so all cells are of one moment, but those of levels that few
-               people chose since, which stay as they were;
+    a period   (all reports, where a question does not come back) changes when every attribute that
+               is shown has as many further answers: so all cells are of one moment, but those of
+               levels that few people chose since, which stay as they were;
     a count    of answers by level is told if what remains of the attribute without it is nothing,
                or as many.
 
@@ -45,12 +45,16 @@ def enough(tallies: Sequence[Tally], least: int) -> Tallies:
 
 
 def is_due(frame: Frame, before: Sequence[int], now: Sequence[int], least: int) -> bool:
-    """Whether every group of cells has as many further reports, or as many less."""
-    changes = [
-        abs(sum(now[cell] for cell in cells) - sum(before[cell] for cell in cells))
-        for cells in frame.cells_of
+    """Whether every group of cells that is shown has as many further reports, or as many less.
+
+    A group of which nothing is shown yet has to have as many, to be shown.
+    """
+    least = max(least, 1)
+    pairs = [
+        (sum(before[c] for c in cells), sum(now[c] for c in cells)) for cells in frame.cells_of
     ]
-    return min(changes) >= max(least, 1)
+    changes = [abs(new - old) for old, new in pairs if old or new >= least]
+    return bool(changes) and min(changes) >= least
 
 
 def advanced(before: Sequence[Tally], now: Sequence[Tally], least: int) -> Tallies:

@@ -212,11 +212,11 @@ def test_people_who_report_again_and_again_raise_no_alarm() -> None:
     law, rng = asked.frame.cells[0], seeded_rng(5)
     answers = law.remember(np.zeros(200, dtype=int), rng)
     weeks = {week: (law.tally(law.repeat(answers, rng)),) for week in range(2900, 2952)}
-    assert warnings_by_period(asked, weeks) == []
+    assert warnings_by_period(asked, weeks, weeks) == []
     whole = sum(own[0] for own in weeks.values())
     assert alarms_of(asked, (whole,)) == []
     liars = {**weeks, 2900: (law.tally(np.zeros(2000, dtype=int)),)}
-    (said,) = {one.partition(":")[0] for one in warnings_by_period(asked, liars)}
+    (said,) = {one.partition(":")[0] for one in warnings_by_period(asked, liars, liars)}
     assert said == f"{asked.name_of(2900)}, mood"
 
 

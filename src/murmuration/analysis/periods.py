@@ -9,30 +9,37 @@ the worst about that:
                error is sum w_t s_t, which it is where the periods are fully correlated, and never
                more (Minkowski). Who reports in several periods counts in each
     change     x_t - x_s has Var s_t^2 + s_s^2 - 2 Cov(x_t, x_s), at most s_t^2 + s_s^2 where no
-               person's reports vary against each other. A law says so (`Mechanism.never_opposed`)
+               person's reports vary against each other
 
 Of a permanent answer A that is sent with fresh noise that is so: with one value in both periods the
 covariance of a person's two reports is Var(E[report | A]) >= 0, with two values the two permanent
-answers are drawn independently, and it is 0. (Of a number they share a threshold and a lie: where
-it goes from one end to the other it is below 0. With spells it never is.) It is not known of a
-quotient (figures among those who answered), so there it is (s_t + s_s)^2, which is right for any
-two numbers. About the population a
-person's own answers may swing, too; with n_t the noise alone and o_t the rest of s_t it is
+answers are drawn independently, and it is 0. It is so of figures among those who answered, too:
+the covariance of what is read for two shares q and q' is P(v) P(none) (1-q) (1-q') or more. With
+spells a device says one answer, and it is so of every law. A number without spells is read by a
+threshold and a lie that are kept: a value that goes from one end to the other turns the report
+round. Then the law says by how much at most (`Mechanism.opposition`), and 2 opposition/n comes on
+top, n the reports of the period that has more. About the population a person's own answers may
+swing, too; with n_t the noise alone and o_t the rest of s_t it is
 
     n_t^2 + n_s^2 + (o_t + o_s)^2.
 
 Has anything changed? Of all pairs of periods and all figures the clearest difference, its chance
-times their number (Bonferroni). A chi-square over all periods would be sharper, and wrong: where
-some people report in the first half of the periods and others in the second, all covariances are
->= 0 and the halves differ by more than independent periods would.
+times their number (Bonferroni). If no value has changed, no two reports of a person vary against
+each other; but other people may report, and those who do are other people then. So the variance is
+s_t^2 + s_s^2, about the population from which those who report are drawn. Each difference is held
+against the intervals of both figures with the confidence that so many comparisons need, so that
+tails are those of the figures, and not normal where few reports differ. What differs among those
+who reported is tested beside it: that is sharper, and says less. (A chi-square over all periods
+would be sharper, and wrong: where some people report in the first half of the periods and others in
+the second, all covariances are >= 0 and the halves differ by more than independent periods would.)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import msgspec
 import numpy as np
@@ -50,15 +57,25 @@ from murmuration.results.change import Change, Changed
 from murmuration.results.estimate import About
 from murmuration.results.figure import Figure
 from murmuration.statistics.liars import SHARE
+from murmuration.statistics.score import normal_quantile
 
 LAST, ALL = "last", "all"
 ALPHA = 0.05
-"""The level of the test: so often, at most, it says that something has changed when nothing has."""
+"""How often, at most, the test says that something has changed when nothing has."""
+STEPS = 5
+"""By which the chance of the clearest difference is found."""
+NEAREST, FARTHEST = 0.01, 7.5
+"""How many deviations are told apart: chances of 0.99 and more, and below 1e-13, are not."""
 SAFE = "as if reports of two periods were independent: never too narrow"
-WORST = "as if the two figures were off in opposite directions: never too narrow"
+SWINGS = (
+    "as if reports of two periods were independent and every value had gone from one end to the "
+    'other: never too narrow, and too wide where few did (law = "spells" has no such allowance)'
+)
 
 Item = tuple[str, str]
 """An attribute, and which of its figures."""
+Ends = dict[Item, tuple[float, float]]
+"""The interval of each figure."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +86,8 @@ class Over:
     figures: Mapping[int, Figure]
     noise: Floats
     """Of each, the standard error of the noise alone."""
-    opposed: bool
-    """Whether a person's reports may vary against each other."""
+    opposition: float
+    """By how much two reports of a person vary against each other, at most; squared units."""
 
     @cached_property
     def values(self) -> Floats:
@@ -84,11 +101,21 @@ class Over:
 
     def deviations(self) -> Floats:
         """Return the standard error of the difference of each two of them, at most."""
-        if self.opposed:
-            return self.errors[:, None] + self.errors
         own = np.sqrt(np.maximum(self.errors**2 - self.noise**2, 0.0))
         square = self.noise[:, None] ** 2 + self.noise**2 + (own[:, None] + own) ** 2
-        return np.asarray(np.sqrt(square))
+        reports = np.array([float(one.n) for one in self.figures.values()])
+        turned = 2 * self.opposition / np.maximum(reports[:, None], reports)
+        return np.asarray(np.minimum(np.sqrt(square + turned), self.errors[:, None] + self.errors))
+
+    def only(self, places: Sequence[int]) -> Over:
+        """Return the same figure over some of the periods."""
+        periods = list(self.figures)
+        kept = {periods[place]: self.figures[periods[place]] for place in places}
+        return replace(self, figures=kept, noise=self.noise[list(places)])
+
+    def deviations_of_chance(self) -> Floats:
+        """Return the same where nobody's value has changed and those who report are drawn."""
+        return np.asarray(np.hypot(self.errors[:, None], self.errors))
 
 
 class Periods:
@@ -116,10 +143,12 @@ class Periods:
         self._tallies = dict(sorted(tallies.items()))
         self._how = (confidence, cohort, combine, together, liars)
         self._read: dict[tuple[int, str], Reading] = {}
-        self._lines: dict[bool, list[Over]] = {}
+        self._lines: dict[tuple[bool, str], list[Over]] = {}
+        self._limits: dict[tuple[int, str, float], Ends] = {}
         if before is not None:
             same = {period for period in self._tallies if before._counts(self, period)}
             self._read = {key: one for key, one in before._read.items() if key[0] in same}
+            self._limits = {key: one for key, one in before._limits.items() if key[0] in same}
 
     # --- one period ------------------------------------------------------------------------------
 
@@ -223,25 +252,26 @@ class Periods:
             return None
         return max(known)
 
-    def _over(self, bounded: bool = True) -> list[Over]:
+    def _over(self, bounded: bool = True, about: str = "") -> list[Over]:
         """Return each figure over the periods that show it; if `bounded`, where it has an error."""
-        if bounded not in self._lines:
-            self._lines[bounded] = list(self._collected(bounded))
-        return self._lines[bounded]
+        key = bounded, about or self.about
+        if key not in self._lines:
+            self._lines[key] = list(self._collected(*key))
+        return self._lines[key]
 
-    def _collected(self, bounded: bool) -> Iterator[Over]:
+    def _collected(self, bounded: bool, about: str) -> Iterator[Over]:
         found: dict[Item, dict[int, Figure]] = {}
         for period in self.shown:
-            for figure in self.reading(period).figures:
+            for figure in self.reading(period, about).figures:
                 if not bounded or _error(figure) < math.inf:
                     found.setdefault((figure.attribute, figure.item), {})[period] = figure
-        population = About.parse(self.about) is About.POPULATION
+        population = About.parse(about) is About.POPULATION
         quiet = self._quiet() if bounded and population else {}
         for item, figures in found.items():
             noise = np.array(
                 [quiet.get((period, *item), _error(one)) for period, one in figures.items()]
             )
-            yield Over(item, figures, noise, self._opposed(*item))
+            yield Over(item, figures, noise, self._opposition(item[0]))
 
     def _quiet(self) -> dict[tuple[int, str, str], float]:
         """Return the error of each figure that is its noise."""
@@ -256,14 +286,16 @@ class Periods:
         """Where each attribute is."""
         return {question.name: at for at, question in enumerate(self.campaign.questions)}
 
-    def _opposed(self, attribute: str, item: str) -> bool:
-        """Whether reports of one person may vary against each other in this figure."""
+    def _opposition(self, attribute: str) -> float:
+        """Return by how much two reports of a person vary against each other in this attribute.
+
+        In a spell a device says one answer, whatever its values; spells are drawn apart.
+        """
+        if self.campaign.spells is not None:
+            return 0.0
         place = self._places[attribute]
-        laws = self.campaign.laws_of(place)
-        quotient = self.campaign.questions[place].missing and item != ANSWERED
-        # In a spell a device says one answer, whatever its values; spells are drawn apart.
-        apart = self.campaign.spells is not None or all(law.never_opposed for law in laws)
-        return quotient or not apart
+        scale = self.campaign.questions[place].scale
+        return scale**2 * max(law.opposition for law in self.campaign.laws_of(place))
 
     # --- what has changed ------------------------------------------------------------------------
 
@@ -289,27 +321,68 @@ class Periods:
         down = factor * math.hypot(other.value - _low(other), _high(one) - one.value)
         up = factor * math.hypot(_high(other) - other.value, one.value - _low(one))
         names = (self.campaign.name_of(before), self.campaign.name_of(after))
-        note = WORST if over.opposed else SAFE
+        note = SWINGS if over.opposition else SAFE
         return Change(*over.item, *names, value, stderr, value - down, value + up, other.unit, note)
 
     def changed(self) -> Changed | None:
-        """Return whether anything has changed over all periods; None if none can be compared."""
-        tried, best, where = 0, -1.0, list[str]()
-        for over in self._over():
-            periods = list(over.figures)
-            if len(periods) < 2:
-                continue
-            first, second = np.triu_indices(len(periods), 1)
-            scores = np.abs(over.values[second] - over.values[first])
-            scores = scores / over.deviations()[first, second]
-            tried, top = tried + len(scores), int(scores.argmax())
-            if scores[top] > best:
-                names = [self.campaign.name_of(periods[at[top]]) for at in (first, second)]
-                best, where = float(scores[top]), [*over.item, *names]
+        """Return whether anything has changed over all periods; None if none can be compared.
+
+        With it comes the test of those who reported, who may have been others in each period.
+        """
+        found = self._clearest(About.POPULATION)
+        return found and replace(found, reporters=self._clearest(About.PARTICIPANTS))
+
+    def _clearest(self, about: About) -> Changed | None:
+        """Test all differences at once, about the population or those who reported."""
+        lines = [over for over in self._over(about=about.value) if len(over.figures) > 1]
+        tried = sum(math.comb(len(over.figures), 2) for over in lines)
         if not tried:
             return None
-        p_value = min(1.0, 2 * float(ndtr(-best)) * tried)
-        return Changed(p_value <= ALPHA, p_value, ALPHA, tried, *where)
+        z = normal_quantile(1 - ALPHA / tried)
+        ratios = [self._ratios(over, about, partial(self._ends, z=z)) for over in lines]
+        clearest = int(np.argmax([ratio.max() for ratio in ratios]))
+        pair = np.unravel_index(ratios[clearest].argmax(), ratios[clearest].shape)
+        over = lines[clearest].only(sorted(map(int, pair)))
+        for _ in range(STEPS):
+            ends = partial(self._ends_at, z=z, attribute=over.item[0])
+            z = max(min(z * float(self._ratios(over, about, ends).max()), FARTHEST), NEAREST)
+        p_value = min(1.0, 2 * float(ndtr(-z)) * tried)
+        before, after = map(self.campaign.name_of, over.figures)
+        said = (p_value <= ALPHA, p_value, ALPHA, tried, *over.item)
+        return Changed(*said, before, after, about.value)
+
+    @staticmethod
+    def _ratios(over: Over, about: About, ends: Callable[[int, About], Ends]) -> Floats:
+        """Return each two periods' difference, in what the interval of it reaches (MOVER).
+
+        A row for the larger figure, a column for the smaller one; 0 elsewhere.
+        """
+        low, high = np.array([ends(period, about)[over.item] for period in over.figures]).T
+        apart = over.values[:, None] - over.values
+        reach = np.hypot((over.values - low)[:, None], high - over.values)
+        if about is About.PARTICIPANTS:
+            reach = reach * over.deviations() / over.deviations_of_chance()
+        larger = (apart > 0) & (reach > 0)
+        return np.asarray(np.divide(apart, reach, out=np.zeros_like(apart), where=larger))
+
+    def _ends(self, period: int, about: About, z: float) -> Ends:
+        """Return the ends of all intervals of one period, and keep them for the next look."""
+        key = period, about.value, z
+        if key not in self._limits:
+            self._limits[key] = self._ends_at(period, about, z)
+        return self._limits[key]
+
+    def _ends_at(self, period: int, about: About, z: float, attribute: str = "") -> Ends:
+        """Return the ends of all intervals of one period (of one attribute) at this z."""
+        own, combine = self._tallies[period], self._how[2]
+        parts = read.parts(self.campaign, own, about.value, combine, one_each=True)
+        confidence = 1 - 2 * float(ndtr(-z))
+        return {
+            (figure.attribute, figure.item): (_low(figure), _high(figure))
+            for question, part in zip(self.campaign.questions, parts, strict=True)
+            if part is not None and attribute in ("", question.name)
+            for figure in read.in_units(question, part, [], confidence)
+        }
 
     # --- the trend -------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from murmuration.cli.output import (
     save_plot,
 )
 from murmuration.errors import ParameterError
-from murmuration.results.change import Change, Changed
+from murmuration.results.change import Change
 from murmuration.results.figure import Figure
 from murmuration.sources.open import open_source
 from murmuration.statistics.liars import SHARE, checked_share
@@ -253,7 +253,7 @@ def _show_changes(results: Estimates, screen: Console) -> None:
         for attribute, note in dict.fromkeys((one.attribute, one.note) for one in results.changes):
             screen.print(f"{escape(attribute)}: {escape(note)}", style="dim", highlight=False)
     if results.changed is not None:
-        screen.print(escape(verdict(results.changed)), highlight=False)
+        screen.print(escape(str(results.changed)), highlight=False)
 
 
 def _change(one: Change) -> tuple[str, str, str]:
@@ -262,20 +262,6 @@ def _change(one: Change) -> tuple[str, str, str]:
     low, high = (f"{scale * end:+,.{digits}f}" for end in (one.low, one.high))
     mark = "" if one.certain else NO_DIFFERENCE
     return f"{scale * one.value:+,.{digits}f}{sign}", f"{low} to {high}{sign}", mark
-
-
-def verdict(found: Changed) -> str:
-    """Say whether anything has changed.
-
-    >>> verdict(Changed(False, 1.0, 0.05, 3, "pet", "dog", "2026-W46", "2026-W47"))
-    'Has anything changed? Not that one could tell (p = 1, level 0.05, 3 comparisons at once).'
-    """
-    tried = f"level {found.significance:g}, {found.comparisons:,} comparisons at once"
-    if not found.changed:
-        return f"Has anything changed? Not that one could tell (p = {found.p_value:.2g}, {tried})."
-    what = f"{found.attribute}, {found.item}: {found.before} against {found.after}"
-    chance = "below 1e-12" if found.p_value < 1e-12 else f"{found.p_value:.2g}"
-    return f"Has anything changed? Yes (p = {chance}, {tried}), most clearly {what}."
 
 
 def _add(table: Table, one: Attribute, rows: Sequence[Figure]) -> None:

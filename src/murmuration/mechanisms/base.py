@@ -418,10 +418,14 @@ class Mechanism(ABC):
         """
         return np.full((1, 2), math.inf)
 
-    never_opposed: ClassVar[bool] = False
-    """Whether no two reports of a person vary against each other: of all that an estimate reads
-    from reports about any two values, the covariance is 0 or more. Then a change between two
-    periods varies by no more than if all reports were independent."""
+    @property
+    def opposition(self) -> float:
+        """ANALYST. By how much two reports of a person vary against each other, at most.
+
+        Minus the least covariance of what an estimate reads from them, over any two values. Where
+        it is 0 a change between two periods varies by no more than if all reports were independent.
+        """
+        return 0.0
 
     def kept_share(self) -> float:
         """PLANNER. The part of a report's variance that comes again in the same person's next."""

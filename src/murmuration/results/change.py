@@ -8,6 +8,9 @@ from typing import overload
 
 from murmuration.results.table import Columns, Table
 
+SMALLEST = 1e-12
+"""A chance below that is said to be below."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -35,6 +38,8 @@ class Change:
 class Changed:
     """Whether anything has changed over all periods: one test of all figures at once.
 
+    about: "population" if it allows for other people who report in other periods; else those who
+        reported, who differ where other people report, too
     p_value: how likely such a difference, or a larger one, is where nothing has changed, at most
     significance: how often, at most, the test reports a change where nothing has changed
     comparisons: how many differences were looked at
@@ -49,6 +54,40 @@ class Changed:
     item: str = ""
     before: str = ""
     after: str = ""
+    about: str = "population"
+    reporters: Changed | None = None
+    """The sharper test, of those who reported."""
+
+    def __str__(self) -> str:
+        """Say in words what was found.
+
+        >>> print(Changed(False, 1.0, 0.05, 3, "pet", "dog", "2026-W46", "2026-W47"))
+        Has anything changed? No change is certain (p = 1, 3 comparisons, significance 0.05).
+        >>> print(Changed(True, 1e-3, 0.05, 3, "pet", "dog", "2026-W46", "2026-W47"))
+        Has anything changed? Yes: pet, dog, 2026-W46 against 2026-W47 (p = 0.001, 3 comparisons, \
+significance 0.05).
+        """
+        where = f"Yes: {self._where}" if self.changed else "No change is certain"
+        said = f"Has anything changed? {where} ({self._chance})."
+        if self.reporters is None:
+            return said
+        other = self.reporters
+        if not other.changed:
+            return f"{said} Nor is a difference of those who reported ({other._chance})."
+        return (
+            f"{said} Those who reported differ: {other._where} ({other._chance}). Other people may "
+            "have reported in each."
+        )
+
+    @property
+    def _where(self) -> str:
+        return f"{self.attribute}, {self.item}, {self.before} against {self.after}"
+
+    @property
+    def _chance(self) -> str:
+        small = self.p_value < SMALLEST
+        chance = f"p below {SMALLEST:g}" if small else f"p = {self.p_value:.2g}"
+        return f"{chance}, {self.comparisons:,} comparisons, significance {self.significance:g}"
 
 
 class Changes(Sequence[Change], Table):

@@ -80,12 +80,15 @@ class SupportShape:
         z = normal_quantile(confidence)
         if self.unseen == 1:
             return self._clopper_pearson((1 - confidence) / 2)
-        low, high = self._ends_of(Supports(self.n, self.p, self.q, self.unseen), self.support, z)
-        if self.unseen > 0:  # of a share above 1/2, those without it are the few
-            without = Supports(self.n, 1 - self.q, 1 - self.p, self.unseen)
-            most, least = self._ends_of(without, self.n - self.support, z)
-            many = self.value > 0.5
-            low, high = np.where(many, 1 - least, low), np.where(many, 1 - most, high)
+        low, high = np.empty(len(self.support)), np.empty(len(self.support))
+        many = self.value > 0.5
+        if (few := ~many).any():
+            law = Supports(self.n, self.p, self.q, self.unseen)
+            low[few], high[few] = self._ends_of(law, self.support[few], z)
+        if many.any():  # those without the item are the few
+            law = Supports(self.n, 1 - self.q, 1 - self.p, self.unseen)
+            most, least = self._ends_of(law, self.n - self.support[many], z)
+            low[many], high[many] = 1 - least, 1 - most
         return self._of_whole_people(low, high) if self.whole else (low, high)
 
     @staticmethod
@@ -120,10 +123,16 @@ class Supports:
     def share_at(self, counts: Floats | Ints, z: float) -> Floats:
         """Return the shares at which so many supports or more are z normal deviations up."""
         counts = np.asarray(counts, dtype=np.float64)
-        first, last = (self._count_at(share, z) for share in (0.0, 1.0))
+        possible = np.clip(counts, 1.0, self.n)
+        none, everybody = (self.deviation(possible, np.array([share])) for share in (0.0, 1.0))
+        low, high = (counts < 1) | (none <= z), (counts > self.n) | (everybody >= z)
+        found = np.zeros(len(counts))
         reports = self.n * (self.p - self.q)
-        found = np.where(counts <= first, (counts - first) / reports, 1 + (counts - last) / reports)
-        inside = (counts > first) & (counts < last)
+        if low.any():
+            found[low] = (counts[low] - self._count_at(0.0, z)) / reports
+        if high.any():
+            found[high] = 1 + (counts[high] - self._count_at(1.0, z)) / reports
+        inside = ~(low | high)
         if inside.any():
             own = counts[inside]
             ends = np.zeros(len(own)), np.ones(len(own))
@@ -132,11 +141,13 @@ class Supports:
 
     def _count_at(self, share: float, z: float) -> float:
         """Return the count at which a share has z; mostly it lies between two whole numbers."""
-        ends, at = (np.ones(1), np.full(1, float(self.n))), np.array([share])
-        if self.deviation(ends[1], at)[0] <= z:  # more than all reports
+        at = np.array([share])
+        least, most = (self.deviation(np.array([end]), at)[0] for end in (1.0, float(self.n)))
+        if most <= z:  # more than all reports
             return self.n + 0.5
-        if self.deviation(ends[0], at)[0] >= z:  # less than one
-            return 1 - EDGE
+        if least >= z:  # less than one
+            return 1.0
+        ends = np.ones(1), np.full(1, float(self.n))
         return float(root(lambda count: self.deviation(count, at) - z, *ends)[0])
 
     def deviation(self, seen: Floats, share: Floats) -> Floats:

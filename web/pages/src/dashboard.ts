@@ -3,7 +3,7 @@
 import { FIGURES, intervals } from "../../client/src/sentences.js";
 import { Voice } from "../../client/src/voice.js";
 import { AttributeCard, type View } from "./card.js";
-import { History, listen, type Live } from "./live.js";
+import { History, listen, type Changed, type Live } from "./live.js";
 import { links, session, type Session } from "./operator.js";
 import { ask, folded, frame, make, Refusal } from "./page.js";
 import { compact, rough, saying, whole } from "./say.js";
@@ -311,12 +311,21 @@ function tiles(live: Live, news: number): HTMLElement[] {
 function changed({ changed: found }: Live): HTMLElement[] {
   if (!found) return [];
   const { changed: is, p_value: p, significance: level, comparisons, attribute, item, before, after } = found;
-  const values = { p: p < 1e-12 ? "< 1e-12" : rough(p, 2), level, count: comparisons };
+  const values = { p: chance(p), level, count: comparisons };
   const where = say("changedWhere", { attribute, item, before, after });
   const more = is ? [hint(where)] : [];
+  if (found.reporters?.changed) more.push(hint(reportersDiffer(found.reporters)));
   return [
     tile(say("changed"), say(is ? "changedYes" : "changedNo"), hint(say("changedHint", values)), ...more),
   ];
+}
+
+function reportersDiffer({ attribute, item, before, after, p_value: p }: Changed): string {
+  return say("reportersDiffer", { attribute, item, before, after, p: chance(p) });
+}
+
+function chance(p: number): string {
+  return p < 1e-12 ? "< 1e-12" : rough(p, 2);
 }
 
 function tile(name: string, large: string, ...rest: HTMLElement[]): HTMLElement {

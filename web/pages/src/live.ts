@@ -43,6 +43,20 @@ export interface TrendPoint {
   readonly n: number;
 }
 
+/** Whether anything has changed over all periods; `reporters`: the same of those who reported. */
+export interface Changed {
+  readonly changed: boolean;
+  readonly p_value: number;
+  readonly significance: number;
+  readonly comparisons: number;
+  readonly attribute: string;
+  readonly item: string;
+  readonly before: string;
+  readonly after: string;
+  readonly about: string;
+  readonly reporters: Changed | null;
+}
+
 /** By how much a figure has changed since an earlier period. */
 export interface Change {
   readonly attribute: string;
@@ -184,16 +198,7 @@ export interface Live {
     readonly shown: boolean;
   }[];
   readonly changes: readonly Change[];
-  readonly changed: {
-    readonly changed: boolean;
-    readonly p_value: number;
-    readonly significance: number;
-    readonly comparisons: number;
-    readonly attribute: string;
-    readonly item: string;
-    readonly before: string;
-    readonly after: string;
-  } | null;
+  readonly changed: Changed | null;
   readonly training: TrainingState | null;
 }
 

@@ -255,8 +255,10 @@ export const DASHBOARD = {
   peopleIn: "reported in {period}",
   changed: "Has anything changed?",
   changedYes: "Yes",
-  changedNo: "Not that one could tell",
-  changedHint: "p = {p}, level {level}, {count} comparisons at once, over all periods",
+  changedNo: "No change is certain",
+  reportersDiffer:
+    "Those who reported differ: {attribute}, {item}, {before} against {after} (p = {p}). Other people may have reported in each.",
+  changedHint: "p = {p}, significance {level}, {count} comparisons at once, over all periods",
   changedWhere: "most clearly {attribute}, {item}: {before} against {after}",
   reportsAxis: "reports",
   download: "Download",

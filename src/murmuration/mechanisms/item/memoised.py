@@ -71,7 +71,6 @@ class Memoised(FrequencyMechanism, SymbolReports):
     paper: ClassVar[str] = "Erlingsson, Pihur, Korolova 2014 (RAPPOR); Arcolezi et al. 2022 (L-GRR)"
     summary: ClassVar[str] = "a kept noisy answer with fresh noise: asked again and again"
     memoised: ClassVar[bool] = True
-    never_opposed: ClassVar[bool] = True
 
     permanent: float = None  # type: ignore[assignment]  # a number once it is made
 

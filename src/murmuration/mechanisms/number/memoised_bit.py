@@ -185,6 +185,19 @@ class MemoisedBit(NumericMechanism):
         kept = 1 / (1 - 2 * self.bits.memory.q)
         return float(kept / self.design.values[1]) ** 2
 
+    @property
+    def opposition(self) -> float:
+        """Of a value that goes from one end to the other: the lie stays, the bit turns round.
+
+        With L = 1 - 2 P(lie), values x and y have the covariance (1 - |x-y|)/L^2 - x y, as U lies
+        between them with probability |x-y|/2: at least 1 - 1/L^2, at both ends.
+
+        >>> law = MemoisedBit(epsilon=1.0, permanent=2.0)
+        >>> round(law.opposition, 3), round(law.worst_variance(), 3)
+        (0.724, 4.683)
+        """
+        return float(1 / (1 - 2 * self.bits.memory.q) ** 2) - 1
+
     def trials(self) -> Iterator[Trial]:
         """The words where the kept bit changes, and where the noise on it does."""
         words, expected = own_or_other_words(0, 2, self.bits.memory.lie)

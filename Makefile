@@ -62,6 +62,7 @@ test: setup $(NODE)
 # What takes longer than tests: figures, seeds and commit to evidence/. make evidence PIECES='lives kills'
 evidence: setup
 	$(BIN)/python -m experiments.evidence $(PIECES)
+	$(if $(PIECES),,$(BIN)/python -m tests.support.mutation run --sample 300 --seed 1 --out evidence/mutation.json)
 
 torture: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.support.torture --kills 500 $(if $(STORE),--store '$(STORE)')

@@ -164,7 +164,7 @@ PIECE = Piece(
     "how often intervals have the true value, by mechanism, epsilon, people and crowd",
     part,
     parts=len(CASES),
-    sample=range(0, len(CASES), 40),
+    sample=range(0, len(CASES), 41),
     figures=figures,
     table=table,
 )

@@ -23,6 +23,7 @@ SHOWN = [README, *sorted(ROOT.glob("docs/*.md"))]
 PAGES = [
     *SHOWN,
     *(ROOT / f"{name}.md" for name in ("ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "SECURITY")),
+    *sorted(ROOT.glob("docs/decisions/*.md")),
 ]
 LONGEST = 120
 """Lines of README: three minutes."""

@@ -8,10 +8,10 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -88,3 +88,9 @@ def _unmount(folder: Path) -> None:
     umount = require_tool("umount", "mount")
     if subprocess.run([umount, str(folder)], capture_output=True).returncode != 0:
         subprocess.run([umount, "--lazy", str(folder)], check=True)
+
+
+def mostly_slow(values: Iterable[Any]) -> list[Any]:
+    """Return values of a parameter: the first is tried by `make quick`, the others are slow."""
+    first, *others = values
+    return [first, *(pytest.param(value, marks=pytest.mark.slow) for value in others)]

@@ -22,6 +22,7 @@ from murmuration.training.algorithm.legs import OTHERS
 from murmuration.training.algorithm.losses import objective
 from murmuration.training.algorithm.questions import Model, NumberQuestion, Question, VectorQuestion
 from murmuration.training.algorithm.state import Setting, Trained, ask
+from tests.support.tools import mostly_slow
 
 D = 3
 KINDS = (LinearRegression, LogisticRegression, LinearSVC)
@@ -262,7 +263,7 @@ def same(one: object, other: object) -> bool:
 
 
 @pytest.mark.parametrize("name", ["squared", "logistic", "hinge", "softmax"])
-@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("intercept", mostly_slow([True, False]))
 def test_nobody_is_asked_twice_and_rounds_are_capped(name: str, intercept: bool) -> None:
     for n in (1, 2, 3, 5, 10, 21, 77, 301, 3000):
         for rounds in (None, 10, 18, 21):

@@ -120,7 +120,12 @@ def test_without_noise_what_has_fallen_is_the_fall(rounds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounds", "noise", "step"), [(4, 0.05, 0.5), (8, 0.05, 1.0), (8, 0.2, 0.5), (10, 1.0, 1.0)]
+    ("rounds", "noise", "step"),
+    [
+        (4, 0.05, 0.5),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((8, 0.05, 1.0), (8, 0.2, 0.5))),
+        pytest.param(10, 1.0, 1.0, marks=pytest.mark.slow),
+    ],
 )
 def test_with_noise_what_has_fallen_is_right_on_average(
     rounds: int, noise: float, step: float

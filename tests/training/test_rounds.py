@@ -412,6 +412,7 @@ def test_of_several_workers_one_closes_a_round(store_url: str) -> None:
             one.close()
 
 
+@pytest.mark.slow
 def test_reports_that_arrive_while_a_round_closes(store_url: str) -> None:
     """Each counts in the round that was open when it was committed, or not at all."""
     with closing(open_store(store_url)) as store:

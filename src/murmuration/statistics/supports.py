@@ -38,6 +38,8 @@ NEAR_ENOUGH = 1e-9
 """How exact the roots are: by how many standard deviations a tail is off."""
 EDGE = 1e-9
 """What numbers may be off by, where they are compared with whole ones."""
+ROUNDING = 1e-12
+"""By how much intervals are widened: an end that is the truth must not be rounded to miss it."""
 MIDDLE = 1e-5
 """Nearer than that to the mean the correction is left out: it would be 0/0."""
 
@@ -73,7 +75,8 @@ class SupportShape:
     def reach(self, confidence: float) -> tuple[Floats, Floats]:
         """Return how far the intervals reach to either side, in standard errors."""
         low, high = self.ends(confidence)
-        return (self.value - low) / self.stderr, (high - self.value) / self.stderr
+        below, above = self.value - low + ROUNDING, high - self.value + ROUNDING
+        return below / self.stderr, above / self.stderr
 
     def ends(self, confidence: float) -> tuple[Floats, Floats]:
         """Return the ends of the intervals."""

@@ -134,7 +134,7 @@ def test_what_changes_tell_has_no_bound() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "permanent"), BUDGETS)
-@pytest.mark.parametrize(("k", "longest"), [(2, 5), (3, 4)])
+@pytest.mark.parametrize(("k", "longest"), [(2, 5), pytest.param(3, 4, marks=pytest.mark.slow)])
 def test_what_changes_of_an_item_tell_is_reached(k, longest, epsilon, permanent) -> None:
     m = Memoised(epsilon, k, permanent)
     for reports in range(2, longest + 1):

@@ -20,6 +20,7 @@ from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
 from murmuration.statistics.score import normal_quantile
 from murmuration.statistics.sequence import ConfidenceSequence, Terms
+from tests.support.tools import mostly_slow
 
 RUNS = 1000
 LOOKS = np.unique(np.geomspace(1, 4000, 160).round().astype(int))
@@ -47,8 +48,8 @@ def looks_covered(
     return float(right.mean())
 
 
-@pytest.mark.parametrize("crowd", CROWDS)
-@pytest.mark.parametrize("name", ["duchi", "optimal"])
+@pytest.mark.parametrize("crowd", mostly_slow(CROWDS))
+@pytest.mark.parametrize("name", mostly_slow(["duchi", "optimal"]))
 def test_means_are_right_at_all_looks(name: str, crowd: str) -> None:
     law, n = mechanism(name, epsilon=2.0), int(LOOKS[-1])
     people = CROWDS[crowd](n)
@@ -57,8 +58,8 @@ def test_means_are_right_at_all_looks(name: str, crowd: str) -> None:
     assert looks_covered(sequence, law.design.values[reports], people) >= LEAST
 
 
-@pytest.mark.parametrize("share", [1.0, 0.25])
-@pytest.mark.parametrize("truth", [0.0, 0.02, 0.6])
+@pytest.mark.parametrize("share", mostly_slow([1.0, 0.25]))
+@pytest.mark.parametrize("truth", mostly_slow([0.02, 0.0, 0.6]))
 def test_shares_are_right_at_all_looks(truth: float, share: float) -> None:
     law, n = mechanism("grr", epsilon=3.0, k=8), int(LOOKS[-1])
     draws = np.random.default_rng(11)

@@ -167,3 +167,14 @@ def test_levels_add_up_errors_that_are_not_cut() -> None:
 def test_the_root_of_a_step_is_where_it_steps() -> None:
     found = root(lambda x: np.where(x < 0.3, -1.0, 1.0), np.zeros(1), np.ones(1))
     assert_allclose(found, 0.3, atol=1e-6)
+
+
+def test_an_end_that_is_the_truth_is_in_the_interval() -> None:
+    """Ends about the people are whole numbers of them; no rounding may leave one out."""
+    subset = mechanism("subset", epsilon=8.0, k=8)
+    items = np.ones(20, dtype=int)
+    estimate = subset.estimate(subset.tally(subset.privatize(items, seeded_rng(3))))
+    low, high = estimate.interval()
+    assert (low[np.arange(8) != 1] <= 0).all()
+    assert (high >= 0).all()
+    assert high[1] >= 1 >= low[1]

@@ -109,14 +109,14 @@ def test_a_dashboard_sees_reports_arrive(server: Collector) -> None:
 
 def test_all_dashboards_are_sent_the_same(server: Collector) -> None:
     """One look for all: to whoever watches, and to whoever asks once."""
-    before = server.get(LIVE).json["reports"]
+    before = server.get(LIVE).json["received"]
     with watching(server) as some, watching(server) as others:
         server.send("pets", uploads(campaign_of(PETS), 300, seed=3))
         found = []
         for stream in (some, others):
-            while (state := stream.state())["reports"] == before:
+            while (state := stream.state())["received"] == before:
                 pass
-            found.append((state["reports"], state["at"], state["pace"]))
+            found.append((state["received"], state["at"], state["pace"]))
     assert found[0] == found[1]
 
 

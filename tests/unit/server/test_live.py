@@ -18,7 +18,8 @@ from murmuration.analysis.estimates import estimates
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.status import Status
 from murmuration.collector.store import open_store
-from murmuration.collector.survey import ServedSurvey
+from murmuration.collector.survey import ServedSurvey, _arrived
+from murmuration.counting.periods import pooled
 from murmuration.definition.document import publish
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
@@ -208,6 +209,7 @@ def state_of(text: str, people: int, truths: watch.Truths | None = None) -> tupl
         *(campaign.name, 1, campaign.digest, True, campaign.terms.cohort, campaign.terms.people),
         *(people, {"stored": people}, True, 0, people),
         reports=people,
+        attributes=_arrived(campaign, pooled(campaign, tallies), pooled(campaign, tallies)),
     )
     return Watch(served, truths).state(status, tallies), estimates(campaign, tallies)
 

@@ -482,7 +482,7 @@ def test_what_is_hidden_is_said(tmp_path: Path) -> None:
     assert found.notes == figures(campaign, campaign.tally(rows)).notes
     (note,) = found.notes
     assert note.startswith(f"{hidden.pop()}: hidden: ")
-    assert note.endswith(" answers, shown from 100 on")
+    assert note.endswith("fewer than 100 answers")
     assert note in repr(found)
     assert note in found._repr_html_()
     assert found.to_pandas().attrs["notes"] == (note,)

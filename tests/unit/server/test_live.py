@@ -18,7 +18,8 @@ from murmuration.analysis.estimates import estimates
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.status import Status
 from murmuration.collector.store import open_store
-from murmuration.collector.survey import ServedSurvey
+from murmuration.collector.survey import ServedSurvey, _arrived
+from murmuration.counting.periods import pooled
 from murmuration.definition.document import publish
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
@@ -109,14 +110,14 @@ def test_a_dashboard_sees_reports_arrive(server: Collector) -> None:
 
 def test_all_dashboards_are_sent_the_same(server: Collector) -> None:
     """One look for all: to whoever watches, and to whoever asks once."""
-    before = server.get(LIVE).json["reports"]
+    before = server.get(LIVE).json["received"]
     with watching(server) as some, watching(server) as others:
         server.send("pets", uploads(campaign_of(PETS), 300, seed=3))
         found = []
         for stream in (some, others):
-            while (state := stream.state())["reports"] == before:
+            while (state := stream.state())["received"] == before:
                 pass
-            found.append((state["reports"], state["at"], state["pace"]))
+            found.append((state["received"], state["at"], state["pace"]))
     assert found[0] == found[1]
 
 
@@ -208,6 +209,7 @@ def state_of(text: str, people: int, truths: watch.Truths | None = None) -> tupl
         *(campaign.name, 1, campaign.digest, True, campaign.terms.cohort, campaign.terms.people),
         *(people, {"stored": people}, True, 0, people),
         reports=people,
+        attributes=_arrived(campaign, pooled(campaign, tallies), pooled(campaign, tallies)),
     )
     return Watch(served, truths).state(status, tallies), estimates(campaign, tallies)
 

@@ -341,8 +341,7 @@ class Periods:
         z = normal_quantile(1 - ALPHA / tried)
         ratios = [self._ratios(over, about, partial(self._ends, z=z)) for over in lines]
         clearest = int(np.argmax([ratio.max() for ratio in ratios]))
-        pair = np.unravel_index(ratios[clearest].argmax(), ratios[clearest].shape)
-        over = lines[clearest].only(sorted(map(int, pair)))
+        over = lines[clearest].only(_clearest_pair(ratios[clearest]))
         for _ in range(STEPS):
             ends = partial(self._ends_at, z=z, attribute=over.item[0])
             z = max(min(z * float(self._ratios(over, about, ends).max()), FARTHEST), NEAREST)
@@ -374,8 +373,9 @@ class Periods:
 
     def _ends_at(self, period: int, about: About, z: float, attribute: str = "") -> Ends:
         """Return the ends of all intervals of one period (of one attribute) at this z."""
-        own, combine = self._tallies[period], self._how[2]
-        parts = read.parts(self.campaign, own, about.value, combine, one_each=True)
+        own, (_, cohort, combine, *_) = self._tallies[period], self._how
+        least = needed(self.campaign, cohort)
+        parts = read.parts(self.campaign, own, about.value, combine, one_each=True, least=least)
         confidence = 1 - 2 * float(ndtr(-z))
         return {
             (figure.attribute, figure.item): (_low(figure), _high(figure))
@@ -402,6 +402,18 @@ def _over_all(own: Sequence[Attribute]) -> Attribute:
     note = f"{left} of {len(own)} periods are left out: too few answers" if left else ""
     note = "; ".join(filter(None, [own[-1].note, note]))
     return msgspec.structs.replace(own[-1], answers=answers, hidden=False, note=note)
+
+
+def _clearest_pair(ratios: Floats) -> list[int]:
+    """Return the two periods that differ most; the first two where none differ.
+
+    >>> _clearest_pair(np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.7, 0.2, 0.0]]))
+    [0, 2]
+    """
+    either = np.triu(np.maximum(ratios, ratios.T), 1)
+    first, second = np.triu_indices(len(ratios), 1)
+    place = int(either[first, second].argmax())
+    return [int(first[place]), int(second[place])]
 
 
 def _error(figure: Figure) -> float:

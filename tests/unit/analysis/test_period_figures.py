@@ -306,6 +306,15 @@ def test_the_test_names_the_clearest_difference() -> None:
     assert Periods(CAMPAIGN, {WEEK: tallies[WEEK]}).changed() is None
 
 
+def test_periods_that_are_all_alike_have_not_changed() -> None:
+    """Not even by chance: there is no clearest difference."""
+    (tally,) = tallies_of(CAMPAIGN, {WEEK: 400})[WEEK]
+    found = Periods(CAMPAIGN, {WEEK: (tally,), WEEK + 1: (tally,)}).changed()
+    assert found is not None
+    assert (found.changed, found.p_value) == (False, 1.0)
+    assert (found.before, found.after) == ("2026-W45", "2026-W46")
+
+
 def test_a_look_reads_again_only_what_has_changed(periods: Periods) -> None:
     before = Periods(CAMPAIGN, tallies_of(CAMPAIGN, {WEEK: 400, WEEK + 1: 900}))
     kept = before.reading(WEEK)

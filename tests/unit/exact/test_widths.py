@@ -89,7 +89,7 @@ NONE: dict[int, set[str]] = {width: set() for width in WIDTHS}
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A store with a campaign that has levels and long names; one attribute is hidden."""
-    campaign, people = campaign_file.parse(SURVEY), 1000
+    campaign, people = campaign_file.parse(SURVEY), 4000
     answers = {
         NAMES[0]: [30] * people,
         NAMES[1]: ["bicycle", None] * (people // 2),

@@ -599,7 +599,7 @@ def test_a_distribution_is_not_read_from_a_level_below_the_cohort() -> None:
         picked[:few] = 1
         rows = campaign.privatize([np.full(2000, 0.3)], seeded_rng(1), picked)
         figures = read.figures(campaign, campaign.tally(rows))
-        assert figures[0].n == 2000
+        assert figures[0].n == (2000 if few == 1000 else 1980)  # a level below the cohort is hidden
         assert len(figures) == 65
         assert min(figure.n for figure in figures) >= 1000
 

@@ -109,14 +109,8 @@ export class AttributeCard {
   // --- what is known -----------------------------------------------------------------------------
 
   #hidden(): Content[] {
-    const { answers, needed } = this.#card;
-    const bar = make("progress", {
-      max: String(needed),
-      value: String(Math.min(answers, needed)),
-      "aria-hidden": "true",
-    });
-    const words = make("p", {}, `${say("hidden", { needed })}. ${say("hiddenSo", { answers })}`);
-    return [make("div", { class: "hiding" }, words, bar)];
+    const { needed } = this.#card;
+    return [make("div", { class: "hiding" }, make("p", {}, `${say("hidden", { needed })}.`))];
   }
 
   #figures(): Content[] {

@@ -228,7 +228,6 @@ export const DASHBOARD = {
   attributesFound: "{count} of {all} attributes",
   // a card
   hidden: "Hidden until {needed} people have answered",
-  hiddenSo: "{answers} so far.",
   answers: "{answers} answers",
   asked: "{share} of people are asked this",
   mean: "Mean",

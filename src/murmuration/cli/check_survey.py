@@ -299,7 +299,10 @@ def _spent(reviewed: Review) -> str:
     limit, usual = reviewed.campaign.limit, LIMITS["collector"]
     if limit is None or limit <= usual:
         return _spends(reviewed)
-    return f"{_spends(reviewed)} (a new ledger allows {usual:g} for one collector: it stops there)"
+    return (
+        f"{_spends(reviewed)} (a new ledger allows {usual:g} for one collector: "
+        "a device whose limit does not hold all of it never takes part)"
+    )
 
 
 def _spends(reviewed: Review) -> str:

@@ -74,7 +74,7 @@ def test_a_device_reports_once_about_a_period(url: str, tmp_path: Path) -> None:
     client.report({"mood": "good"}, period=WEEKS[2])
     with pytest.raises(BudgetError, match="3 times at most"):
         client.report({"mood": "good"}, period=WEEKS[3])
-    assert [entry.round for entry in client.ledger.entries()] == WEEKS[:3]
+    assert [entry.period for entry in client.ledger.entries()] == WEEKS[:3]
 
 
 def test_the_same_key_makes_the_same_reports(url: str, tmp_path: Path) -> None:

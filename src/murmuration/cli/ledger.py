@@ -143,6 +143,9 @@ def _summary(kept: Ledger) -> str:
     waiting, limits = len(kept.pending()), kept.limits()
     most = limits["lifetime"]
     rest = "no lifetime limit" if math.isinf(most) else f"{kept.remaining():g} of {most:g} is left"
+    aside = 0.0 if math.isinf(most) else most - kept.spent() - kept.remaining()
+    if aside > 1e-9:
+        rest += f", {aside:g} is set aside for later reports"
     pending = f"; {waiting} not acknowledged yet, kept to be sent again" if waiting else ""
     others = ", ".join(
         f"{'no limit' if math.isinf(limits[name]) else f'{limits[name]:g}'} for one {name}"

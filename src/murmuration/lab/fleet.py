@@ -129,7 +129,7 @@ class SpellStarts:
     """What spells began with, for devices that are played over several periods.
 
     >>> import numpy as np
-    >>> begun = Begun(np.array([7, 3]))
+    >>> begun = SpellStarts(np.array([7, 3]))
     >>> begun.first((0, 0), np.array([3, 7]), np.array([1, 0])).tolist()
     [1, 0]
     >>> begun.first((0, 0), np.array([7, 5]), np.array([1, 1])).tolist()

@@ -86,7 +86,8 @@ def copy_first_outcome(fates: Codes, order: Ints, first: NDArray[np.bool_]) -> C
 
     >>> fates = np.array([CODES["round-full"], FINE, CODES["duplicate"], CODES["duplicate"]])
     >>> order, first = np.array([0, 2, 1, 3]), np.array([True, False, True, False])
-    >>> [[*REASONS][code - 1] if code else "stored" for code in alike(fates, order, first)]
+    >>> told = copy_first_outcome(fates, order, first)
+    >>> [[*REASONS][code - 1] if code else "stored" for code in told]
     ['round-full', 'stored', 'round-full', 'duplicate']
     """
     leading = fates[order[first]][np.cumsum(first) - 1]

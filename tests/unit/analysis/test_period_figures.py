@@ -88,8 +88,7 @@ def test_a_change_of_five_points_is_found(experiments) -> None:
     from periods import five_points
 
     found = five_points(runs=3)
-    assert (found.certain, found.covered, found.said) == (3, 3, 3)
-    assert 0 < found.low < 0.05 < found.high < 0.1
+    assert found == {"covered": (3, 3), "certain": (3, 3), "test": (3, 3)}
 
 
 @pytest.mark.slow

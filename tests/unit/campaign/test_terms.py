@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from murmuration.definition.load import parse
 from murmuration.definition.resolve import FORM as SURVEY
 from murmuration.definition.training import FORM as TRAINING
 from murmuration.errors import FormatError, ParameterError
+from tests.support import warm
 
 FILE = """
 name = "moods"
@@ -62,7 +62,7 @@ def later(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
     terms.write_text(text.replace(last, f"{ADDED}{last}"))
     run = subprocess.run(
         [sys.executable, "-c", SCRIPT],
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        env={**warm.unmeasured(), "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         check=False,

@@ -117,7 +117,7 @@ def murmur(
 def test_analysts_do_not_wait_for_who_writes(url: str, murmur: Murmur, tmp_path: Path) -> None:
     with closing(open_store(url)) as store:
         served = serve(store, CAMPAIGN)
-        expected = estimates(CAMPAIGN, CAMPAIGN.counted(ROWS[:PEOPLE]))
+        expected = estimates(CAMPAIGN, CAMPAIGN.counted(ROWS[:PEOPLE]), version=1)
         books = served.status(store)
     assert books.outcomes == {"stored": PEOPLE}
     with locked(url), pytest.raises(StoreError):

@@ -963,10 +963,11 @@ def test_ledger_shows_what_was_spent_and_sent(
     Client(phones.url, ledger, lifetime=5.0).report(ANSWERS)
     Client(daily.url, ledger).report({"mood": "good"}, period="monday")
     shown = murmur("ledger", str(ledger)).stdout
-    for part in ("phones", "Which phones to test on.", "monday", "stored", "2 of 5 is left"):
+    for part in ("phones", "Which phones to test on.", "monday", "stored", "0 of 5 is left"):
         assert part in shown
     found = json.loads(murmur("ledger", str(ledger), "--json").stdout)
-    assert (found["spent"], found["remaining"]) == (3.0, 2.0)
+    assert (found["spent"], found["remaining"]) == (3.0, 0.0)
+    assert "2 is set aside for later reports" in shown
     assert found["limits"] == {"report": 4.0, "collector": 8.0, "lifetime": 5.0}
     origin = Address.parse(phones.url).origin
     assert found["campaigns"] == [

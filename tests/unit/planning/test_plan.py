@@ -287,7 +287,7 @@ def test_equal_curves_share_a_line() -> None:
     found = plan([Attribute("a"), Attribute("b"), Attribute("$c", k=5)], 1.0, 1000)
     (axes,) = draw(found).axes
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [
-        "a, b: duchi",
+        "a, b: optimal-sampled",
         r"\$c: grr",
     ]
 

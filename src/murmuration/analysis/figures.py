@@ -96,7 +96,7 @@ class Estimates(msgspec.Struct, frozen=True):
     liars: float = SHARE
     """The share of liars that each figure's `liars` is about."""
     warnings: list[str] = []
-    """Reports that no crowd sends, if there are any; nothing was removed."""
+    """Reports that honest devices never send, if there are any; nothing was removed."""
 
     def by_attribute(self) -> list[tuple[Attribute, list[Figure]]]:
         """Return every attribute with its figures: none if it is hidden."""

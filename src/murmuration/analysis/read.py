@@ -53,8 +53,8 @@ def figures(
     people choose theirs; "generalised" is sharper, and right if nobody's level depends on the
     answer. Without a name it is the plain sum, unless the campaign says that levels are drawn by
     lot. `one_each`: nobody has sent two of these reports, as in one period (`analysis.periods`).
-    Each figure says how far a share of `liars` can have moved it; what no crowd sends is in the
-    notes.
+    Each figure says how far a share of `liars` can have moved it; the notes say what honest
+    devices never send.
     """
     how = (about, confidence, cohort, combine, None, liars)
     found = reading(campaign, tallies, *how, one_each=one_each)
@@ -68,7 +68,7 @@ class Reading:
     figures: list[Figure]
     attributes: list[Attribute]
     warnings: list[str]
-    """What no crowd sends."""
+    """What honest devices never send."""
 
 
 def reading(

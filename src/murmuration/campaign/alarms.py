@@ -1,4 +1,4 @@
-"""Reports that no crowd sends: a look at all tallies of a campaign.
+"""Reports that honest devices never send: a look at all tallies of a campaign.
 
 Each law says what its reports add up to, whatever people have answered (`Mechanism.evidence`); how
 often a report is about an attribute is drawn independently of the answers, too, and is looked at
@@ -24,7 +24,7 @@ MOST_SAID = 5
 def alarms_of(
     campaign: SurveyCampaign, tallies: Sequence[Tally], least: int = 0, *, lots: bool = True
 ) -> list[Alarm]:
-    """ANALYST. Return what no crowd sends, at laws that at least so many people have answered by.
+    """ANALYST. Return what honest devices never send, at laws with at least so many answers.
 
     Of a repeated question, reports that share a permanent answer are independent given it. With
     `lots`, how often each attribute is answered is looked at, too: tallies are of one moment.

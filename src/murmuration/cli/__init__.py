@@ -174,7 +174,7 @@ def _options(
 def main() -> None:
     """Run the command line. No traceback for a user's mistake: one clear line, and exit code 2.
 
-    3 when the machine is in the way (a full disk, a file that cannot be read); 1 is kept for an
+    3 on a system error (a full disk, a file that cannot be read); 1 is kept for an
     audit that fails, that of a campaign file too.
     """
     # A shell lets its background jobs ignore SIGINT; anyone who sends it to one of ours means it.

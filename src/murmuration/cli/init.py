@@ -84,7 +84,7 @@ def init(
     if file.exists() and not force:
         raise ParameterError(f"{file} exists already; --force overwrites it")
     if yes and data is None:
-        raise ParameterError("--yes asks nothing, so it needs --data with the columns to ask for")
+        raise ParameterError("--yes needs --data, the file with the columns to ask for")
     asked, rows = list[Draft](), 100_000
     if data is not None:
         taste = Taste(tuple(missing or ()), max_labels, IGNORE if ignore_case else EXACT)

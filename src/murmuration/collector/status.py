@@ -76,7 +76,7 @@ class Status(msgspec.Struct, frozen=True):
     last_report: str = ""
     """The hour (UTC) in which a report was last stored here; no finer time is kept."""
     warnings: list[str] = []
-    """Reports that no crowd sends, if there are any; nothing was removed."""
+    """Reports that honest devices never send, if there are any; nothing was removed."""
     reports: int = 0
     """How many reports are in the estimates: more than people where a device sends several."""
     periods: list[PeriodArrived] = []

@@ -381,7 +381,7 @@ class Mechanism(ABC):
         return None
 
     def evidence(self, tally: Tally) -> Iterator[Evidence]:
-        """ANALYST. Yield what is to be looked at to see reports that no crowd sends.
+        """ANALYST. Yield what is to be looked at to see reports that honest devices never send.
 
         Every bound holds whatever people have answered. Nothing, where nothing is known.
         """

@@ -245,7 +245,7 @@ class Live(msgspec.Struct, frozen=True):
     demo: bool = False
     """Whether truths are known, because the people are simulated."""
     warnings: list[str] = []
-    """Reports that no crowd sends, if there are any; nothing was removed."""
+    """Reports that honest devices never send, if there are any; nothing was removed."""
     period: str = ""
     """Where a question comes back: the period that people and figures are about, the last shown."""
     periods: list[Period] = []

@@ -53,8 +53,8 @@ class Opened:
         Nothing about fewer people than the campaign's cohort: `notes` says what is hidden. Of
         categories with more labels than `together`, intervals are right all at once. Where a
         question comes back, `period` is one by its name, "last" (unless told otherwise) or "all".
-        Each figure says how far a share of `liars` can have moved it; what no crowd sends is in the
-        notes.
+        Each figure says how far a share of `liars` can have moved it; the notes say what honest
+        devices never send.
         """
         query = Query(about, confidence, combine, together, period, liars=liars)
         if (tally := mechanism_tally(self.where)) is not None:

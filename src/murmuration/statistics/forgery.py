@@ -1,4 +1,4 @@
-"""What no crowd sends: tests that reports were made by a law, whatever people have answered.
+"""What honest devices never send: tests that reports follow a law, whatever people answered.
 
 A law produces each symbol with at least some probability and at most some other, whatever the
 answer is. Reports of honest devices are independent, so two bounds hold for every crowd:
@@ -39,7 +39,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Alarm:
-    """Something that no crowd sends, and a bound on how often an honest one would."""
+    """Something that honest devices never send, and a bound on how often an honest one would."""
 
     what: str
     seen: float
@@ -57,7 +57,8 @@ class Alarm:
         else:
             side = "more" if self.seen > self.high else "less"
             end = self.high if self.seen > self.high else self.low
-            said = f"{self.what}: {_percent(self.seen)}, no crowd sends {side} than {_percent(end)}"
+            seen, limit = _percent(self.seen), _percent(end)
+            said = f"{self.what}: {seen}, honest devices send no {side} than {limit}"
         head = f"{self.of}: " if self.of else ""
         return f"{head}{said} (p < {_power(self.log_chance)})"
 
@@ -84,7 +85,7 @@ class Limits(Evidence):
 
     >>> coin = Limits("heads", np.array([900.0]), 1000, np.array([0.25]), np.array([0.75]))
     >>> [str(alarm) for alarm in coin.alarms(math.log(1e-6))]
-    ['heads: 90%, no crowd sends more than 75% (p < 1e-31)']
+    ['heads: 90%, honest devices send no more than 75% (p < 1e-31)']
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""What liars can do at most, beside every figure; and reports that no crowd sends."""
+"""What liars can do at most, beside every figure; and reports that honest devices never send."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_no_report_moves_a_mean_vector_by_more_than_the_bound(law) -> None:
     assert bound.coordinate <= bound.length + 1e-12
 
 
-# --- what no crowd sends -------------------------------------------------------------------------
+# --- what honest devices never send ---------------------------------------------------------------
 
 
 def seen(law: Mechanism, tally) -> list[str]:

@@ -124,7 +124,7 @@ def _name_the_slowest(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 QUARANTINE = Path(__file__).with_name("quarantine.txt")
-"""Tests that fail since the merges of 2026-11-18 and wait for repair: they are left out, by name."""
+"""Tests that fail since the merges of 2026-11-18 and wait for repair, by name."""
 
 
 @pytest.hookimpl(trylast=True)

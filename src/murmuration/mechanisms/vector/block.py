@@ -220,12 +220,12 @@ class Block(TupleMechanism, RowReports):
         self, tally: Tally, about: str = "participants", everybody: int | None = None
     ) -> TupleEstimate:
         """Return the d means, each from the answers about it."""
-        del everybody  # the spread of the answers is in every error already
         n, subject = self.subject(tally, about)
         rows = tally.counts.reshape(len(self.attributes), -1)
         if not rows.any(axis=1).all():
             raise EmptyError("nobody has answered about one of the coordinates yet")
-        parts = tuple(self._mean(row, subject) for row in rows)
+        total = n if everybody is None else everybody
+        parts = tuple(self._mean(row, subject, total) for row in rows)
         return TupleEstimate(parts, n, self.epsilon, subject)
 
     def people_per_answer(self) -> list[float]:
@@ -253,23 +253,36 @@ class Block(TupleMechanism, RowReports):
         n, d = self.answered(tally), len(self.attributes)
         return np.asarray(tally.counts.reshape(d, -1) @ self.values * d / (n * self.block))
 
-    def _mean(self, counts: Ints, subject: About) -> Estimate:
-        """The spread of the answers is noise plus the people's own spread: an upper bound for both.
+    def _mean(self, counts: Ints, subject: About, everybody: int) -> Estimate:
+        """Return the mean of one coordinate, from the answers of those who were asked about it.
 
-        (For participants it is too large by at most the share of them who were asked.) The mean
-        square is h + kappa^2/3 at most; these answers may show that theirs is less.
+        With s the mean square of everybody's values an answer is read as something of the mean
+        square g + kappa s, g = h + kappa^2/3 - kappa: its noise is g - (1-kappa) s, and what people
+        differ by is s - m^2. So n Var = g + (unseen + kappa - 1) s - unseen m^2, where s is m^2 at
+        least and 1 at most, and these answers may show that it is less.
         """
-        asked, squares = int(counts.sum()), self.values**2
+        asked, squares, kappa = int(counts.sum()), self.values**2, self.dither
         mean = float(counts @ self.values) / asked
-        shown = float(counts @ squares) / asked
-        unsure = math.sqrt(float(counts @ (squares - shown) ** 2)) / asked
-        largest = self.response_variance + self.dither**2 / 3
-        square = max(1.0, min(largest, shown + CAUTION * unsure) if asked > 1 else largest)
-        likely = asked * min(max(mean, -1.0), 1.0) / (asked + 4)
-        stderr = math.sqrt((square - likely**2) / asked)
-        jump = 2 * math.sqrt(self.response_variance) + 2 * self.dither
-        shape = QuadraticScore(mean, stderr, asked, (square, 0.0, -1.0), -1.0, 1.0, jump)
+        unseen, noise = subject.unseen(asked, everybody), self._least_square
+        inside, lean = min(max(mean, -1.0), 1.0), unseen + kappa - 1
+        square, end = 0.0, 1.0
+        if lean > 0 and kappa > 0:
+            shown = float(counts @ squares) / asked
+            unsure = math.sqrt(float(counts @ (squares - shown) ** 2)) / asked
+            read = (shown + CAUTION * unsure - noise) / kappa if asked > 1 else 1.0
+            square = min(max(read, inside**2), 1.0)
+            end = math.sqrt(square)  # no mean is further out
+        variance = (noise + max(lean, 0.0) * square, 0.0, min(lean, 0.0) - unseen)
+        likely = asked * inside / (asked + 4)
+        stderr = math.sqrt((variance[0] + variance[2] * likely**2) / asked)
+        jump = 2 * math.sqrt(self.response_variance) + 2 * kappa
+        shape = QuadraticScore(mean, stderr, asked, variance, -end, end, jump)
         return Estimate(mean, stderr, asked, self.epsilon, subject, shape=shape)
+
+    @property
+    def _least_square(self) -> float:
+        """The mean square of what an answer of people at 0 is read as."""
+        return self.response_variance + self.dither**2 / 3 - self.dither
 
     def exact_loss(self) -> Loss:
         """A likely answer against the same answer when it is not likely."""

@@ -7,6 +7,7 @@ from experiments import (
     coverage,
     graded,
     interrupted,
+    intervals,
     learning,
     levels,
     longrun,
@@ -18,6 +19,7 @@ from experiments.piece import Piece
 
 PIECES: dict[str, Piece] = {
     "coverage": coverage.PIECE,
+    "intervals": intervals.PIECE,
     "lives": interrupted.LIVES,
     "kills": interrupted.KILLS,
     "trainings": interrupted.TRAININGS,

@@ -90,7 +90,9 @@ def _among(question: Question, part: AnsweredEstimate, confidence: float) -> Ite
     errors = (scale * part.among_stderr).tolist()
     names = question.labels or ("mean",)
     unit = "share" if question.labels else question.unit
-    note = "; ".join(filter(None, [part.note, AMONG, "" if bounded else UNBOUNDED]))
+    note = "; ".join(
+        filter(None, [part.note, AMONG, question.clamps, "" if bounded else UNBOUNDED])
+    )
     for place, name in enumerate(names):
         yield Figure(
             attribute=question.name,

@@ -269,7 +269,7 @@ def in_units(
     low, high = mean.interval(confidence)
     figure = Figure(
         *(question.name, "mean", mean.value, mean.stderr, low, high, mean.n, mean.epsilon),
-        *(question.unit, mean.note),
+        *(question.unit, "; ".join(filter(None, [mean.note, question.clamps]))),
     )
     return [figure, *fitted]
 

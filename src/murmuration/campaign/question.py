@@ -191,6 +191,18 @@ class Question:
             raise ParameterError(f"{self.name} has labels, not a range")
         return self.low, self.high
 
+    @property
+    def clamps(self) -> str:
+        """Say what becomes of numbers outside the declared range; "" where they are not clamped.
+
+        >>> Question("age", low=18, high=98, unit="years").clamps
+        'the mean is of answers clamped to 18 to 98 years'
+        """
+        if self.labels or self.outside != CLAMP:
+            return ""
+        low, high = self.range
+        return f"the mean is of answers clamped to {low:g} to {high:g} {self.unit}".rstrip()
+
     # --- device ---
 
     def never_silent(self) -> Question:

@@ -72,6 +72,7 @@ def as_data(found: Comparison) -> dict[str, Any]:
                 "epsilon": one.law.epsilon,
                 "spell": one.length if isinstance(one, InSpells) else None,
                 "stderr": one.stderr(found.people),
+                "change_stderr": one.change_stderr(found.people),
                 "exact": one.bounded,
                 "loss": [
                     {"periods": count, "stays": one.stays(count), "changes": one.changes(count)}
@@ -90,6 +91,9 @@ def _print(found: Comparison) -> None:
         "loss: exact, of all reports of one person together, after so many periods (>=: reached; "
         "other histories may tell more).",
         "std error: worst case, of one period's mean in [-1, 1] or of one item's frequency in it.",
+        "of a change: what the interval of a change between two periods rests on. It allows for "
+        "values of a number that go from one end to the other, which spells need not, and it is "
+        "too wide where all report always and few values change: nobody can know that.",
         "spells: a period's figure is about the values that people had when its spell began: up to "
         "the length of a spell, less one period, ago.",
         "as dear: fresh noise that tells over all periods what the longest spells do.",
@@ -102,12 +106,14 @@ def _table(found: Comparison, title: str, changing: bool) -> Table:
     table = Table(title=f"loss of all reports so far: {title}")
     table.add_column("law")
     table.add_column("std error", justify="right", no_wrap=True)
+    table.add_column("of a change", justify="right", no_wrap=True)
     for count in found.shown:
         table.add_column(f"{count:,}", justify="right", no_wrap=True)
     for one in found.laws:
         told, sign = (one.changes, "" if one.bounded else ">=") if changing else (one.stays, "")
         losses = [f"{sign}{told(count):.3g}" for count in found.shown]
-        table.add_row(one.name, f"{one.stderr(found.people):.4g}", *losses)
+        errors = [f"{error(found.people):.4g}" for error in (one.stderr, one.change_stderr)]
+        table.add_row(one.name, *errors, *losses)
     return table
 
 

@@ -230,7 +230,8 @@ _TAIL = """\
 # every = "week"  # or "day", "month": each report says its week, and figures are by week
 # grace = 1  # for how many weeks after its end reports of a week are taken
 # values = 3  # how many different values one person may report
-# law = "spells"  # one permanent answer for each of some spells of periods: hides when it changed
+# law = "spells"  # one permanent answer for each of some spells of periods: hides when it changed,
+#                 # and intervals of changes of a number are narrower
 # changes = 2  # with spells: one spell more than that, each costs permanent
 # first = 2026-11-16  # with spells: a day of the first period
 """

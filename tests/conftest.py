@@ -121,14 +121,3 @@ def _name_the_slowest(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(
                 f"not marked slow: {seconds:.1f} s, {setup:.1f} of it to set up: {name}"
             )
-
-
-QUARANTINE = Path(__file__).with_name("quarantine.txt")
-"""Tests that fail since the merges of 2026-11-18 and wait for repair, by name."""
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what is in quarantine, so that it is reported as skipped."""
-    if item.nodeid in QUARANTINE.read_text().splitlines():
-        item.add_marker(pytest.mark.skip(reason="in quarantine: tests/quarantine.txt"))

@@ -727,6 +727,7 @@ SAME: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::murmuration.errors.MisfitWarning")
 @pytest.mark.parametrize("name", SAME)
 def test_one_secret_makes_one_report_in_both_languages(
     page: Page, site: Site, collector: Collector, tmp_path: Path, name: str

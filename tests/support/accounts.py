@@ -17,6 +17,7 @@ from murmuration.campaign.question import Question
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import OUTCOMES
 from murmuration.collector.files import folder, log
+from murmuration.collector.merging.known import known
 from murmuration.collector.store import Store, open_store
 from murmuration.collector.store.sqlite import SqliteStore
 from murmuration.counting.periods import pooled
@@ -90,6 +91,12 @@ def audited_at(url: str, *versions: SurveyCampaign, reports: Path | None = None)
     """The same, with a store that is opened for it."""
     with closing(open_store(url)) as store:
         return audited(store, *versions, reports=reports)
+
+
+def total_at(url: str, campaign: SurveyCampaign) -> tuple[Tally, ...]:
+    """All that a store counts of a campaign: its own reports, and what it was told."""
+    with closing(open_store(url)) as store:
+        return known(store, campaign).total()
 
 
 def _in_folder(

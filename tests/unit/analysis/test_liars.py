@@ -389,4 +389,4 @@ def test_the_power_of_liars_and_what_no_crowd_sends_is_shown(tmp_path) -> None:
     assert shown["liars"] == 0.01
     assert "share of liars" in command.murmur("estimate", place, "--liars", 2, code=2).problem
     notes = murmuration.open(place).estimates(liars=0.05).notes
-    assert any("no crowd" in note for note in notes)
+    assert any("honest devices send no" in note for note in notes)

@@ -107,7 +107,7 @@ def test_demo_for_machines(tmp_path) -> None:
     options = ["--people", "6000", "--port", "0", "--json", "--folder", str(tmp_path)]
     found = json.loads(murmur("demo", *options).stdout)
     assert found["sent"]["stored"] == 6000
-    assert 3000 <= found["people"] <= 6000  # in figures, which change by a cohort of answers
+    assert 1000 <= found["people"] <= 6000  # in figures, which change by a cohort of answers
     for figure in found["estimates"]:
         truth = found["truth"][figure["attribute"]][figure["item"]]
         assert abs(figure["value"] - truth) < 6 * figure["stderr"]  # fresh noise on every run

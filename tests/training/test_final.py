@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from murmuration import Client
-from murmuration.device.sending import Answer, Patience, final, outcomes
+from murmuration.device.sending import Patience, final, outcomes
 from murmuration.errors import SendError
 from murmuration.lab.fleet import send_all
 from murmuration.server.problems import PROBLEMS
 from murmuration.wire import report
+from murmuration.wire.http import Answer
 from murmuration.wire.report import EARLY, FINAL, REASONS
 from tests.support import collectors
 from tests.support.between import answering

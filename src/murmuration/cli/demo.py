@@ -7,7 +7,6 @@ beside the truth, which in a real collection nobody would know.
 
 from __future__ import annotations
 
-import http.client
 import json
 import signal
 import subprocess
@@ -35,6 +34,8 @@ from murmuration.errors import MurmurationError, ParameterError
 from murmuration.exact.randomness import system_rng
 from murmuration.lab.fleet import Sent, send_all
 from murmuration.wire import report
+from murmuration.wire.address import Address
+from murmuration.wire.http import Connection
 from murmuration.wire.ids import new_ids
 
 CAMPAIGN = """\
@@ -87,17 +88,11 @@ class Running:
 
     def get(self, path: str) -> bytes:
         """Ask the collector, as its admin."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        headers = {"authorization": f"Bearer {self.token}"}
-        try:
-            connection.request("GET", path, headers=headers)
-            answer = connection.getresponse()
-            data = answer.read()
-        finally:
-            connection.close()
+        with Connection(Address.parse(self.url)) as connection:
+            answer = connection.request("GET", path, token=self.token)
         if answer.status != 200:
             raise ParameterError(f"the collector answered {answer.status} to {path}")
-        return data
+        return answer.data
 
 
 def demo(

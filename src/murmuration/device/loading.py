@@ -7,7 +7,7 @@ from pathlib import Path
 from murmuration.campaign.kind import Campaign
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
-from murmuration.device.sending import Link, reason
+from murmuration.device.sending import Link
 from murmuration.errors import MismatchError, ParameterError, SendError
 from murmuration.training import round as round_document
 from murmuration.training.campaign import TrainingCampaign
@@ -60,7 +60,7 @@ def _fetched(address: Address) -> Campaign:
         answer = link.get(campaign_document.MOST_BYTES)
     if answer.status != 200:
         hint = "; an address ends in /v1/campaigns/NAME" if answer.status == 404 else ""
-        raise SendError(f"no campaign from {address}: {reason(answer)}{hint}")
+        raise SendError(f"no campaign from {address}: {answer.reason}{hint}")
     campaign = campaign_document.read(answer.data)
     if address.path.rpartition("/")[2] != campaign.name:
         raise MismatchError(
@@ -91,10 +91,10 @@ def open_round(
 def _round(campaign: TrainingCampaign, address: Address, below: str) -> Round | None:
     with Link(address) as link:
         answer = link.get(round_document.MOST_BYTES, below)
-    if answer.status == 404 and reason(answer) == NO_ROUND:
+    if answer.status == 404 and answer.reason == NO_ROUND:
         return None
     if answer.status != 200:
-        raise SendError(f"no round from {address}: {reason(answer)}")
+        raise SendError(f"no round from {address}: {answer.reason}")
     return round_document.read(answer.data, campaign)
 
 

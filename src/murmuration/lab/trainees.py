@@ -16,7 +16,7 @@ import numpy as np
 
 from murmuration.collector.training.rounds import OVER
 from murmuration.device.loading import NO_ROUND
-from murmuration.device.sending import Link, Patience, reason
+from murmuration.device.sending import Link, Patience
 from murmuration.errors import SendError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.keyed import Key
@@ -85,8 +85,8 @@ class Trainees:
                 found = read(answer.data, self.campaign)
                 if found.digest != last:
                     return found
-            elif reason(answer) != NO_ROUND:
-                raise SendError(f"no round from {self.url}: {reason(answer)}")
+            elif answer.reason != NO_ROUND:
+                raise SendError(f"no round from {self.url}: {answer.reason}")
             elif OVER in answer.data.decode(errors="replace"):
                 return None
             time.sleep(LOOK_SECONDS)

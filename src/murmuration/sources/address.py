@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -15,23 +13,22 @@ from murmuration.analysis.figures import Estimates, Trend
 from murmuration.collector.status import Status
 from murmuration.collector.training.model import TrainedModel
 from murmuration.definition import document as campaign_document
-from murmuration.errors import CohortError, FormatError, MurmurationError, ParameterError
+from murmuration.errors import (
+    CohortError,
+    FormatError,
+    MurmurationError,
+    ParameterError,
+    SendError,
+)
 from murmuration.sources.base import GOES_ON, Source
 from murmuration.training.campaign import TrainingCampaign
-from murmuration.wire.address import Address, is_loopback
+from murmuration.wire.address import Address
+from murmuration.wire.http import Answer, Connection, Problem
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 SECONDS = 60.0
 PLACE = "/v1/campaigns"
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect could take the token to somebody else."""
-
-    def redirect_request(self, *arguments: Any, **more: Any) -> None:
-        """Follow none."""
-        del arguments, more
 
 
 class CollectorSource(Source):
@@ -41,14 +38,13 @@ class CollectorSource(Source):
         # Without a token, only what is public is asked for: anyone may see it on the way.
         address = Address.parse(url, allow_plain_http=plain_http or not token)
         base, _, rest = str(address).partition(PLACE)
-        self.base, self.token = base.rstrip("/"), token
-        # What stays on this machine must not go to a proxy that the environment names.
-        direct = [urllib.request.ProxyHandler({})] if is_loopback(address.host) else []
-        self._open = urllib.request.build_opener(_NoRedirect, *direct).open
+        self.base, self.token = base.rstrip("/"), token or None
+        self._prefix = address.path.partition(PLACE)[0]
+        self._connection = Connection(address, seconds=SECONDS, proxied=True)
         self.name = campaign or rest.strip("/").split("/")[0] or self._only()
 
     def _only(self) -> str:
-        names = [str(one["campaign"]) for one in self._get(PLACE)["campaigns"]]
+        names = [str(row["campaign"]) for row in self._get(PLACE)["campaigns"]]
         if len(names) != 1:
             raise ParameterError(f"say which campaign: {self.base} has {', '.join(names)}")
         return names[0]
@@ -79,45 +75,40 @@ class CollectorSource(Source):
     def close(self) -> None:
         """Nothing is open between two questions."""
 
-    def _as(self, found: dict[str, Any], kind: type[_Kind]) -> _Kind:
+    def _as(self, data: dict[str, Any], kind: type[_Kind]) -> _Kind:
         try:
-            return msgspec.convert(found, kind)
+            return msgspec.convert(data, kind)
         except msgspec.ValidationError:
             raise FormatError(f"{self.base} does not answer as a collector does") from None
 
     def _get(self, path: str) -> dict[str, Any]:
-        headers = {"accept": "application/json"}
-        if self.token:
-            headers["authorization"] = f"Bearer {self.token}"
-        request = urllib.request.Request(self.base + path, headers=headers)  # noqa: S310 - http(s)
         try:
-            with self._open(request, timeout=SECONDS) as answer:
-                found = json.load(answer)
-        except urllib.error.HTTPError as problem:
-            raise self._refusal(problem) from None
-        except urllib.error.URLError as problem:
-            raise ConnectionError(f"{self.base} cannot be reached: {problem.reason}") from None
-        except ValueError:
-            raise FormatError(f"{self.base} does not answer as a collector does") from None
-        if not isinstance(found, dict):
+            with self._connection as connection:
+                answer = connection.request("GET", self._prefix + path, token=self.token)
+        except SendError as problem:
+            raise ConnectionError(str(problem)) from None
+        if answer.status != 200:
+            raise self._refusal(answer)
+        try:
+            data = json.loads(answer.data)
+        except (ValueError, RecursionError):
+            data = None
+        if not isinstance(data, dict):
             raise FormatError(f"{self.base} does not answer as a collector does")
-        return found
+        return data
 
-    def _refusal(self, answer: urllib.error.HTTPError) -> Exception:
-        """Say what the collector said; a problem of the machine is no mistake of the user's."""
-        try:
-            problem = json.loads(answer.read())
-            said = " ".join(str(problem[key]) for key in ("title", "detail") if key in problem)
-        except (ValueError, TypeError, OSError):
-            problem, said = {}, str(answer.reason)
-        if answer.code in (401, 403):
+    def _refusal(self, answer: Answer) -> Exception:
+        """Say what the collector said; a system error is no mistake of the user's."""
+        problem = answer.problem or Problem()
+        said = f"{problem.title} {problem.detail}".strip() or f"HTTP status {answer.status}"
+        if answer.status in (401, 403):
             return ParameterError(f"{said} Put the token into the variable MURMUR_TOKEN.")
-        if answer.code == 404 and str(problem.get("type", "")).endswith("/no-model"):
+        if answer.status == 404 and problem.name == "no-model":
             return ParameterError(GOES_ON.format(name=self.name))
-        if answer.code == 409 and str(problem.get("type", "")).endswith("/is-training"):
+        if answer.status == 409 and problem.name == "is-training":
             return ParameterError(f"{self.name} {TrainingCampaign.use}")
-        if answer.code == 409:
-            return CohortError(str(problem.get("detail", said)))
-        if answer.code >= 500 or answer.code == 429:
+        if answer.status == 409:
+            return CohortError(problem.detail or said)
+        if answer.status >= 500 or answer.status == 429:
             return ConnectionError(f"{self.base}: {said}")
         return MurmurationError(f"{self.base}: {said}")

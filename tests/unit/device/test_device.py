@@ -22,7 +22,7 @@ import pytest
 from murmuration import system_rng
 from murmuration.definition import document as campaign_document
 from murmuration.device import Client, Ledger, Patience, Receipt
-from murmuration.device.sending import Answer, Link, connect, outcomes
+from murmuration.device.sending import Link, outcomes
 from murmuration.device.survey import SurveyReport
 from murmuration.device.words import DeviceWords
 from murmuration.errors import (
@@ -38,6 +38,7 @@ from murmuration.exact.keyed import Key
 from murmuration.lab.fleet import Sent, send_all
 from murmuration.wire import report
 from murmuration.wire.address import Address
+from murmuration.wire.http import Answer, connect
 from murmuration.wire.ids import new_ids
 from tests.support import warm
 from tests.support.accounts import campaign_of

@@ -301,7 +301,7 @@ def test_zero_has_one_spelling() -> None:
 
 def test_a_collector_that_drips_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte comes in time, all of them never would: the whole exchange has an end."""
-    monkeypatch.setattr("murmuration.device.sending.MOST_STEPS", 1)
+    monkeypatch.setattr("murmuration.wire.http.MOST_STEPS", 1)
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 

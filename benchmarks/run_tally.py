@@ -28,6 +28,7 @@ from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition.document import publish
 from murmuration.definition.load import parse
 from murmuration.exact.randomness import system_rng
+from murmuration.files import ANYBODY, draft_of, write_file
 from murmuration.wire.ids import new_ids
 from murmuration.wire.parquet import arrow, batch, schema, writer
 
@@ -49,7 +50,7 @@ def make(folder: Path, reports: int) -> None:
     """Write parts of reports that devices can have sent."""
     folder.mkdir(parents=True, exist_ok=True)
     campaign = parse(CAMPAIGN, SurveyCampaign)
-    (folder / "_campaign.json").write_bytes(publish(campaign, 1))
+    write_file(folder / "_campaign.json", publish(campaign, 1), ANYBODY)
     starts = range(0, reports, PER_PART)
     with ThreadPoolExecutor() as pool:
         for _ in pool.map(lambda at: _part(campaign, folder, at, reports), starts):
@@ -60,13 +61,12 @@ def _part(campaign: SurveyCampaign, folder: Path, at: int, reports: int) -> None
     path, made, rng = folder / f"part-{at // PER_PART:05}.parquet", schema(campaign), system_rng()
     if path.exists():
         return
-    with writer(path.with_suffix(".aside"), made) as file:
+    with draft_of(path, ANYBODY) as draft, writer(draft, made) as file:
         end = min(reports, at + PER_PART)
         for start in range(at, end, PER_BATCH):
             n = min(PER_BATCH, end - start)
             rows = campaign.privatize([np.arange(start, start + n) % 8], rng)
             file.write_batch(batch(campaign, new_ids(n), rows, made))
-    path.with_suffix(".aside").replace(path)
 
 
 # --- what is measured, each in a process of its own ----------------------------------------------

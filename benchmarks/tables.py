@@ -8,6 +8,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
+from murmuration.files import ANYBODY, write_file
 from murmuration.mechanisms.number import optimal
 from murmuration.mechanisms.number.optimal_sampled import CAP, FLAT
 
@@ -46,7 +47,7 @@ def main() -> None:
         built = optimal.build(epsilon, prior, cap=cap)
         audit = partial(optimal.audited, epsilon=epsilon)
         solution = built.checked(audit, squares=cap is not None)
-        path.write_bytes(solution.to_bytes())
+        write_file(path, solution.to_bytes(), ANYBODY)
         shape = solution.design.weights.shape
         print(f"{path} {shape} {time.perf_counter() - start:.0f} s", file=sys.stderr)
 

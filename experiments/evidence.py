@@ -31,6 +31,7 @@ from pathlib import Path
 
 from experiments.piece import Figures, Row
 from experiments.pieces import PIECES
+from murmuration.files import ANYBODY, write_file
 
 ROOT = Path(__file__).parents[1]
 EVIDENCE = ROOT / "evidence"
@@ -130,7 +131,7 @@ def written(name: str, figures: Figures, parts: Sequence[int]) -> Path:
     }
     path = EVIDENCE / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_file(path, json.dumps(document, indent=1) + "\n", ANYBODY)
     return path
 
 
@@ -174,7 +175,7 @@ def renew_pages() -> None:
     for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]:
         text = page.read_text(encoding="utf-8")
         if (new := renewed(text)) != text:
-            page.write_text(new, encoding="utf-8")
+            write_file(page, new, ANYBODY)
             _say(f"renewed: {page.relative_to(ROOT)}")
 
 

@@ -42,6 +42,7 @@ from experiments import piece
 from experiments.learning_oracle import averaged, oracle
 from experiments.learning_tasks import REAL, TASKS, fitted, measured, people, told
 from murmuration import learn
+from murmuration.files import ANYBODY, write_file
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 RUNS = (1, 2, 3, 4, 5)
@@ -494,7 +495,7 @@ def main() -> None:
         for part in arguments.parts:
             PARTS[part](wanted, Workers(pool))
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(wanted.found, indent=1) + "\n")
+        write_file(arguments.json, json.dumps(wanted.found, indent=1) + "\n", ANYBODY)
     if arguments.plot:
         draw(wanted.found, Path("docs/learning.png"))
     print(f"\n{time.perf_counter() - started:.0f} s with {arguments.processes} processes")

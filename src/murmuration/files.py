@@ -44,6 +44,12 @@ def private_file(path: Path, mode: int = OWNER, *, replacing: bool = True) -> It
         yield file
 
 
+def write_file(path: Path, data: bytes | str, mode: int = OWNER, *, replacing: bool = True) -> None:
+    """Write a file whole: see `draft_of`."""
+    with private_file(path, mode, replacing=replacing) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+
+
 def private_new(path: Path) -> IO[bytes]:
     """Open a new file, unbuffered, that only its owner reads; a name that is taken is an error."""
     flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY

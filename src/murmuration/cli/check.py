@@ -21,7 +21,7 @@ from murmuration.cli.options import (
     Header,
     Json,
 )
-from murmuration.cli.output import emit, emit_json, errors, remark
+from murmuration.cli.output import emit, emit_json, errors, save
 from murmuration.cli.tables import Form, open_table
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
@@ -107,8 +107,7 @@ def check(
 
 def _write(campaign: Campaign, path: Path) -> None:
     """Write what devices will get."""
-    path.write_bytes(campaign_document.publish(campaign))
-    remark(f"document: {path.resolve()}")
+    save(campaign_document.publish(campaign), path, "document")
 
 
 def _said(problem: CampaignError) -> dict[str, Any]:

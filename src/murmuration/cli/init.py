@@ -29,6 +29,7 @@ from murmuration.definition import load as campaign_file
 from murmuration.definition.schema import NAME
 from murmuration.definition.write import Draft, written
 from murmuration.errors import MurmurationError, ParameterError
+from murmuration.files import ANYBODY, write_file
 from murmuration.mechanisms.base import MAX_EPSILON, MIN_EPSILON
 
 MOST_LABELS = 50
@@ -104,7 +105,7 @@ def init(
     text = written(name, purpose, epsilon, people, asked)
     campaign = campaign_file.parse(text, source=str(file))
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    write_file(file, text, ANYBODY)
     said = _said(delimiter, encoding, header, columns, decimal)
     say(
         f"{file}: {len(campaign.questions)} attributes, a report costs {campaign.epsilon:g}. "

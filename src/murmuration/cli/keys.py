@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from murmuration.errors import ParameterError
 from murmuration.exact.keyed import SECRET_BYTES, Key
+from murmuration.files import write_file
 
 
 def key_of(path: Path | None) -> Key:
@@ -34,5 +36,5 @@ def _make(path: Path) -> None:
     """Make a secret, for the owner's eyes only, unless there is a file."""
     if path.is_symlink() or path.exists():
         return
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(secrets.token_hex(SECRET_BYTES) + "\n")
+    with suppress(FileExistsError):  # another process was first: its secret is the one
+        write_file(path, f"{secrets.token_hex(SECRET_BYTES)}\n", replacing=False)

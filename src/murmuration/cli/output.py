@@ -21,7 +21,7 @@ from rich.text import Text
 
 from murmuration.cli.extras import require
 from murmuration.errors import ParameterError
-from murmuration.files import ANYBODY, private_file
+from murmuration.files import ANYBODY, private_file, write_file
 
 UNPRINTABLE = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]"
@@ -218,7 +218,6 @@ def save_plot(figure: Any, path: Path) -> None:
 
 
 def save(data: bytes, path: Path, form: str) -> None:
-    """Write a file aside, give it its name, and print where it is."""
-    with private_file(path, ANYBODY) as file:
-        file.write(data)
+    """Write a whole file, and print where it is."""
+    write_file(path, data, ANYBODY)
     remark(f"{form}: {path.resolve()}")

@@ -22,7 +22,7 @@ from murmuration.counting.engines.parts import Part
 from murmuration.counting.sketch import Sketch, name_of
 from murmuration.counting.sums import Sums
 from murmuration.errors import ParameterError
-from murmuration.files import private_file
+from murmuration.files import write_file
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -105,9 +105,8 @@ def tally(
         sums = done.sums
         sketched = () if secret is None else (done.sketch, done.name, name_of(secret))
         about = {"parts": len(found), "parts_read": len(done.read), "parts_gone": len(done.gone)}
-    with private_file(output) as file:
-        made = CampaignTallies.of_files(asked, sums.tallies(asked), sums.to_json(), *sketched)
-        file.write(made.to_bytes())
+    made = CampaignTallies.of_files(asked, sums.tallies(asked), sums.to_json(), *sketched)
+    write_file(output, made.to_bytes())
     _tell(asked, sums, about, output, time.perf_counter() - start, as_json=as_json)
 
 

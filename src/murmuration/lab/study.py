@@ -38,7 +38,7 @@ from murmuration.definition.load import CampaignFile, opened
 from murmuration.definition.schema import CampaignTable
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import Rng, seeded_rng
-from murmuration.files import ANYBODY, private_file
+from murmuration.files import ANYBODY, write_file
 from murmuration.lab.compare import crowd
 from murmuration.lab.engine import Cell, Engine, Name
 from murmuration.mechanisms.registry import list_mechanisms
@@ -308,8 +308,8 @@ def run(
     known = len(study.cells) - len(left)
     advance(known)
     for cell, rows in study.engine.outcomes(left, session):
-        with private_file(cells / f"{study.key(cell)}.json", ANYBODY) as file:
-            file.write(json.dumps([asdict(row) for row in rows]).encode())
+        text = json.dumps([asdict(row) for row in rows])
+        write_file(cells / f"{study.key(cell)}.json", text, ANYBODY)
         advance(1)
     return len(left), known
 

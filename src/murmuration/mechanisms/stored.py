@@ -22,7 +22,7 @@ from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.grid import UnevenGrid
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import WHOLE
-from murmuration.files import private_file
+from murmuration.files import write_file
 from murmuration.mechanisms.number.base import Design
 
 MARGIN = 3e-6
@@ -113,8 +113,7 @@ def _keep(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; a read-only home is no reason to fail."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with private_file(path) as file:
-            file.write(data)
+        write_file(path, data)
     except OSError:
         return
 

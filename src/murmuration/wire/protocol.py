@@ -31,6 +31,7 @@ from murmuration.campaign.question import MOST_LABELS, Question
 from murmuration.campaign.survey import MOST_ATTRIBUTES
 from murmuration.campaign.terms import LEAST_COHORT, UPLOADS, WRITTEN, Terms
 from murmuration.definition import document, survey_text, training_text
+from murmuration.files import ANYBODY, write_file
 from murmuration.mechanisms.base import MAX_EPSILON, MIN_EPSILON, Mechanism
 from murmuration.mechanisms.domain import Ball, Box, Graded, Items, NumberOrNone
 from murmuration.mechanisms.graded.base import MOST_RANGES
@@ -276,6 +277,6 @@ def _lines(value: Any) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(written(), encoding="utf-8")
+        write_file(Path(sys.argv[1]), written(), ANYBODY)
     else:
         sys.stdout.write(written())

@@ -34,7 +34,7 @@ from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Rows
-from murmuration.files import OWNER, private_file, sync_folder
+from murmuration.files import OWNER, private_file, sync_folder, write_file
 from murmuration.results.table import csv_cell
 from murmuration.wire import parquet
 from murmuration.wire.ids import Ids
@@ -85,8 +85,7 @@ def described(folder: Path, campaign: SurveyCampaign, document: bytes) -> Place:
     for name, data in ((CAMPAIGN, document), (CELLS, text.getvalue().encode())):
         file = path / name
         if not file.is_file() or file.read_bytes() != data:
-            with private_file(file, _mode(folder)) as out:
-                out.write(data)
+            write_file(file, data, _mode(folder))
     return Place(path, campaign)
 
 

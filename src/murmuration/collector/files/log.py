@@ -29,7 +29,7 @@ import numpy as np
 from murmuration.collector.store import StoreError, StoreFullError
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Rows
-from murmuration.files import OWNER, sync_folder
+from murmuration.files import draft_of, sync_folder
 from murmuration.wire.ids import ID_BYTES, Ids
 
 MAGIC = b"MURMLOG1"
@@ -40,7 +40,6 @@ FRAME = struct.Struct("<II")
 INNER = struct.Struct("<Q32sII")
 FOLDER, ENDING, SEALED = "_logs", ".log", ".sealed"
 EPOCH = date(1970, 1, 1)
-FLAGS = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR
 
 
 @dataclass(frozen=True)
@@ -70,17 +69,14 @@ class Log:
     def new(cls, folder: Path, store: str, now: datetime) -> Log:
         """Make a log; its name is nobody else's."""
         path = folder / f"{token_hex(8)}{ENDING}"
-        draft = path.with_name(f".{path.name}")
         day = now.astimezone(UTC).date()
         head = HEAD.pack(MAGIC, store.encode(), (day - EPOCH).days, 0)
         head = head[:-4] + struct.pack("<I", zlib.crc32(head[:-4]))
         try:
-            handle = os.open(draft, FLAGS, OWNER)
-            fcntl.flock(handle, fcntl.LOCK_EX)  # before it has a name by which others find it
-            os.write(handle, head)
-            os.fsync(handle)
-            os.replace(draft, path)
-            sync_folder(folder)
+            with draft_of(path) as draft:
+                handle = os.open(draft, os.O_RDWR | os.O_NOFOLLOW)
+                fcntl.flock(handle, fcntl.LOCK_EX)  # before it has a name by which others find it
+                os.write(handle, head)
         except OSError as problem:
             raise translated(problem) from None
         return cls(path, handle, store, day, EMPTY)
@@ -174,7 +170,7 @@ class Log:
 
 def sweep(folder: Path) -> None:
     """Remove what is left of logs that were never whole."""
-    for path in folder.glob(f".*{ENDING}"):
+    for path in folder.glob(f".*{ENDING}.*.part"):
         with suppress(OSError), path.open("rb") as file:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()

@@ -13,6 +13,7 @@ from secrets import token_bytes
 
 from murmuration.collector.store import Store
 from murmuration.errors import ParameterError
+from murmuration.files import write_file
 
 FEW = 1 << 10
 SECRET_BYTES = 32
@@ -37,11 +38,7 @@ def take_key(store: Store, secret: bytes) -> None:
 
 def write(path: Path, secret: bytes) -> None:
     """Write a key to a new file; one that is there is left alone."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="ascii") as file:
-        file.write(secret.hex() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    write_file(path, f"{secret.hex()}\n", replacing=False)
 
 
 def read(path: Path) -> bytes:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -31,7 +30,7 @@ from murmuration.collector.store.base import (
     StoreFullError,
 )
 from murmuration.errors import FormatError
-from murmuration.files import sync_folder
+from murmuration.files import draft_of
 
 APPLICATION = 0x6D75726D
 """What SQLite writes into the head of a store: "murm"."""
@@ -220,15 +219,8 @@ def _make(path: Path) -> None:
     If another process is first, its store is the one.
     """
     try:
-        with tempfile.TemporaryDirectory(
-            prefix=f".{path.name}-", dir=path.parent, ignore_cleanup_errors=True
-        ) as folder:
-            draft = Path(folder) / "store"
-            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with suppress(FileExistsError), draft_of(path, replacing=False) as draft:
             _write_schema(draft)
-            with suppress(FileExistsError):
-                os.link(draft, path)
-                sync_folder(path.parent)
     except OSError as problem:
         if problem.errno == errno.ENOSPC:
             raise StoreFullError("the disk is full") from None

@@ -28,7 +28,7 @@ from murmuration.counting.engines.parts import Part
 from murmuration.counting.engines.spill import Salt, Spilled, new_salt
 from murmuration.counting.sums import Collection, Sums
 from murmuration.errors import FormatError, ParameterError
-from murmuration.files import private_file, private_folder, private_new
+from murmuration.files import private_folder, private_new, write_file
 
 FORMAT = 1
 NAME = "state.json"
@@ -112,8 +112,7 @@ class State:
             "name": self.name,
             "parts": [asdict(self.parts[name]) for name in sorted(self.parts)],
         }
-        with private_file(self.folder / NAME) as file:
-            file.write(json.dumps(head).encode())
+        write_file(self.folder / NAME, json.dumps(head))
 
     def tidy(self) -> None:
         """Delete our files that no part names: of parts that are gone, or were never finished."""

@@ -27,6 +27,8 @@ KINDS = ("number", "category", "distribution", "graded")
 CLAMP, SPREAD, REFUSE = "clamp", "spread", "refuse"
 NO_ANSWER, ANSWERED = "no answer", "answered"
 """A rule for what does not fit, where answers may be missing; the figure of who did answer."""
+OUTSIDE, UNKNOWN_ANSWER, MISSING = "outside", "unknown", "missing"
+"""Why an answer does not fit: out of range; no label, no number; none at all."""
 MOST_LABELS = 1 << 15
 FITS = ("fitted", "clamped", "unknown", "missing")
 """How a raw value fits: it does; it is beyond the range; it is no number or label; it is none."""
@@ -48,8 +50,8 @@ class Question:
         it.
     bins: how many bins a distribution is shown in
     missing: whether a person may have no answer. Then that is one more input of the law, as well
-        protected as any value: nobody needs to be silent. `outside` may be "no answer", which for
-        labels is the default, and "refuse" may not.
+        protected as any value: nobody needs to be silent. `outside` may be "no answer", which is
+        then the default, and "refuse" may not.
     case: "ignore" if capital and small letters are the same in labels; else "exact"
     markers: texts that stand for no answer, as "?", where answers may be missing
 
@@ -88,8 +90,8 @@ class Question:
         if not isinstance(self.missing, bool):
             raise ParameterError(f"{self.name}: missing is true or false")
         if not self.outside:
-            usual = NO_ANSWER if self.missing else SPREAD
-            object.__setattr__(self, "outside", usual if self.kind == "category" else CLAMP)
+            usual = SPREAD if self.kind == "category" else CLAMP
+            object.__setattr__(self, "outside", NO_ANSWER if self.missing else usual)
         if self.missing and self.outside == REFUSE:
             raise ParameterError(
                 f"{self.name}: with missing = true nobody is silent: outside is {NO_ANSWER!r}, not "
@@ -200,8 +202,48 @@ class Question:
         """
         if self.labels or self.outside != CLAMP:
             return ""
+        return f"the mean is of answers clamped to {self._span}"
+
+    @property
+    def _span(self) -> str:
+        """The range in words, with its unit."""
         low, high = self.range
-        return f"the mean is of answers clamped to {low:g} to {high:g} {self.unit}".rstrip()
+        return f"{low:g} to {high:g} {self.unit}".rstrip()
+
+    @property
+    def rule(self) -> str:
+        """Say what becomes of an answer that does not fit, on a device.
+
+        >>> Question("age", low=18, high=98, missing=True).rule
+        'a number outside 18 to 98, and what is no number, counts as no answer'
+        >>> Question("phone", "category", labels=("ios", "android")).rule
+        'a text that is not one of the labels counts as a label drawn at random'
+        """
+        end = {
+            CLAMP: "counts as the nearer end",
+            SPREAD: "counts as a label drawn at random",
+            NO_ANSWER: "counts as no answer",
+            REFUSE: "is not sent by a device that may be silent",
+        }
+        if self.kind == "category":
+            kept = end if self.outside == self._left_out else {SPREAD: end[SPREAD]}
+            label = f"counts as the label {self.outside!r}"
+            return f"a text that is not one of the labels {kept.get(self.outside, label)}"
+        if self.outside == NO_ANSWER:
+            return f"a number outside {self._span}, and what is no number, {end[NO_ANSWER]}"
+        other = end[NO_ANSWER] if self.missing else "is refused, and nothing is sent"
+        return f"a number outside {self._span} {end[self.outside]}; what is no number {other}"
+
+    def problem(self, reason: str) -> str:
+        """Say what is wrong with an answer that does not fit, without the answer.
+
+        >>> Question("age", low=18, high=98, unit="years").problem(OUTSIDE)
+        'the answer is outside the range 18 to 98 years'
+        """
+        if reason == OUTSIDE:
+            return f"the answer is outside the range {self._span}"
+        labels = self.kind == "category"
+        return f"the answer is not {'one of the labels' if labels else 'a number'}"
 
     # --- device ---
 
@@ -268,16 +310,17 @@ class Question:
 
     def _numbers(self, values: Any) -> Floats:
         low, high = self.range
-        given, _ = self.reading.numbers(values)
+        given, nothing = self.reading.numbers(values)
         if given.ndim != 1:
             raise InputError(f"{self.name} is one number per person. Nothing was sent.")
         fitting = self._fitting(given)
         silent = np.isnan(fitting)
         if silent.any() and not self.missing:
             if (silent & ~np.isnan(given)).any():
-                text = f"{self.name} is {low:g} to {high:g}. Nothing was sent."
-                raise AnswerError(text, self.name, "outside")
-            raise self._missing(int(silent.sum()), len(silent))
+                text = f"{self.name}: {self.problem(OUTSIDE)}. Nothing was sent."
+                raise AnswerError(text, self.name, OUTSIDE)
+            reason = MISSING if nothing.any() else UNKNOWN_ANSWER
+            raise self._missing(int(silent.sum()), len(silent), reason)
         inside = np.clip(fitting, low, high)
         return np.clip(2 * ((inside - low) / (high - low)) - 1, -1.0, 1.0)
 
@@ -288,12 +331,12 @@ class Question:
         low, high = self.range
         return np.where((numbers < low) | (numbers > high), math.nan, numbers)
 
-    def _missing(self, silent: int, people: int) -> AnswerError:
+    def _missing(self, silent: int, people: int, reason: str = MISSING) -> AnswerError:
         return AnswerError(
             f"{self.name}: {silent} of {people} have no answer that counts, and silence can be "
             "seen. Declare missing = true, so that no answer is one too. Nothing was sent.",
             self.name,
-            "missing",
+            reason,
         )
 
     def _items(self, values: Any, rng: Rng) -> Ints:
@@ -313,6 +356,6 @@ class Question:
                 f"{self.name} is one of {len(self.labels)} labels; "
                 f"{len(unfit)} of {len(found)} answers are not. Nothing was sent.",
                 self.name,
-                "unknown",
+                UNKNOWN_ANSWER,
             )
         return found

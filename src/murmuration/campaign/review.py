@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from murmuration.audit.exact import Audit, audit
-from murmuration.campaign.question import CLAMP, REFUSE, Question
+from murmuration.campaign.question import REFUSE, Question
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.errors import MurmurationError
 from murmuration.exact.loss import PairwiseLoss
@@ -193,6 +193,9 @@ def _reason(campaign: SurveyCampaign, law: Mechanism, question: Question, share:
 # --- silence -------------------------------------------------------------------------------------
 
 
+SPOKEN = "nobody needs to be silent: no answer is sent as one, and protected as any other"
+
+
 def silence_of(campaign: SurveyCampaign, place: int) -> tuple[str, ...]:
     """Say when a device would be silent about an attribute, and what that would tell.
 
@@ -200,7 +203,7 @@ def silence_of(campaign: SurveyCampaign, place: int) -> tuple[str, ...]:
     """
     question = campaign.questions[place]
     if question.missing:
-        return (_spoken(question), *_running_out(campaign, place))
+        return (SPOKEN, *_running_out(campaign, place))
     texts = []
     if question.outside == REFUSE:
         other = "the nearer end" if question.kind != "category" else "a label by chance"
@@ -216,13 +219,6 @@ def silence_of(campaign: SurveyCampaign, place: int) -> tuple[str, ...]:
         f"without an answer a device sends nothing{whole}: that tells that there is none{hint}"
     )
     return (*texts, *_running_out(campaign, place))
-
-
-def _spoken(question: Question) -> str:
-    """Say what is sent where others would be silent."""
-    text = "nobody needs to be silent: no answer is sent as one, and protected as any other"
-    clamped = question.kind != "category" and question.outside == CLAMP
-    return f"{text}; beyond the range counts the nearer end" if clamped else text
 
 
 def _running_out(campaign: SurveyCampaign, place: int) -> list[str]:

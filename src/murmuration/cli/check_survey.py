@@ -90,6 +90,7 @@ def _asked_data(asked: Asked) -> dict[str, Any]:
         "unit": unit_of(question),
         "outside": question.outside,
         "missing": question.missing,
+        "misfit": question.rule,
         "silence": list(asked.silence),
         "share": asked.share,
         "reason": asked.reason,
@@ -133,6 +134,7 @@ def _print(reviewed: Review) -> None:
         say(f"  {text}")
     if any(law.pairs for asked in reviewed.asked for law in asked.laws):
         _print_pairs(reviewed)
+    _print_misfits(reviewed)
     _print_silence(reviewed)
     say(f"[bold]What a device may spend[/]: {_spent(reviewed)}")
     say(f"[bold]When anything is shown[/]: {_cohort(reviewed)}")
@@ -260,6 +262,22 @@ def _over_time(campaign: SurveyCampaign, asked: Asked, law: Law) -> list[str]:
     ]
 
 
+def _print_misfits(reviewed: Review) -> None:
+    """Say for each attribute what becomes of an answer that does not fit."""
+    say("[bold]What becomes of an answer that does not fit[/] (the app is told, nobody else):")
+    alike: dict[str, list[str]] = {}
+    for asked in reviewed.asked:
+        alike.setdefault(asked.question.rule, []).append(asked.question.name)
+    for rule, names in alike.items():
+        say(f"  {_named(names)}: {escape(rule)}")
+
+
+def _named(names: list[str]) -> str:
+    """Name attributes, the first ones of many."""
+    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    return f"{escape(', '.join(names[:MOST_SHOWN]))}{more}"
+
+
 def _print_silence(reviewed: Review) -> None:
     """Say for each attribute when a device would be silent, and what missing = true costs."""
     say("[bold]What silence would tell[/] (no epsilon covers it):")
@@ -267,9 +285,8 @@ def _print_silence(reviewed: Review) -> None:
     for asked in reviewed.asked:
         alike.setdefault(asked.silence, []).append(asked.question.name)
     for texts, names in alike.items():
-        more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
         for text in texts:
-            say(f"  {escape(', '.join(names[:MOST_SHOWN]))}{more}: {text}")
+            say(f"  {_named(names)}: {text}")
     for asked in [one for one in reviewed.asked if one.question.missing][:MOST_SHOWN]:
         certain = _errors(asked, [law.certain for law in asked.laws])
         say(

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from murmuration.campaign.question import OUTSIDE
 from murmuration.cli.options import Json
 from murmuration.cli.output import console, emit_json, say
 from murmuration.device.ledger import Entry, Ledger
@@ -127,7 +128,7 @@ def _print(kept: Ledger, reports: bool) -> None:
         whose = f"{name} at {origin}"
         console.print(f"{_shown(whose)}: {float(cost):g}", highlight=False)
     for _, name, attribute, reason, times in kept.misfits():
-        word = "outside the range" if reason == "outside" else "no label or number"
+        word = "outside the range" if reason == OUTSIDE else "not a label, or not a number"
         say(
             f"{_shown(name)}: {times} answer{'s' * (times != 1)} to {_shown(attribute)} did not "
             f"fit ({word}). Only this device knows."

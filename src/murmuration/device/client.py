@@ -45,7 +45,15 @@ from murmuration.device import preview
 from murmuration.device.costs import Cost
 from murmuration.device.ledger import Entry, Ledger, Session
 from murmuration.device.loading import load, open_round
-from murmuration.device.misfits import TELL, Misfit, misfits_of, require_consent, told
+from murmuration.device.misfits import (
+    ERROR,
+    TELL,
+    Misfit,
+    misfits_of,
+    require_consent,
+    require_fitting,
+    warn,
+)
 from murmuration.device.sending import (
     DUPLICATE,
     STORED,
@@ -220,9 +228,11 @@ class Client(Trainee):
         levels, turn = self._levels(level), self._occasion(period)
         with self.ledger.session() as session:
             words = self._words(session)
-            columns = self._encoded(answers, words)
             misfits = misfits_of(self.campaign.questions, answers)
-            told(misfits, self._misfit)
+            if self._misfit == ERROR:
+                require_fitting(misfits)
+            columns = self._encoded(answers, words)
+            warn(misfits)
             with session.deciding():
                 known = session.find(words.origin, words.digest, turn)
                 entry = known or self._reserved(session, words, columns, levels, turn, misfits)
@@ -400,9 +410,8 @@ class Client(Trainee):
         levels, turn = self._levels(level), self._occasion(period)
         with self.ledger.session() as session:
             words = None if self.address is None else self._words(session)
+            require_fitting(misfits_of(self.campaign.questions, answers))
             columns = self._encoded(answers, words)
-            for misfit in misfits_of(self.campaign.questions, answers):
-                raise misfit.error
             made = None if words is None else session.find(words.origin, words.digest, turn)
             head = preview.in_words(self.campaign, self.address, session.record, self.most)
         if made is None:

@@ -1,26 +1,26 @@
 """Answers that do not fit what a campaign asks: the app is told, and nobody else.
 
-A number beyond the range counts as the nearer end, a text that is no label as a label by chance, or
-as no answer, by the rule that the campaign published (`outside`). That happens without a word on
-the wire, so an app that spells a label otherwise would spoil a figure unseen: so the app is warned
-each time, the receipt says so, and the key's record counts it, by attribute and never by value. A
-text that is no label fits where the list has a label for all others.
+An answer that does not fit counts as no answer where the campaign has one, unless its file says
+otherwise; else a number beyond the range counts as the nearer end, and a text that is no label as a
+label by chance: the published rule is `outside`. That happens without a word on the wire, so an app
+that spells a label otherwise would spoil a figure unseen. So the app is warned each time, the
+receipt says so, and the key's record counts it, by attribute and never by value. A text that is no
+label fits where the list has a label for all others.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from murmuration.campaign.question import FITS, Question
+from murmuration.campaign.question import FITS, OUTSIDE, UNKNOWN_ANSWER, Question
 from murmuration.errors import AnswerError, MisfitWarning, ParameterError
 
 TELL, ERROR = "tell", "error"
 """What is done: tell the app and go on, or raise an error and send nothing."""
-REASONS = {FITS.index("clamped"): "outside", FITS.index("unknown"): "unknown"}
-WORDS = {"outside": "is beyond the range", "unknown": "is no label, or no number"}
+REASONS = {FITS.index("clamped"): OUTSIDE, FITS.index("unknown"): UNKNOWN_ANSWER}
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,14 @@ class Misfit:
     attribute: str
     reason: str
     """"outside" of the range, or "unknown": no label, no number."""
+    problem: str = field(default="", compare=False)
+    """What is wrong, in words, without the answer."""
 
     @property
     def error(self) -> AnswerError:
         """What is raised where such an answer is an error."""
         return AnswerError(
-            f"{self.attribute}: the answer {WORDS[self.reason]}. Nothing was sent.",
+            f"{self.attribute}: {self.problem}. Nothing was sent.",
             self.attribute,
             self.reason,
         )
@@ -45,8 +47,8 @@ def misfits_of(questions: Sequence[Question], answers: Mapping[str, Any]) -> tup
     """Return the answers that do not fit; one that is missing, where that may be, does.
 
     >>> phone = Question("phone", "category", labels=("ios", "android"))
-    >>> misfits_of([phone], {"phone": "iPhone"})
-    (Misfit(attribute='phone', reason='unknown'),)
+    >>> [misfit.problem for misfit in misfits_of([phone], {"phone": "iPhone"})]
+    ['the answer is not one of the labels']
     """
     found = []
     for question in questions:
@@ -55,7 +57,7 @@ def misfits_of(questions: Sequence[Question], answers: Mapping[str, Any]) -> tup
         reason = REASONS.get(int(question.fits([answer])[0]))
         rest = reason == "unknown" and question.outside in question.labels
         if reason is not None and not rest:
-            found.append(Misfit(question.name, reason))
+            found.append(Misfit(question.name, reason, question.problem(reason)))
     return tuple(found)
 
 
@@ -70,15 +72,20 @@ def require_consent(misfit: str, refuse_outside: bool) -> None:
         )
 
 
-def told(misfits: Sequence[Misfit], misfit: str) -> None:
-    """Tell the app: by an error, or by a warning each time."""
-    if misfits and misfit == ERROR:
-        raise misfits[0].error
+def require_fitting(misfits: Sequence[Misfit]) -> None:
+    """Refuse answers that do not fit."""
     if misfits:
-        shown = "; ".join(f"{one.attribute} {WORDS[one.reason]}" for one in misfits)
+        raise misfits[0].error
+
+
+def warn(misfits: Sequence[Misfit]) -> None:
+    """Tell the app, by a warning each time."""
+    if misfits:
+        shown = "; ".join(f"{one.attribute}: {one.problem}" for one in misfits)
         warnings.warn(
-            f"answers that do not fit what the campaign asks: {shown}. They count by its rule "
-            "`outside`, or as no answer. Check labels and ranges: preview raises AnswerError",
+            f"answers that do not fit what the campaign asks: {shown}. They count as no answer, or "
+            "by the rule `outside`, as the campaign says. Check labels and ranges: preview raises "
+            "AnswerError",
             MisfitWarning,
             stacklevel=3,
         )

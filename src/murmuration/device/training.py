@@ -25,7 +25,7 @@ import numpy as np
 
 from murmuration.device.costs import Cost
 from murmuration.device.ledger import Entry, Ledger, Session
-from murmuration.device.misfits import Misfit, misfits_of, told
+from murmuration.device.misfits import ERROR, Misfit, misfits_of, require_fitting, warn
 from murmuration.device.record import Charge
 from murmuration.device.words import CrowdWords, DeviceWords
 from murmuration.errors import NoRoundError
@@ -109,9 +109,11 @@ class Trainee(ABC):
             words = self._words(session)
             given = {name: [value] for name, value in features.items()}
             rngs = words.spread(question.name for question in campaign.questions)
-            x, y = campaign.encode(given, [target], rngs, never_silent=True)
             misfits = misfits_of(campaign.questions, {**features, campaign.target.name: target})
-            told(misfits, self._misfit)
+            if self._misfit == ERROR:
+                require_fitting(misfits)
+            x, y = campaign.encode(given, [target], rngs, never_silent=True)
+            warn(misfits)
             known = session.find(words.origin, campaign.digest)
             entry = known or self._answered_round(session, words, x, y, misfits)
             receipt = self._receipt(entry) if entry.outcome else self._sent(session, entry)

@@ -31,10 +31,9 @@ RNG = seeded_rng(1)
 
 
 def question(name: str) -> Question:
-    table = ATTRIBUTES[name]
-    return Question(
-        name, **{k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}, missing=True
-    )
+    table = {k: tuple(v) if isinstance(v, list) else v for k, v in ATTRIBUTES[name].items()}
+    rule = {} if "labels" in table else {"outside": "clamp"}
+    return Question(name, **{**rule, **table}, missing=True)
 
 
 # --- docs/wire.md, section 2, once more, without the library ------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from murmuration.campaign.question import Question
 from murmuration.cli.fit import Fit
 from murmuration.definition import document as campaign_document
 from murmuration.device import Client, Misfit
@@ -34,6 +35,7 @@ name = "age"
 low = 18
 high = 98
 mechanism = "duchi"
+{age}
 """
 
 
@@ -43,17 +45,20 @@ def host():
         yield seen
 
 
-def client(folder: Path, url: str, more: str = "", **options) -> Client:
+def client(folder: Path, url: str, more: str = "", age: str = "", **options) -> Client:
     document = folder / "phones.json"
-    document.write_bytes(campaign_document.publish(campaign_of(PHONES.format(more=more))))
+    text = PHONES.format(more=more, age=age)
+    document.write_bytes(campaign_document.publish(campaign_of(text)))
     return Client(document, folder / "ledger.db", send_to=url, secret=bytes(32), **options)
 
 
 def test_a_typo_is_told_to_the_app_and_nobody_else(tmp_path: Path, host) -> None:
     device = client(tmp_path, host.url)
-    with pytest.warns(MisfitWarning, match="phone is no label") as told:
+    with pytest.warns(MisfitWarning, match="phone: the answer is not one of the labels") as told:
         receipt = device.report({"phone": "iPhone", "age": 120})
+    assert "age: the answer is outside the range 18 to 98" in str(told[0].message)
     assert "iPhone" not in str(told[0].message)
+    assert "120" not in str(told[0].message)
     assert receipt.misfits == (Misfit("phone", "unknown"), Misfit("age", "outside"))
     assert set(json.loads(host.bodies[0])) == {"wire", "digest", "id", "entries"}
     with pytest.warns(MisfitWarning):  # each time
@@ -93,6 +98,51 @@ def test_what_does_not_fit_is_no_answer_where_the_law_has_one(tmp_path: Path, ho
             client(folder, host.url, "missing = true").report({"phone": answer, "age": 20})
         sent.append(host.bodies[-1])
     assert sent[0] == sent[1]  # the same key: the same report as of somebody without an answer
+
+
+@pytest.mark.parametrize(
+    ("rule", "like"), [("", None), ('outside = "no answer"', None), ('outside = "clamp"', 98)]
+)
+def test_a_number_out_of_range_is_no_answer_unless_the_file_clamps(
+    tmp_path: Path, host, rule: str, like: int | None
+) -> None:
+    sent = []
+    for number, answer in enumerate((141, like)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        device = client(folder, host.url, age=f"missing = true\n{rule}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MisfitWarning)
+            device.report({"phone": "ios", "age": answer})
+        sent.append(host.bodies[-1])
+    assert sent[0] == sent[1]
+
+
+def test_check_says_what_becomes_of_an_answer_that_does_not_fit(tmp_path: Path) -> None:
+    text = PHONES.format(more="", age="missing = true")
+    (tmp_path / "campaign.toml").write_text(text)
+    said = " ".join(command.murmur("check", folder=tmp_path).stdout.split())
+    assert "age: a number outside 18 to 98, and what is no number, counts as no answer" in said
+    assert "phone: a text that is not one of the labels counts as a label drawn at random" in said
+    found = json.loads(command.murmur("check", "--json", folder=tmp_path).stdout)
+    assert "as no answer" in found["attributes"][1]["misfit"]
+
+
+@pytest.mark.parametrize(
+    ("outside", "says"),
+    [("refuse", "is not sent by a device that may be silent"), ("ios", "as the label 'ios'")],
+)
+def test_the_rule_of_labels_in_words(outside: str, says: str) -> None:
+    assert says in Question("phone", "category", labels=("ios", "b"), outside=outside).rule
+
+
+def test_what_is_no_number_is_said_so(tmp_path: Path, host) -> None:
+    device = client(tmp_path, host.url)
+    with pytest.raises(AnswerError, match="age: the answer is not a number"):
+        device.preview({"phone": "ios", "age": "old"})
+    with pytest.raises(AnswerError) as refused:
+        device.report({"phone": "ios", "age": "old"})
+    assert (refused.value.reason, host.bodies) == ("unknown", [])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from murmuration.audit.exact import Audit, audit
 from murmuration.campaign.question import REFUSE, Question
@@ -50,6 +50,8 @@ class Law:
     """Expected at most, in the attribute's units; of a share, in root mean square."""
     certain: float
     """The same if no answer could be missing: what `missing = true` costs is the difference."""
+    with_none: float | None
+    """The same if an answer could be missing; None where it may be, or where no law takes that."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ def _laws(campaign: SurveyCampaign, place: int, share: float) -> tuple[tuple[Law
         loss, long_run = law.loss(), law.long_run()
         own = law.answering(place)
         certain = own.without_none() if question.missing else own
+        with_none = None if question.missing else _with_none(campaign, own, question, share)
         graded = loss if isinstance(loss, PairwiseLoss) else None
         over_time = _over_time(campaign, law)
         laws.append(
@@ -138,9 +141,41 @@ def _laws(campaign: SurveyCampaign, place: int, share: float) -> tuple[tuple[Law
                 pair_budgets=None if graded is None else graded.budgets,
                 stderr=expected_stderr(own, question, share, people),
                 certain=expected_stderr(certain, question, share, people),
+                with_none=None
+                if with_none is None
+                else expected_stderr(with_none, question, share, people),
             )
         )
     return tuple(laws), _reason(campaign, law, question, share)
+
+
+def _with_none(
+    campaign: SurveyCampaign, law: Mechanism, question: Question, share: float
+) -> Mechanism | None:
+    """Return the law if an answer could be missing; None if there is no such law.
+
+    Where the law is the planner's choice, it is the planner's choice for that, too.
+    """
+    if campaign.strategy.gathers or law.broken or (law.memoised and not law.domain.items):
+        return None
+    try:
+        if _chosen(campaign, law, question, share, none=False).fingerprint == law.fingerprint:
+            return _chosen(campaign, law, question, share, none=True)
+        if law.domain.items:
+            return replace(law, k=law.domain.items + 1)  # type: ignore[call-arg]
+        return law.or_none()
+    except MurmurationError:
+        return None
+
+
+def _chosen(
+    campaign: SurveyCampaign, law: Mechanism, question: Question, share: float, none: bool
+) -> Mechanism:
+    """Return the planner's choice for a number or a category, with or without no answer."""
+    asked, people = (1.0 if campaign.levels else share), campaign.terms.people
+    if question.k is None:
+        return choose_numeric(law.budget, asked, people, none).mechanism
+    return choose_frequency(law.budget, question.k + none, asked, people).mechanism
 
 
 def _ranges(law: Mechanism, question: Question) -> tuple[str, ...]:

@@ -113,6 +113,7 @@ def _law_data(law: Law) -> dict[str, Any]:
         "pair_budgets": law.pair_budgets,
         "stderr": law.stderr,
         "stderr_if_none_missing": law.certain,
+        "stderr_with_missing": law.with_none,
     }
 
 
@@ -293,6 +294,13 @@ def _print_silence(reviewed: Review) -> None:
             f"  {escape(asked.question.name)}: missing = true costs accuracy: {_error(asked)}, "
             f"where all answer, instead of {certain}; more where fewer do"
         )
+    for asked in [one for one in reviewed.asked if not one.question.missing][:MOST_SHOWN]:
+        costs = [law.with_none for law in asked.laws if law.with_none is not None]
+        if costs:
+            say(
+                f"  {escape(asked.question.name)}: missing = true would cost accuracy: "
+                f"{_errors(asked, costs)}, where all answer, instead of {_error(asked)}"
+            )
 
 
 def _print_pairs(reviewed: Review) -> None:

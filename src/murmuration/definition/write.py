@@ -11,7 +11,10 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from murmuration.campaign.answers import EXACT, IGNORE
+from murmuration.campaign.question import ANSWERED, NO_ANSWER
 from murmuration.campaign.terms import Told
+from murmuration.errors import MurmurationError
+from murmuration.planning.choose import LITTLE, cost_of_missing
 
 LISTED = 1000
 """Labels that are listed in the comment on a column that is left out, at most."""
@@ -34,6 +37,13 @@ class Draft:
     case: str = EXACT
     alike: int = 0
     """How many labels differ from another in case only."""
+    costs: float | None = None
+    """By how much `missing = true` makes standard errors larger; None where it is not known."""
+
+    @property
+    def may_be_missing(self) -> bool:
+        """Whether the file says `missing = true`: some rows have none, or it costs little."""
+        return self.missing > 0 or (self.costs is not None and self.costs <= LITTLE)
 
     @property
     def became(self) -> str:
@@ -58,7 +68,12 @@ class Draft:
 
 
 def written(name: str, purpose: str, epsilon: float, people: int, asked: Sequence[Draft]) -> str:
-    """Return the text of a campaign file."""
+    """Return the text of a campaign file.
+
+    `missing = true` is written wherever it makes standard errors at most 10% larger at the number
+    of people that is expected (`LITTLE`), every attribute asked as often.
+    """
+    asked = priced(asked, epsilon, people)
     head = _HEAD.format(
         name=_quoted(name),
         purpose=_quoted(purpose),
@@ -71,6 +86,29 @@ def written(name: str, purpose: str, epsilon: float, people: int, asked: Sequenc
     first = next(one for one in asked if not one.skipped)
     parts = [head, *(_attribute(one, one is first) for one in asked), _TAIL]
     return "\n".join(parts)
+
+
+def priced(asked: Sequence[Draft], epsilon: float, people: int) -> list[Draft]:
+    """Return attributes with what `missing = true` costs them."""
+    share = 1 / max(1, sum(not one.skipped for one in asked))
+    found: dict[int | None, float | None] = {}
+    priced = []
+    for one in asked:
+        k = len(one.labels) or None
+        if one.skipped or not {NO_ANSWER, ANSWERED}.isdisjoint(one.labels):
+            priced.append(one)
+            continue
+        if k not in found:
+            found[k] = _price(epsilon, k, share, people)
+        priced.append(replace(one, costs=found[k]))
+    return priced
+
+
+def _price(epsilon: float, k: int | None, share: float, people: int) -> float | None:
+    try:
+        return cost_of_missing(epsilon, k, share, people)
+    except MurmurationError:  # nothing is for so many labels: the file's reader says so
+        return None
 
 
 def _terms() -> str:
@@ -123,7 +161,7 @@ def _attribute(one: Draft, explained: bool) -> str:
         lines += ['kind = "category"', f"labels = [{labels}]"]
         if one.case == IGNORE:
             lines.append('case = "ignore"  # capital and small letters are the same')
-        if not one.missing:
+        if not one.may_be_missing:
             lines.append('outside = "spread"  # other answers count as one by chance; or a label')
     else:
         if one.note:
@@ -134,8 +172,9 @@ def _attribute(one: Draft, explained: bool) -> str:
             ]
         lines += [f"low = {_plain(one.low)}", f"high = {_plain(one.high)}"]
         lines.append(f"unit = {_quoted(one.unit)}")
-        lines.append('outside = "clamp"  # values beyond count as the nearer end')
-    missing = _missing(one) if one.missing or explained else []
+        if not one.may_be_missing:
+            lines.append('outside = "clamp"  # values beyond count as the nearer end')
+    missing = _missing(one)
     more = [line for line in _MORE if explained and _key(line) not in map(_key, [*lines, *missing])]
     return "\n".join([*lines, *missing, *more]) + "\n"
 
@@ -151,14 +190,23 @@ def _commented(one: Draft) -> str:
 
 
 def _missing(one: Draft) -> list[str]:
-    if not one.missing:
+    """Return the lines about answers that are missing, and what it costs that they may be."""
+    cost = "" if one.costs is None else f"standard errors are {max(0, one.costs):.0%} larger"
+    if not one.may_be_missing:
         return [
-            "# missing = true  # no answer is one, as well protected: else who has none is silent"
+            "# Without it who has no answer is silent, and what does not fit changes figures.",
+            f"# missing = true  # no answer is one, as well protected{cost and f'; {cost}'}",
         ]
-    lines = ["missing = true  # some rows have none: no answer is one, as well protected"]
+    why = "some rows have none" if one.missing else "for who has none, and for what does not fit"
+    lines = [
+        f"# No answer is one, as well protected: {why}.",
+        f"missing = true{cost and f'  # it costs accuracy: {cost}'}",
+    ]
     if one.markers:
         markers = ", ".join(map(_quoted, one.markers))
         lines.append(f"markers = [{markers}]  # texts that stand for no answer")
+    rule, what = ("spread", "a label by chance") if one.labels else ("clamp", "the nearer end")
+    lines.append(f'# outside = "{rule}"  # what does not fit counts as {what}; left out: no answer')
     return lines
 
 

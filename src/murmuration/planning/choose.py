@@ -183,6 +183,10 @@ class _Candidate:
     cost: float
 
 
+LITTLE = 0.10
+"""By how much standard errors may grow for `missing = true` to be written into a new file."""
+
+
 def choose_numeric(
     epsilon: float, share: float = 1.0, people: int = PEOPLE, missing: bool = False
 ) -> Choice:
@@ -209,6 +213,21 @@ def choose_frequency(epsilon: float, k: int, share: float = 1.0, people: int = P
     'olh'
     """
     return _choose(Attribute("item", k), epsilon, _checked_share(share), _checked_people(people))
+
+
+def cost_of_missing(epsilon: float, k: int | None, share: float, people: int) -> float:
+    """Return by how much standard errors grow where answers may be missing: 0.07 is 7%.
+
+    k: how many labels, no answer not among them; None for a number
+
+    >>> round(cost_of_missing(1.0, None, 1.0, 100_000), 2)
+    0.17
+    """
+    if k is None:
+        errors = [choose_numeric(epsilon, share, people, none).n_mse for none in (False, True)]
+    else:
+        errors = [choose_frequency(epsilon, n, share, people).n_mse / n for n in (k, k + 1)]
+    return math.sqrt(errors[1] / errors[0]) - 1
 
 
 def _choose(attribute: Attribute, epsilon: float, share: float, people: int) -> Choice:

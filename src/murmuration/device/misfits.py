@@ -54,7 +54,8 @@ def misfits_of(questions: Sequence[Question], answers: Mapping[str, Any]) -> tup
     for question in questions:
         if (answer := answers.get(question.name)) is None:
             continue
-        reason = REASONS.get(int(question.fits([answer])[0]))
+        fits = question.fits([answer])
+        reason = REASONS.get(int(fits[0])) if fits.shape == (1,) else UNKNOWN_ANSWER
         rest = reason == "unknown" and question.outside in question.labels
         if reason is not None and not rest:
             found.append(Misfit(question.name, reason, question.problem(reason)))

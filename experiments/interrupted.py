@@ -6,18 +6,30 @@ The tests have a few of them; these are the pieces of evidence with many.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
+from pathlib import Path
 
 from experiments.piece import Piece, Row, totals
 from tests.support import schedules, training_torture
+from tests.support.interleavings import CASES, explore, fast_files
 from tests.support.torture import torture
 
 PER_PART = 50
 KILLS_PER_PART = 25
+WALKS = [replace(case, copies=copies) for copies in (False, True) for case in CASES.values()]
 
 
 def lives(part: int) -> Row:
     """Let devices live: one report per answer, and no limit is passed."""
     return {"lives": PER_PART, **schedules.run(PER_PART, first=PER_PART * part)}
+
+
+def interleavings(part: int) -> Row:
+    """Visit every state that two ledgers of one key can be in."""
+    with tempfile.TemporaryDirectory() as folder, fast_files():
+        happened = explore(WALKS[part], Path(folder))
+    states = happened.pop("states")
+    return {"cases": 1, "states": states, "steps": happened.total()}
 
 
 def kills(part: int) -> Row:
@@ -40,6 +52,13 @@ LIVES = Piece(
     lives,
     parts=200,
     sample=(0, 100),
+    figures=totals,
+)
+INTERLEAVINGS = Piece(
+    "two ledgers of one key, every interleaving of steps, kills and copies in small cases",
+    interleavings,
+    parts=len(WALKS),
+    sample=(0,),
     figures=totals,
 )
 KILLS = Piece(

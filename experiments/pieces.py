@@ -21,6 +21,7 @@ PIECES: dict[str, Piece] = {
     "coverage": coverage.PIECE,
     "intervals": intervals.PIECE,
     "lives": interrupted.LIVES,
+    "interleavings": interrupted.INTERLEAVINGS,
     "kills": interrupted.KILLS,
     "trainings": interrupted.TRAININGS,
     "periods": periods.PIECE,

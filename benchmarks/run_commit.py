@@ -71,7 +71,7 @@ def bodies(campaign: SurveyCampaign, uploads: int, size: int, form: str) -> list
     write = report.to_binary if form == report.BINARY else report.to_json
     rows = run_collector.reports(campaign, uploads * size)
     return [
-        write(campaign, new_ids(size), rows[start : start + size])
+        write(campaign.form, new_ids(size), rows[start : start + size])
         for start in range(0, len(rows), size)
     ]
 
@@ -92,7 +92,9 @@ def measured(
     assert intake is not None
     start = time.process_time()
     for group in groups:
-        commit(store, [Batch(intake, report.decode(campaign, b, form)) for b in group], reports)
+        commit(
+            store, [Batch(intake, report.decode(campaign.form, b, form)) for b in group], reports
+        )
     total, n = time.process_time() - start, args.groups * uploads * size
     print(f"{name}: {1e6 * total / n:.2f} us of processor a report")
     for part in PARTS:

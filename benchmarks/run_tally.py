@@ -58,7 +58,8 @@ def make(folder: Path, reports: int) -> None:
 
 
 def _part(campaign: SurveyCampaign, folder: Path, at: int, reports: int) -> None:
-    path, made, rng = folder / f"part-{at // PER_PART:05}.parquet", schema(campaign), system_rng()
+    path, rng = folder / f"part-{at // PER_PART:05}.parquet", system_rng()
+    made = schema(campaign.form)
     if path.exists():
         return
     with draft_of(path, ANYBODY) as draft, writer(draft, made) as file:
@@ -66,7 +67,7 @@ def _part(campaign: SurveyCampaign, folder: Path, at: int, reports: int) -> None
         for start in range(at, end, PER_BATCH):
             n = min(PER_BATCH, end - start)
             rows = campaign.privatize([np.arange(start, start + n) % 8], rng)
-            file.write_batch(batch(campaign, new_ids(n), rows, made))
+            file.write_batch(batch(campaign.form, new_ids(n), rows, made))
 
 
 # --- what is measured, each in a process of its own ----------------------------------------------
@@ -107,10 +108,10 @@ def tallied(folder: str, *options: str) -> dict[str, Any]:
         tempfile.tempdir = place  # spills go to the disk that has the reports
         kept = Path(place, "state") if state else None
         clock = Clock()
-        done = local.tally(campaign, found, kept, local.How(dedup=dedup))
+        done = local.tally(campaign.form, found, kept, local.How(dedup=dedup))
         took, clock = clock.read(), Clock()
         if state:
-            local.tally(campaign, found, kept, local.How(dedup=dedup))
+            local.tally(campaign.form, found, kept, local.How(dedup=dedup))
             took["again"] = clock.read()["seconds"]
     return {**took, **done.sums.to_json()}
 
@@ -136,10 +137,10 @@ def on_spark(folder: str, *options: str) -> dict[str, Any]:
         up = time.perf_counter() - start
         dedup = "--no-dedup" not in options
         tasks: dict[str, Callable[[], object]] = {}
-        tasks["spark"] = lambda: spark.tally(started, campaign, found, dedup=dedup)
-        tasks["local"] = lambda: local.tally(campaign, found, how=local.How(dedup=dedup))
+        tasks["spark"] = lambda: spark.tally(started, campaign.form, found, dedup=dedup)
+        tasks["local"] = lambda: local.tally(campaign.form, found, how=local.How(dedup=dedup))
         best = fastest(tasks, 1 if dedup else 4)
-        sums = spark.tally(started, campaign, found, dedup=False)
+        sums = spark.tally(started, campaign.form, found, dedup=False)
         ratio = best["local"] / best["spark"]
         more = {"seconds": best["spark"], "processor": 0.0, "start_up": up, "of_local": ratio}
         return {**more, **sums.to_json()}

@@ -65,7 +65,7 @@ def sent(asked: SurveyCampaign, people: int, seed: int) -> Ints:
     for week in range(WEEKS):
         values = np.where(changed & (week in AWAY), NO, YES)
         _, made_rows = made(asked, words, [values], None, asked.name_of(FIRST + week), begun)
-        ((_, octets),) = asked.entries(made_rows)
+        ((_, octets),) = asked.form.entries(made_rows)
         rows.append(asked.frame.cells[0].from_rows(octets).astype(np.int64))
     return np.array(rows)
 

@@ -77,7 +77,7 @@ def sent(asked: SurveyCampaign, people: int, weeks: int, fresh: bool, seed: int)
         words = CrowdWords(keys_of(secret, devices), ORIGIN, asked.digest)
         columns = asked.encode(answers, words.spread(answers))
         _, sent_rows = made(asked, words, columns, None, asked.name_of(FIRST + week))
-        ((_, octets),) = asked.entries(sent_rows)
+        ((_, octets),) = asked.form.entries(sent_rows)
         rows.append(asked.frame.cells[0].from_rows(octets).astype(np.int64))
     return np.array(rows)
 

@@ -28,7 +28,8 @@ from scipy.stats import chi2
 from experiments.piece import Figures, Piece, Row, markdown, require_share
 from murmuration import seeded_rng
 from murmuration.analysis.periods import Periods
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.campaign.form import ByPeriod
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import load as campaign_file
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.mechanisms.item.memoised import Memoised

@@ -104,7 +104,7 @@ def in_process(campaign: TrainingCampaign, x: Floats, y: Floats, seed: int) -> F
     while (found := live.round) is not None:
         who, order = np.split(order, [found.size])
         values = [question.values(x[who], y[who]) for question in found.questions]
-        live.close(found.tally(found.frame.privatize(values, rng)))
+        live.close(found.form.tally(found.frame.privatize(values, rng)))
     return coefficients(model.of(campaign, live.trained, len(x)))
 
 
@@ -142,8 +142,8 @@ def require_same(store: Store, campaign: TrainingCampaign) -> None:
         found = live.round
         if found is None or found.digest != kept.digest:
             raise RuntimeError(f"round {kept.number} does not follow from the reports")
-        rows = [rows for _, rows, _ in store.kept_reports(kept.own, found.row_bytes)]
-        tallies = found.tally(np.concatenate(rows))
+        rows = [rows for _, rows, _ in store.kept_reports(kept.own, found.form.row_bytes)]
+        tallies = found.form.tally(np.concatenate(rows))
         people += sum(tally.n for tally in tallies)
         live.close(tallies)
     again = model.to_json(model.of(campaign, live.trained, people))

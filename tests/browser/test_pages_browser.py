@@ -556,7 +556,7 @@ def test_a_trend_is_drawn_by_period(page: Page, tmp_path: Path) -> None:
             moods = ["good" if place % 10 < 10 * good else "bad" for place in range(500)]
             columns = campaign.encode({"mood": moods}, rng)
             rows = campaign.privatize(columns, rng, period=last - back)
-            body = report.to_binary(campaign, new_ids(500, rng), rows)
+            body = report.to_binary(campaign.form, new_ids(500, rng), rows)
             assert own.send("mood", body, report.BINARY).json["stored"] == 500
         chart = card(page, "mood").get_by_role("img", name=re.compile("figures with intervals"))
         expect(chart).to_be_visible()

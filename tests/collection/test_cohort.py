@@ -214,7 +214,7 @@ def other_answers(campaign: SurveyCampaign, rows: Rows) -> Rows:
     """Reports by the same laws that all say one label."""
     changed = rows.copy()
     changed[:, -1] = 0
-    assert campaign.valid(changed).all()
+    assert campaign.form.valid(changed).all()
     return changed
 
 
@@ -243,7 +243,7 @@ def test_what_is_shown_does_not_depend_on_the_last_few_reports(twin: Twin) -> No
     """After every group: what came since a law's sums were last shown may have been anything."""
     campaign, n = twin.campaign, 700
     ids, rows = new_ids(n, seeded_rng(5)), reports_of(campaign, n, 5)
-    cells, periods = campaign.entries(rows)[0][0], campaign.periods_of(rows)
+    cells, periods = campaign.form.entries(rows)[0][0], campaign.form.periods_of(rows)
     at, steps = 0, np.random.default_rng(3).integers(1, 40, n)
     least, looks = needed(campaign), []
     for step in steps.tolist():
@@ -370,7 +370,7 @@ def test_every_route_of_a_collector_is_of_one_look(tmp_path: Path) -> None:
             return [about_answers(answer.body) for answer in answers]
 
         def send(chosen: slice) -> None:
-            body = report.to_binary(campaign, ids[chosen], rows[chosen])
+            body = report.to_binary(campaign.form, ids[chosen], rows[chosen])
             assert collector.send("levels", body, report.BINARY).status == 200
 
         send(slice(0, 422))

@@ -283,11 +283,11 @@ def test_lone_surrogates_are_malformed(steady: Collector) -> None:
 
 def test_binary(server: Collector) -> None:
     ids, rows = reports(PETS_CAMPAIGN, 50, 7)
-    body = report.to_binary(PETS_CAMPAIGN, ids, rows)
+    body = report.to_binary(PETS_CAMPAIGN.form, ids, rows)
     assert server.send("pets", body, BINARY).json["stored"] == 50
-    again = server.send("pets", report.to_json(PETS_CAMPAIGN, ids, rows)).json
+    again = server.send("pets", report.to_json(PETS_CAMPAIGN.form, ids, rows)).json
     assert {failure["type"] for failure in again["failures"]} == {"/problems/duplicate"}
-    none = report.to_binary(PETS_CAMPAIGN, ids[:0], rows[:0])
+    none = report.to_binary(PETS_CAMPAIGN.form, ids[:0], rows[:0])
     assert server.send("pets", none, BINARY).json["received"] == 0
 
 
@@ -297,13 +297,13 @@ def test_binary_reports_are_checked_one_by_one(server: Collector) -> None:
     rows[2, :2] = (0, 1)
     rows[3] = (1, 1, 0, 0, 1, 0)  # in the wrong order
     ids[5] = ids[4]
-    receipt = server.send("pets", report.to_binary(PETS_CAMPAIGN, ids, rows), BINARY).json
+    receipt = server.send("pets", report.to_binary(PETS_CAMPAIGN.form, ids, rows), BINARY).json
     found = [(failure["index"], failure["type"][10:]) for failure in receipt["failures"]]
     assert found == [*((1, "bad-symbol"), (2, "bad-symbol"), (3, "bad-symbol"), (5, "duplicate"))]
 
 
 def test_binary_that_cannot_be_read(steady: Collector) -> None:
-    body = report.to_binary(PETS_CAMPAIGN, *reports(PETS_CAMPAIGN, 3, 9))
+    body = report.to_binary(PETS_CAMPAIGN.form, *reports(PETS_CAMPAIGN, 3, 9))
     count = report.HEAD.size - 4
     bad = [body[:n] for n in (0, 1, 8, 10, 42, 45, 46, 47, 60, len(body) - 1)]
     bad += [body + b"\x00", b"MURMTALY" + body[8:], b"[]"]
@@ -319,7 +319,7 @@ def test_damaged_uploads_never_break_anything(server: Collector) -> None:
     who = np.random.default_rng(5)
     ids, rows = reports(PETS_CAMPAIGN, 3, 10)
     forms = [(report.to_json, JSON), (report.to_binary, BINARY)]
-    bodies = [(write(PETS_CAMPAIGN, ids, rows), kind) for write, kind in forms]
+    bodies = [(write(PETS_CAMPAIGN.form, ids, rows), kind) for write, kind in forms]
     with closing(server.client()) as client:
         for turn in range(600):
             body, kind = bodies[turn % 2]
@@ -345,7 +345,7 @@ def _changed(body: bytes, who: np.random.Generator) -> bytes:
     ("place", "octet", "reason"), [(8, 2, "unknown-wire"), (12, 255, "unknown-digest")]
 )
 def test_binary_of_another_kind(steady: Collector, place: int, octet: int, reason: str) -> None:
-    body = bytearray(report.to_binary(PETS_CAMPAIGN, *reports(PETS_CAMPAIGN, 3, 9)))
+    body = bytearray(report.to_binary(PETS_CAMPAIGN.form, *reports(PETS_CAMPAIGN, 3, 9)))
     body[place] ^= octet
     receipt = steady.send("pets", bytes(body), BINARY).json
     assert [failure["type"] for failure in receipt["failures"]] == [f"/problems/{reason}"] * 3
@@ -360,7 +360,7 @@ def test_a_changed_campaign(tmp_path: Path) -> None:
         strange = {**uploads(new, 1)[0], "digest": "f" * 64}
         batch = [*uploads(old, 1), *uploads(new, 1), strange]
         assert reasons(server, batch, "phone") == ["superseded", "stored", "unknown-digest"]
-        body = report.to_binary(old, *reports(old, 2))
+        body = report.to_binary(old.form, *reports(old, 2))
         receipt = server.send("phone", body, BINARY).json
         assert {failure["type"] for failure in receipt["failures"]} == {"/problems/superseded"}
         status = server.status("phone")
@@ -398,7 +398,7 @@ def test_gzip(server: Collector) -> None:
     batch = good(2000, "phone")
     answer = squeezed(server, gzipped(json.dumps(batch).encode()))
     assert answer.json == {"received": 2000, "stored": 2000, "failures": []}
-    binary = report.to_binary(CAMPAIGNS["phone"], *reports(CAMPAIGNS["phone"], 9, 3))
+    binary = report.to_binary(CAMPAIGNS["phone"].form, *reports(CAMPAIGNS["phone"], 9, 3))
     assert squeezed(server, gzipped(binary), "GZIP", BINARY).json["stored"] == 9
     assert squeezed(server, b"[]", "identity").status == 200
 
@@ -635,9 +635,9 @@ def exact(server: Collector) -> tuple[SurveyCampaign, np.ndarray[Any, Any]]:
     """A campaign with reports that we know, in both forms."""
     campaign = CAMPAIGNS["exact"]
     ids, rows = reports(campaign, 3000, 11)
-    one_half = report.to_json(campaign, ids[:1000], rows[:1000])
+    one_half = report.to_json(campaign.form, ids[:1000], rows[:1000])
     assert server.send("exact", one_half).json["stored"] == 1000
-    rest = report.to_binary(campaign, ids[1000:], rows[1000:])
+    rest = report.to_binary(campaign.form, ids[1000:], rows[1000:])
     assert server.send("exact", rest, BINARY).json["stored"] == 2000
     return campaign, rows
 
@@ -734,12 +734,12 @@ def test_nothing_is_shown_about_few(server: Collector) -> None:
     campaign = CAMPAIGNS["few"]
     path = "/v1/campaigns/few/estimates"
     assert (server.get(path).status, server.get(path).problem) == (409, "cohort-too-small")
-    server.send("few", report.to_binary(campaign, *reports(campaign, 499, 3)), BINARY)
+    server.send("few", report.to_binary(campaign.form, *reports(campaign, 499, 3)), BINARY)
     for form in ("json", "csv", "parquet"):
         assert server.get(f"{path}?format={form}").problem == "cohort-too-small"
     ids, rows = reports(campaign, 4000, 4)
     pet_and_age = np.flatnonzero((rows[:, 0] == 0) & (rows[:, 3] == 1))
-    body = report.to_binary(campaign, ids[pet_and_age], rows[pet_and_age])
+    body = report.to_binary(campaign.form, ids[pet_and_age], rows[pet_and_age])
     assert server.send("few", body, BINARY).json["stored"] == len(pet_and_age)
     shown = {figure["attribute"]: figure["n"] for figure in server.get(path).json["estimates"]}
     assert set(shown) == {"pet", "age"}
@@ -779,12 +779,12 @@ def merge(server: Collector, other: Collector) -> Callable[[Asking, bytes], Answ
 def test_merging(server: Collector, other: Collector, merge) -> None:
     campaign = CAMPAIGNS["merging"]
     ids, rows = reports(campaign, 900, 5)
-    server.send("merging", report.to_json(campaign, ids[:300], rows[:300]))
-    other.send("merging", report.to_json(campaign, ids[300:500], rows[300:500]))
+    server.send("merging", report.to_json(campaign.form, ids[:300], rows[:300]))
+    other.send("merging", report.to_json(campaign.form, ids[300:500], rows[300:500]))
     early = other.get(TALLY).body
     assert merge(server, early).json == {"merged": 1, "collectors": 1, "left_out": 0}
     assert merge(server, early).json == {"merged": 0, "collectors": 1, "left_out": 0}
-    other.send("merging", report.to_json(campaign, ids[500:], rows[500:]))
+    other.send("merging", report.to_json(campaign.form, ids[500:], rows[500:]))
     late = other.get(TALLY).body
     assert merge(server, late).json == {"merged": 1, "collectors": 1, "left_out": 0}
     older = merge(server, early)

@@ -27,8 +27,8 @@ def test_a_bug_in_one_upload_stops_that_one_only(tmp_path) -> None:
     ids, rows = made(served.campaign, 30)
     uploads = [
         report.decode(
-            served.campaign,
-            report.to_binary(served.campaign, ids[i : i + 10], rows[i : i + 10]),
+            served.campaign.form,
+            report.to_binary(served.campaign.form, ids[i : i + 10], rows[i : i + 10]),
             report.BINARY,
         )
         for i in range(0, 30, 10)

@@ -121,7 +121,7 @@ class Ingest(RuleBasedStateMachine):
     @rule(source=st.sampled_from(sorted(SOURCES)), people=st.integers(0, 50), again=st.booleans())
     def merge(self, source: str, people: int, again: bool) -> None:
         campaign, known = self.campaign, self.model.merged.get((self.campaign.digest, source))
-        tallies = campaign.counted(POOL[campaign.digest][1][:people])
+        tallies = campaign.form.tallies(POOL[campaign.digest][1][:people])
         mine = self.store.collector_name()
         parts = {
             source: Part(tallies, sketched([SOURCES[source][:people]], KEY)),
@@ -155,7 +155,7 @@ class Ingest(RuleBasedStateMachine):
         else:
             body, expected = self._columns(form, [kind for kind, _ in reports], places)
         kind = report.JSON if form == "list" else report.BINARY
-        incoming = report.decode(self.campaign, body, kind, self.served.older)
+        incoming = report.decode(self.campaign.form, body, kind, self.served.older)
         late = [(reason or ("" if in_time else "outside-window"), p) for reason, p in expected]
         return Batch(self.served, incoming, in_time=in_time), late
 
@@ -171,7 +171,7 @@ class Ingest(RuleBasedStateMachine):
         found, expected = [], []
         for kind, place in zip(kinds, places, strict=True):
             one = slice(place, place + 1)
-            sent = msgspec.json.decode(report.to_json(self.campaign, ids[one], rows[one]))
+            sent = msgspec.json.decode(report.to_json(self.campaign.form, ids[one], rows[one]))
             spoiled = dict(SPOILED.get(kind, {}))
             reason = kind if kind in SPOILED else ""
             if kind == "superseded" and self.served.older:
@@ -187,7 +187,7 @@ class Ingest(RuleBasedStateMachine):
         ids, rows = POOL[self.campaign.digest]
         mine, bad = rows[places].copy(), np.array([kind in SPOILED for kind in kinds], dtype=bool)
         mine[bad, 0] = 200
-        body = report.to_binary(self.campaign, ids[places], mine)
+        body = report.to_binary(self.campaign.form, ids[places], mine)
         reasons = np.where(bad, "bad-symbol", "").tolist()
         if form == "old columns" and self.served.older:
             old = bytes.fromhex(min(self.served.older))

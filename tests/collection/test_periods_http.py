@@ -101,7 +101,7 @@ def test_a_collector_refuses_periods_that_cannot_be(server: Collector) -> None:
     )
     before = server.about("mood", "status").json["outcomes"].get("wrong-period", 0)
     for write, kind in ((report.to_json, report.JSON), (report.to_binary, report.BINARY)):
-        answer = server.send("mood", write(CAMPAIGN, new_ids(3), rows), kind).json
+        answer = server.send("mood", write(CAMPAIGN.form, new_ids(3), rows), kind).json
         assert answer["stored"] == 1
         found = [(one["index"], one["type"]) for one in answer["failures"]]
         assert found == [(0, "/problems/wrong-period"), (2, "/problems/early-period")]

@@ -49,7 +49,8 @@ def bodies(people: range) -> list[tuple[int, bytes]]:
     """Uploads of a few reports each, and how many are in them."""
     parts = [slice(start, min(start + BATCH, people.stop)) for start in people[::BATCH]]
     return [
-        (part.stop - part.start, report.to_json(CAMPAIGN, IDS[part], ROWS[part])) for part in parts
+        (part.stop - part.start, report.to_json(CAMPAIGN.form, IDS[part], ROWS[part]))
+        for part in parts
     ]
 
 
@@ -198,10 +199,10 @@ def test_a_file_moves_into_a_database(postgres_url: str, tmp_path: Path) -> None
     """Some reports are in the old store, some in the new one, some in both: each counts once."""
     old = str(tmp_path / "old.db")
     for where, people in ((old, slice(0, 300)), (postgres_url, slice(200, 400))):
-        body = report.to_binary(CAMPAIGN, IDS[people], ROWS[people])
+        body = report.to_binary(CAMPAIGN.form, IDS[people], ROWS[people])
         with closing(open_store(where)) as store:
             served = serve(store, CAMPAIGN)
-            commit(store, [Batch(served, report.decode(CAMPAIGN, body, report.BINARY))])
+            commit(store, [Batch(served, report.decode(CAMPAIGN.form, body, report.BINARY))])
     for _ in range(2):
         murmur("merge", postgres_url, old)
     assert total_at(postgres_url, CAMPAIGN) == CAMPAIGN.tally(ROWS[:400])

@@ -173,7 +173,7 @@ def collection(campaign: SurveyCampaign) -> dict[str, Any]:
                 "levels": levels,
                 "word": start,
                 "row": rows.tobytes().hex(),
-                "entries": report.entries_of(campaign, rows[0]),
+                "entries": report.entries_of(campaign.form, rows[0]),
             }
         )
     return {"digest": campaign.digest, "collection": campaign.text, "people": people}

@@ -70,7 +70,7 @@ def keyed(
     rows = campaign.frame.laid_out(
         [(one, answered(one, laws[one.cell], words, turn, spell=spell)) for one in asked]
     )
-    return campaign.dated(rows, period)
+    return campaign.form.dated(rows, period)
 
 
 def turn_of(campaign: SurveyCampaign, person: int) -> str:
@@ -128,13 +128,13 @@ def person_of(campaign: SurveyCampaign, person: int) -> dict[str, Any]:
         "level": level,
         "word": start,
         "drawn": report.entries_of(
-            campaign, drawn(campaign, answers, levels, ScriptedRng(WORDS[start:]))[0]
+            campaign.form, drawn(campaign, answers, levels, ScriptedRng(WORDS[start:]))[0]
         ),
         "secret": secret.hex(),
         "round": turn,
         "id": ids.tobytes().hex(),
-        "entries": report.entries_of(campaign, rows[0]),
-        "report": report.to_json(campaign, ids, rows).decode(),
+        "entries": report.entries_of(campaign.form, rows[0]),
+        "report": report.to_json(campaign.form, ids, rows).decode(),
         "row": rows.tobytes().hex(),
     }
 
@@ -152,7 +152,7 @@ def vectors_of(document: str) -> dict[str, Any]:
         "origin": ORIGIN,
         "digest": campaign.digest,
         "people": people,
-        "columns": report.to_binary(campaign, *shaped).hex(),
+        "columns": report.to_binary(campaign.form, *shaped).hex(),
     }
 
 

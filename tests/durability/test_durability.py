@@ -84,7 +84,7 @@ class Recorded:
         with closing(collector.client()) as connection:
             for upload in range(uploads):
                 mine = slice(50 * upload, 50 * upload + 1 + 13 * upload % 50)
-                body = report.to_binary(self.campaign, ids[mine], rows[mine])
+                body = report.to_binary(self.campaign.form, ids[mine], rows[mine])
                 answer = connection.send("commute", body, report.BINARY)
                 assert (answer.status, answer.json["failures"]) == (200, [])
                 asked = self._asked.setdefault(connection.local_port, [])
@@ -191,7 +191,7 @@ def test_a_full_disk_answers_507_and_goes_on_by_itself() -> None:
 
     def send(collector: Collector, which: int) -> Answer:
         mine, reports = bodies[which]
-        body = report.to_binary(campaign, mine, reports)
+        body = report.to_binary(campaign.form, mine, reports)
         answer = collector.send("commute", body, report.BINARY)
         if answer.status == 200:
             acknowledged.update(one.tobytes() for one in mine)
@@ -237,7 +237,7 @@ def test_a_disk_that_is_full_from_the_start_says_so() -> None:
 def test_a_lost_database_answers_503_and_goes_on_by_itself(postgres_url: str) -> None:
     campaign = commute()
     ids, rows = made(campaign, 500)
-    body = report.to_binary(campaign, ids, rows)
+    body = report.to_binary(campaign.form, ids, rows)
     with running(postgres_url, COMMUTE) as collector:
         assert collector.send("commute", body, report.BINARY).json["stored"] == 500
         for _ in range(2):
@@ -269,7 +269,7 @@ def test_a_lock_that_is_never_given_back_turns_uploads_away(postgres_url: str) -
     """A session that does nothing holds the store: 503, not ready, and it can be ended."""
     campaign = commute()
     ids, rows = made(campaign, 200)
-    bodies = [report.to_binary(campaign, ids[n:][:100], rows[n:][:100]) for n in (0, 100)]
+    bodies = [report.to_binary(campaign.form, ids[n:][:100], rows[n:][:100]) for n in (0, 100)]
     brief = {f"{POSTGRES}.LOCK_SECONDS": 1, f"{POSTGRES}.PROBE_SECONDS": 1}
     with (
         psycopg.connect(postgres_url) as idle,
@@ -315,7 +315,7 @@ def test_a_full_disk_of_the_database_answers_507_and_goes_on_by_itself(postgres_
 
     def send(collector: Collector, which: int) -> Answer:
         mine = slice(10_000 * which, 10_000 * (which + 1))
-        body = report.to_binary(campaign, ids[mine], rows[mine])
+        body = report.to_binary(campaign.form, ids[mine], rows[mine])
         return collector.send("commute", body, report.BINARY)
 
     with small_disk(30) as disk, small_database(postgres_url, disk) as url:
@@ -387,7 +387,7 @@ def test_two_collectors_and_two_workers_share_a_database(postgres_url: str) -> N
         starts = range(0, len(ids), 100)
         for start in starts if order % 2 else reversed(starts):
             mine = slice(start, start + 100)
-            body = report.to_binary(campaign, ids[mine], rows[mine])
+            body = report.to_binary(campaign.form, ids[mine], rows[mine])
             answer = collector.send("commute", body, report.BINARY)
             assert answer.status == 200
             outcomes.append(outcomes_of(answer.json, 100))

@@ -106,7 +106,7 @@ def _in_folder(
     by_group: dict[str, dict[bytes, bytes]] = {}
     for path in folder.Place(folder.place_of(reports, campaign), campaign).parts().values():
         table = parquet.arrow().parquet.read_table(path, partitioning=None)
-        mine = _pairs(*parquet.rows_of(campaign, table))
+        mine = _pairs(*parquet.rows_of(campaign.form, table))
         assert [each for each, _ in mine] == sorted(each for each, _ in mine)
         group = by_group.setdefault(path.name.split("-")[1], {})
         assert not group.keys() & dict(mine).keys()
@@ -132,7 +132,7 @@ def _pairs(ids: Ids, rows: Rows) -> list[tuple[bytes, bytes]]:
 def _reports(store: Store, campaign: SurveyCampaign) -> list[tuple[bytes, bytes]]:
     key = store.key_of(campaign.digest)
     found: list[tuple[bytes, bytes]] = []
-    for ids, rows, kept in store.kept_reports(key or 0, campaign.row_bytes):
+    for ids, rows, kept in store.kept_reports(key or 0, campaign.form.row_bytes):
         stored = dict(zip(kept.tolist(), map(bytes, rows), strict=True))
         found += [(bytes(one), stored.get(place, b"")) for place, one in enumerate(ids)]
     assert len(found) == store.report_count(key or 0)
@@ -146,7 +146,7 @@ def _tallies(store: Store, campaign: SurveyCampaign, kept: Sequence[bytes]) -> t
     tallies = pooled(campaign, by_period)
     if campaign.terms.keep_reports:
         rows = as_rows(campaign, kept)
-        assert by_period == campaign.counted(rows)
+        assert by_period == campaign.form.tallies(rows)
         assert tallies == campaign.tally(rows)
     else:
         assert set(kept) <= {b""}
@@ -156,7 +156,7 @@ def _tallies(store: Store, campaign: SurveyCampaign, kept: Sequence[bytes]) -> t
 
 def as_rows(campaign: SurveyCampaign, kept: Sequence[bytes]) -> Rows:
     """Stored reports as the library takes them."""
-    return np.frombuffer(b"".join(kept), dtype=np.uint8).reshape(-1, campaign.row_bytes)
+    return np.frombuffer(b"".join(kept), dtype=np.uint8).reshape(-1, campaign.form.row_bytes)
 
 
 def _range_of(question: Question) -> tuple[float, float]:

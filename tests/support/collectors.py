@@ -106,14 +106,14 @@ def reports(campaign: SurveyCampaign, n: int, seed: int = 1) -> tuple[Ids, Rows]
 
 def uploads(campaign: SurveyCampaign, n: int, seed: int = 1) -> list[dict[str, Any]]:
     """n reports as JSON has them."""
-    found: Any = json.loads(report.to_json(campaign, *reports(campaign, n, seed)))
+    found: Any = json.loads(report.to_json(campaign.form, *reports(campaign, n, seed)))
     return found if isinstance(found, list) else [found]
 
 
 def encoded(campaign: SurveyCampaign, ids: Ids, rows: Rows, kind: str) -> bytes:
     """Reports in one form or the other."""
     write = report.to_binary if kind == BINARY else report.to_json
-    return write(campaign, ids, rows)
+    return write(campaign.form, ids, rows)
 
 
 def gzipped(data: bytes) -> bytes:

@@ -45,7 +45,7 @@ def requests(
     for start in range(0, len(rows) - batch + 1, batch):
         part = slice(start, start + batch)
         pack = report.to_json if kind == report.JSON else report.to_binary
-        body = pack(campaign, ids[part], rows[part])
+        body = pack(campaign.form, ids[part], rows[part])
         head = (
             f"POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
             f"content-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"

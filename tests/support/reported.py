@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from murmuration import Mechanism, seeded_rng
+from murmuration.campaign.form import ReportForm
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.counting.sums import Alone, Collection
 from murmuration.definition.document import publish
 from murmuration.exact.arrays import Rows
 from murmuration.testing.expected import crowd
 from murmuration.wire.ids import Ids, new_ids
-from murmuration.wire.parquet import batch, schema, writer
+from murmuration.wire.parquet import batch, writer
 from tests.support.accounts import campaign_of
 
 LEVELS = """
@@ -52,18 +51,17 @@ def of_levels(campaign: SurveyCampaign, n: int, seed: int = 1) -> tuple[Ids, Row
     return new_ids(n, rng), rows
 
 
-def of_mechanism(mechanism: Mechanism, n: int, seed: int = 1) -> tuple[Alone, Ids, Rows]:
+def of_mechanism(mechanism: Mechanism, n: int, seed: int = 1) -> tuple[ReportForm, Ids, Rows]:
     """Reports by one law."""
     rng = seeded_rng(seed)
     rows = mechanism.to_rows(mechanism.privatize(crowd(mechanism, n, seed), rng))
-    return Alone(mechanism), new_ids(n, rng), rows
+    return ReportForm.of(mechanism), new_ids(n, rng), rows
 
 
-def write(collection: Collection, ids: Ids, rows: Rows, path: Path) -> Path:
+def write(form: ReportForm, ids: Ids, rows: Rows, path: Path) -> Path:
     """Write a part, in the form that its ending says."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    made: Any = collection
-    table = pa.Table.from_batches([batch(made, ids, rows, schema(made))])
+    table = pa.Table.from_batches([batch(form, ids, rows)])
     if path.suffix == ".parquet":
         with writer(path, table.schema) as file:
             file.write_table(table, row_group_size=1000)
@@ -86,5 +84,5 @@ def folder(collection: SurveyCampaign, parts: list[tuple[Ids, Rows]], where: Pat
     where.mkdir(parents=True, exist_ok=True)
     (where / "_campaign.json").write_bytes(publish(collection, 1))
     for number, (ids, rows) in enumerate(parts):
-        write(collection, ids, rows, where / f"day={number}" / f"part-{number}.parquet")
+        write(collection.form, ids, rows, where / f"day={number}" / f"part-{number}.parquet")
     return where

@@ -128,12 +128,12 @@ class Bodies:
         ids, rows = self._made(n)
         bad = np.array([self._random.random() < 0.05 for _ in range(n)])
         rows[bad, 0] = 250  # there is no such cell
-        data = report.to_binary(self._campaign, _octets(ids), rows)
+        data = report.to_binary(self._campaign.form, _octets(ids), rows)
         return Body(report.BINARY, data, _without(ids, bad.tolist()))
 
     def _listed(self, n: int) -> Body:
         ids, rows = self._made(n)
-        reports = msgspec.json.decode(report.to_json(self._campaign, _octets(ids), rows))
+        reports = msgspec.json.decode(report.to_json(self._campaign.form, _octets(ids), rows))
         reports = [reports] if n == 1 else reports
         bad = [self._spoil(one) for one in reports]
         data = msgspec.json.encode(reports[0] if n == 1 and not bad[0] else reports)

@@ -96,7 +96,7 @@ def open_round(at: Asking, campaign: TrainingCampaign) -> Round | None:
 
 
 def sent(at: Asking, found: Round, ids: Ids, rows: Rows) -> Answer:
-    return at.send(found.name, report.to_binary(found, ids, rows), report.BINARY)
+    return at.send(found.name, report.to_binary(found.form, ids, rows), report.BINARY)
 
 
 def fates(answer: Answer) -> list[str]:

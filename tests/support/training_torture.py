@@ -62,7 +62,7 @@ def reference(seed: int) -> Reference:
         digests.append(found.digest)
         _, rows = people.reports(found, found.size)
         counted += found.size
-        live.close(found.tally(rows))
+        live.close(found.form.tally(rows))
     return Reference(tuple(digests), model.to_json(model.of(loans(), live.trained, counted)))
 
 
@@ -82,7 +82,7 @@ class Devices:
             ids, rows = self._people.reports(found, found.size)
             starts = range(0, found.size, UPLOAD)
             bodies = [
-                report.to_binary(found, ids[at : at + UPLOAD], rows[at : at + UPLOAD])
+                report.to_binary(found.form, ids[at : at + UPLOAD], rows[at : at + UPLOAD])
                 for at in starts
             ]
             with ThreadPoolExecutor(SENDERS) as senders:

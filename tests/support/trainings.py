@@ -93,7 +93,7 @@ def each_round(campaign: TrainingCampaign, x: np.ndarray, y: np.ndarray, rng: Rn
         here = slice(start, start + one.size)
         start += one.size
         values = [question.values(x[here], y[here]) for question in one.questions]
-        live.close(one.tally(one.frame.privatize(values, rng)))
+        live.close(one.form.tally(one.frame.privatize(values, rng)))
     return found
 
 
@@ -132,7 +132,7 @@ class Rounds:
         if self.refuse:
             failures = [{"index": 0, "type": f"/problems/{self.refuse}"}]
         elif self.open is not None:
-            upload = report.read(self.open, body, report.JSON)
+            upload = report.read(self.open.form, body, report.JSON)
             assert not upload.problems.any()
         answer = {"received": 1, "stored": 1 - len(failures), "failures": failures}
         return self.status, json.dumps(answer).encode()

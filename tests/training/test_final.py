@@ -89,10 +89,10 @@ def test_many_devices_are_not_ended_by_a_proxy(phones: Collection) -> None:
     ids, rows = collectors.reports(campaign, 30)
     page = (413, {"Content-Type": "text/html"}, PAGE)
     with answering(lambda number, sent: page) as proxy:
-        sent = send_all(proxy.url, campaign, ids, rows, batch=10, connections=1)
+        sent = send_all(proxy.url, campaign.form, ids, rows, batch=10, connections=1)
     assert (sent.unsent, sent.refused) == (30, {})
     assert "http-413" in sent.problem
-    assert send_all(phones.url, campaign, ids, rows).stored == 30
+    assert send_all(phones.url, campaign.form, ids, rows).stored == 30
 
 
 @pytest.mark.parametrize("name", FINAL)

@@ -96,13 +96,16 @@ def test_reports_of_a_round(collector: Collector) -> None:
     known = np.concatenate([ids[:1], own[:1]])
     assert fates(sent(collector, second, known, answers[:2])) == ["duplicate", "stored"]
     future = msgspec.structs.replace(
-        msgspec.json.decode(report.to_json(second, own[1:2], answers[1:2]), type=report.Report),
+        msgspec.json.decode(
+            report.to_json(second.form, own[1:2], answers[1:2]), type=report.Report
+        ),
         digest="0" * 64,
     )
     answer = collector.send("loans", msgspec.json.encode(future))
     assert fates(answer) == ["unknown-digest"]
     mixed = [
-        msgspec.json.decode(report.to_json(one, own[2:], answers[2:])) for one in (second, first)
+        msgspec.json.decode(report.to_json(one.form, own[2:], answers[2:]))
+        for one in (second, first)
     ]
     assert fates(collector.send("loans", msgspec.json.encode(mixed))) == ["stored", "stale-round"]
     earlier = collector.get(f"{CAMPAIGNS}/loans/rounds/1")
@@ -123,7 +126,7 @@ def test_roles_that_there_are_not(collector: Collector) -> None:
     found = open_round(collector, loans())
     assert found is not None
     ids, rows = People(loans(), seed=3).reports(found, 2)
-    entries = report.entries_of(found, rows[0])
+    entries = report.entries_of(found.form, rows[0])
     for cell in (len(found.questions), 200, -1):
         spoilt = [[cell, *entries[0][1:]]]
         body = {"wire": 1, "digest": found.digest, "id": ids[0].tobytes().hex(), "entries": spoilt}
@@ -172,7 +175,7 @@ class Held:
     def come(self, n: int, at: rounds.RoundIntake | None = None, in_time: bool = True) -> list[str]:
         """Let n people answer a round; say what becomes of their reports."""
         goal = at or self.open
-        return self.commit(goal, *self.people.reports(goal.form, n), in_time)
+        return self.commit(goal, *self.people.reports(goal.round, n), in_time)
 
     def commit(
         self, goal: rounds.RoundIntake, ids: Any, rows: Any, in_time: bool = True
@@ -195,7 +198,7 @@ class Held:
         for _ in range(rounds):
             if self.model() is not None:
                 return
-            self.come(self.open.form.size)
+            self.come(self.open.round.size)
             self.advance(1)
 
 
@@ -220,7 +223,7 @@ def test_below_the_cohort_a_round_stays_open(held: Held) -> None:
 
 
 def test_a_deadline_closes_with_those_who_came(held: Held) -> None:
-    size = held.open.form.size
+    size = held.open.round.size
     assert set(held.come(size - 1)) == {"stored"}
     held.advance(HOUR - 1)
     assert held.states() == ["open"]
@@ -239,7 +242,7 @@ def test_a_deadline_closes_with_those_who_came(held: Held) -> None:
 def test_a_deadline_that_passed_while_the_collector_was_down(tmp_path: Path) -> None:
     with closing(open_store(tmp_path / "store.db")) as store:
         held = Held(store)
-        held.come(held.open.form.size - 1)
+        held.come(held.open.round.size - 1)
     with closing(open_store(tmp_path / "store.db")) as store:
         served = serve(store, loans())
         assert not is_due(store, served, NOW + HOUR - 1)
@@ -252,12 +255,12 @@ def test_a_deadline_that_passed_while_the_collector_was_down(tmp_path: Path) -> 
 
 
 def test_a_clock_that_steps_back_opens_nothing_again(held: Held) -> None:
-    held.come(held.open.form.size - 1)
+    held.come(held.open.round.size - 1)
     held.advance(HOUR)
     before = stored.rounds(held.store, held.served.key)
     held.advance(-1000 * HOUR)
     assert stored.rounds(held.store, held.served.key) == before
-    assert set(held.come(held.open.form.size)) == {"stored"}
+    assert set(held.come(held.open.round.size)) == {"stored"}
     held.advance()  # full: whatever the clock says
     assert held.states() == ["closed", "closed", "open"]
 
@@ -278,8 +281,8 @@ def test_a_campaign_that_closes_ends_with_what_was_reached(
         held = Held(store, CLOSING)
         held.play(done)
         if more:
-            held.come(min(more, held.open.form.size - 1))
-        enough = min(t.n for t in counted_in(store, held.open.kept, held.open.form))
+            held.come(min(more, held.open.round.size - 1))
+        enough = min(t.n for t in counted_in(store, held.open.kept, held.open.round))
         held.advance(11 * HOUR)
         counted = enough >= 100
         assert held.states() == ["closed"] * done + ["closed" if counted else "aside"]
@@ -306,14 +309,14 @@ def test_a_campaign_that_closes_ends_with_what_was_reached(
 def test_nothing_is_worked_out_from_a_role_below_the_cohort(held: Held) -> None:
     """A full round in which nearly everybody drew one role: the other counts for nobody."""
     at = held.open
-    ids, rows = held.people.reports(at.form, 20 * at.form.size)
+    ids, rows = held.people.reports(at.round, 20 * at.round.size)
     ((roles, _),) = at.form.frame.entries(rows)
     some = np.concatenate([np.flatnonzero(roles == 0)[:60], np.flatnonzero(roles == 1)])
-    some = some[: at.form.size]
+    some = some[: at.round.size]
     assert set(held.commit(at, ids[some], rows[some])) == {"stored"}
     held.advance()
     (tallies,) = closed_tallies(held.store, held.served)
-    assert [tally.n for tally in tallies] == [0, at.form.size - 60]
+    assert [tally.n for tally in tallies] == [0, at.round.size - 60]
     held.play()
     assert held.model() is not None
 
@@ -351,7 +354,7 @@ def test_the_same_reports_are_the_same_model(tmp_path: Path, held: Held) -> None
         other = Held(store)
         while other.model() is None:
             at = other.open
-            ids, rows = other.people.reports(at.form, at.form.size)
+            ids, rows = other.people.reports(at.round, at.round.size)
             for some in np.array_split(np.arange(len(ids)), 7)[::-1]:  # in another order
                 other.commit(at, ids[some], rows[some])
             other.advance(5)
@@ -401,7 +404,7 @@ def test_of_several_workers_one_closes_a_round(store_url: str) -> None:
         workers = [open_store(store_url) for _ in range(4)]
         for _ in range(3):
             at = held.open
-            assert set(held.come(at.form.size)) == {"stored"}
+            assert set(held.come(at.round.size)) == {"stored"}
             start = threading.Barrier(len(workers))
             with ThreadPoolExecutor(len(workers)) as pool:
                 steps = [pool.submit(step, held, one, start) for one in workers]
@@ -418,15 +421,15 @@ def test_reports_that_arrive_while_a_round_closes(store_url: str) -> None:
     with closing(open_store(store_url)) as store:
         held = Held(store)
         at = held.open
-        ids, rows = held.people.reports(at.form, at.form.size + 400)
-        held.commit(at, ids[: at.form.size - 100], rows[: at.form.size - 100])
+        ids, rows = held.people.reports(at.round, at.round.size + 400)
+        held.commit(at, ids[: at.round.size - 100], rows[: at.round.size - 100])
         found: list[str] = []
         mine = open_store(store_url)
 
         def late() -> None:
             other = object.__new__(Held)
             other.store, other.served, other.people = mine, held.served, held.people
-            for start in range(at.form.size - 100, len(ids), 20):
+            for start in range(at.round.size - 100, len(ids), 20):
                 found.extend(other.commit(at, ids[start : start + 20], rows[start : start + 20]))
 
         sending = threading.Thread(target=late)
@@ -438,7 +441,7 @@ def test_reports_that_arrive_while_a_round_closes(store_url: str) -> None:
         assert found.count("stored") == 100
         assert set(found) <= {"stored", "round-full", "stale-round"}
         (tallies, *_) = closed_tallies(store, held.served)
-        assert sum(tally.n for tally in tallies) == at.form.size
+        assert sum(tally.n for tally in tallies) == at.round.size
 
 
 def test_seeded_people_are_the_same() -> None:

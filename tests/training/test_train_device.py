@@ -395,10 +395,10 @@ def test_reports_fit_the_wire() -> None:
             one, keys_of(Key(bytes(32)), np.arange(20)), ORIGIN, x[:20], y[:20]
         )
         for body, kind in (
-            (report.to_json(one, ids, rows), report.JSON),
-            (report.to_binary(one, ids, rows), report.BINARY),
+            (report.to_json(one.form, ids, rows), report.JSON),
+            (report.to_binary(one.form, ids, rows), report.BINARY),
         ):
-            upload = report.read(one, body, kind)
+            upload = report.read(one.form, body, kind)
             assert not upload.problems.any()
             assert upload.rows.tobytes() == rows.tobytes()
 

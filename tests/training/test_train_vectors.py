@@ -90,7 +90,7 @@ def _device(campaign, found, one) -> dict[str, Any]:
         rows = answers(each, DeviceWords(key, ORIGIN, each.digest), x, y)
         role = int(rows[0, 0])
         value = np.ravel(each.values(role, x, y)).tolist()
-        body = report.to_json(each, name, rows).decode()
+        body = report.to_json(each.form, name, rows).decode()
         sent.append({"role": role, "value": value, "report": body})
     return {
         **{key: one[key] for key in ("secret", "features", "target")},

@@ -77,8 +77,8 @@ def used(store: Store) -> int:
 
 def filled(store: Store, where: RoundIntake, people: People, left: int) -> list[str]:
     """Fill a round, each report with a token of its own, but for some places."""
-    missing = where.form.size - left
-    ids, rows = people.reports(where.form, missing)
+    missing = where.round.size - left
+    ids, rows = people.reports(where.round, missing)
     tokens = minted(store, missing)
     batches = [
         upload(where, token, ids[i : i + 1], rows[i : i + 1]) for i, token in enumerate(tokens)
@@ -91,7 +91,7 @@ def test_a_token_counts_once_over_all_rounds(store: Store) -> None:
     served, people = begun(store), People(loans(OWN))
     first = at(store, served)
     mine, other, third = minted(store, 3)
-    ids, rows = people.reports(first.form, 6)
+    ids, rows = people.reports(first.round, 6)
     one, two = (ids[:1], rows[:1]), (ids[1:2], rows[1:2])
     assert committed(store, upload(first, mine, *one)) == ["stored"]
     assert committed(store, upload(first, mine, *one)) == ["duplicate"], "tried again"
@@ -108,9 +108,9 @@ def test_a_token_counts_once_over_all_rounds(store: Store) -> None:
     advance(store, served, NOW)
     second = at(store, served)
     assert second.number == 2
-    late = people.reports(first.form, 1)
+    late = people.reports(first.round, 1)
     assert committed(store, upload(first, third, *late)) == ["stale-round"]
-    ids, rows = people.reports(second.form, 2)
+    ids, rows = people.reports(second.round, 2)
     own = ids[:1], rows[:1]
     assert committed(store, upload(second, mine, *own)) == ["token-used"], "in any round"
     assert committed(store, upload(second, third, *own)) == ["stored"], "a stale one used nothing"
@@ -124,7 +124,7 @@ def test_a_full_round_uses_no_token_up(store: Store) -> None:
     first = at(store, served)
     filled(store, first, people, left=1)
     mine, other = minted(store, 2)
-    ids, rows = people.reports(first.form, 4)
+    ids, rows = people.reports(first.round, 4)
     parts = [(ids[i : i + 1], rows[i : i + 1]) for i in range(4)]
     before = used(store)
     assert committed(
@@ -141,7 +141,7 @@ def test_a_full_round_uses_no_token_up(store: Store) -> None:
     assert committed(store, upload(first, other, *parts[3])) == ["round-full"]
     advance(store, served, NOW)
     second = at(store, served)
-    ids, rows = people.reports(second.form, 1)
+    ids, rows = people.reports(second.round, 1)
     assert committed(store, upload(second, other, ids, rows)) == ["stored"]
 
 
@@ -149,7 +149,7 @@ def test_a_repeat_in_one_group_is_no_duplicate_of_what_was_refused(store: Store)
     served, people = begun(store), People(loans(OWN))
     first = at(store, served)
     mine, other = minted(store, 2)
-    ids, rows = people.reports(first.form, 2)
+    ids, rows = people.reports(first.round, 2)
     assert committed(store, upload(first, mine, ids[:1], rows[:1])) == ["stored"]
     twice = [upload(first, token, ids[1:], rows[1:]) for token in (mine, mine)]
     assert committed(store, *twice) == ["token-used"] * 2
@@ -160,7 +160,7 @@ def test_hashes_are_deleted_when_training_is_over(store: Store) -> None:
     served = begun(store)
     first, people = at(store, served), People(loans(OWN))
     (mine,) = minted(store, 1)
-    ids, rows = people.reports(first.form, 2)
+    ids, rows = people.reports(first.round, 2)
     assert committed(store, upload(first, mine, ids[:1], rows[:1])) == ["stored"]
     assert not has_closed(store, served.campaign)
     assert close_periods(store, served.campaign) == 0
@@ -184,7 +184,7 @@ def test_tokens_of_a_training_over_http(tmp_path: Path) -> None:
         found = open_round(collector, loans(OWN))
         assert found is not None
         ids, rows = People(loans(OWN)).reports(found, 2)
-        bodies = [report.to_json(found, ids[i : i + 1], rows[i : i + 1]) for i in range(2)]
+        bodies = [report.to_json(found.form, ids[i : i + 1], rows[i : i + 1]) for i in range(2)]
         assert collector.send("loans", bodies[0]).status == 401
         assert collector.send("loans", bodies[0], token="murmur1_" + "A" * 54).status == 401
         assert fates(collector.send("loans", bodies[0], token=mine)) == ["stored"]

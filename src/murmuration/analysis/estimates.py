@@ -10,8 +10,9 @@ from murmuration.analysis import read
 from murmuration.analysis.figures import Estimates, Trend
 from murmuration.analysis.periods import ALL, LAST, Periods
 from murmuration.analysis.select import LONG, TOP
+from murmuration.campaign.form import ByPeriod
 from murmuration.campaign.question import ANSWERED
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.counting.cohort import enough, needed
 from murmuration.counting.periods import pooled
 from murmuration.errors import CohortError, ParameterError

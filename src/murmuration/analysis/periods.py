@@ -48,8 +48,9 @@ from scipy.special import ndtr
 from murmuration.analysis import read
 from murmuration.analysis.figures import Attribute, Period
 from murmuration.analysis.read import Reading
+from murmuration.campaign.form import ByPeriod
 from murmuration.campaign.question import ANSWERED
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.counting.cohort import enough, needed
 from murmuration.errors import CohortError, ParameterError
 from murmuration.exact.arrays import Floats

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.campaign.form import ByPeriod
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.mechanisms.tally import Tally
 from murmuration.statistics.forgery import Alarm, Evidence, Limits, alarms
 

@@ -22,12 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from murmuration.audit import admission
+from murmuration.campaign.form import ReportForm
 from murmuration.campaign.kind import WIRE
 from murmuration.campaign.levels import FREELY, Levels
 from murmuration.campaign.periods import (
     EVERY,
-    PERIOD_BYTES,
-    last_possible,
     name_of,
     number_of,
     open_at,
@@ -36,20 +35,18 @@ from murmuration.campaign.periods import (
 from murmuration.campaign.question import Question
 from murmuration.campaign.spells import Spells
 from murmuration.campaign.terms import ONE_DEVICE, Terms
-from murmuration.errors import InputError, ParameterError, PromiseError, ReportError
-from murmuration.exact.arrays import Bits, Ints, Rows
+from murmuration.errors import InputError, ParameterError, PromiseError
+from murmuration.exact.arrays import Rows
 from murmuration.exact.exponential import within
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, require_rng
-from murmuration.mechanisms.base import Mechanism, checked_rows
+from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.domain import Box, Domain, described, table_columns
 from murmuration.mechanisms.frame import Asked, Frame
 from murmuration.mechanisms.registry import to_document
 from murmuration.mechanisms.strategy import Strategy
 from murmuration.mechanisms.tally import Tally
 
-ByPeriod = Mapping[int, tuple[Tally, ...]]
-"""Tallies, one per cell, of each period that has any; all of period 0 where there are none."""
 DEFAULTS = {
     **{"sample": 1, "ends": None, "levels": None, "chosen": FREELY},
     **{"limit": None, "accept_loss": None, "rounds": 1, "every": None},
@@ -334,14 +331,7 @@ class SurveyCampaign:
         """
         picked = self.picked(levels, len(columns[0]))
         rows = self.frame.privatize(self._grouped(columns), require_rng(rng), picked)
-        return self.dated(rows, self.period_at(utc_now()) if period is None else period)
-
-    def dated(self, rows: Rows, period: int | None) -> Rows:
-        """DEVICE. Put a period before entries that are laid out; nothing where there is none."""
-        if self.every is None or period is None:
-            return rows
-        head = np.frombuffer(period.to_bytes(PERIOD_BYTES, "little"), dtype=np.uint8)
-        return np.concatenate([np.broadcast_to(head, (len(rows), PERIOD_BYTES)), rows], axis=1)
+        return self.form.dated(rows, self.period_at(utc_now()) if period is None else period)
 
     def asked(
         self,
@@ -369,60 +359,17 @@ class SurveyCampaign:
 
     # --- collector -------------------------------------------------------------------------------
 
-    @property
-    def row_bytes(self) -> int:
-        """The bytes of a report: the same for everybody."""
-        return self.head_bytes + self.frame.row_bytes
-
-    @property
-    def head_bytes(self) -> int:
-        """The bytes before a report's entries: those of its period, where there are periods."""
-        return 0 if self.every is None else PERIOD_BYTES
-
-    def valid(self, rows: Rows) -> Bits:
-        """COLLECTOR. Tell for each row whether a device can have sent it, at some time."""
-        entries = checked_rows(rows, self.row_bytes, self.name)[:, self.head_bytes :]
-        fine = self.frame.valid(entries, self.name)
-        return fine if self.every is None else fine & self._named(rows)
-
-    def _named(self, rows: Rows) -> Bits:
-        """Tell which periods have a name."""
-        return np.asarray(self.periods_of(rows) <= last_possible(self.every or ""))
+    @cached_property
+    def form(self) -> ReportForm:
+        """What its reports are made for."""
+        return ReportForm(self.name, self.digest, self.frame, self.every)
 
     def tally(self, rows: Rows) -> tuple[Tally, ...]:
         """COLLECTOR. Count reports, of all periods together: one tally per cell.
 
         Refuses what no device can have sent.
         """
-        rows = checked_rows(rows, self.row_bytes, self.name)
-        if self.every is not None and not self._named(rows).all():
-            raise ReportError("the period number of a report is out of range")
-        return self.frame.tally(rows[:, self.head_bytes :], self.name)
-
-    def counted(self, rows: Rows) -> ByPeriod:
-        """COLLECTOR. Count reports that are known to be valid, by period.
-
-        A campaign without periods has one, of the number 0.
-        """
-        entries = rows[:, self.head_bytes :]
-        if self.every is None:
-            return {0: self.frame.tally_valid(entries)} if len(rows) else {}
-        periods = self.periods_of(rows)
-        return {
-            period: self.frame.tally_valid(entries[periods == period])
-            for period in np.unique(periods).tolist()
-        }
-
-    def entries(self, rows: Rows) -> list[tuple[Ints, Rows]]:
-        """COLLECTOR. Cut rows into entries: the cells' numbers and the cells' own bytes."""
-        return self.frame.entries(rows[:, self.head_bytes :])
-
-    def periods_of(self, rows: Rows) -> Ints:
-        """Return the period of each report; 0 where there are none."""
-        if self.every is None:
-            return np.zeros(len(rows), dtype=np.int64)
-        head = np.ascontiguousarray(rows[:, :PERIOD_BYTES])
-        return head.view("<u4").astype(np.int64).reshape(-1)
+        return self.form.tally(rows)
 
     # --- periods ---------------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ def _data(reviewed: Review) -> dict[str, Any]:
         "every": campaign.every,
         "rounds": campaign.max_reports,
         "spells": campaign.spells and asdict(campaign.spells) | {"number": campaign.spells.number},
-        "report_bytes": campaign.row_bytes,
+        "report_bytes": campaign.form.row_bytes,
         "id_bytes": ID_BYTES,
         "entries": len(campaign.frame.widths),
         **terms_data(campaign.terms),
@@ -206,7 +206,8 @@ def _sent(campaign: SurveyCampaign) -> str:
     level = "; the level that the person picked is visible" if campaign.levels else ""
     level += f"; the {campaign.every} that it is about is visible" if campaign.every else ""
     return (
-        f"{campaign.row_bytes:,} bytes, the same number whatever the answer is: {what}{level}. "
+        f"{campaign.form.row_bytes:,} bytes, the same number whatever the answer is: "
+        f"{what}{level}. "
         f"And an id of {ID_BYTES} bytes without a time, so that it is counted once. "
         "The answer itself never leaves the device."
     )

@@ -204,7 +204,7 @@ def _send(running: Running, values: Values, seconds: float) -> Sent:
             time.sleep(max(0.0, start + step / STEPS - time.monotonic()))
             sent += send_all(
                 running.url,
-                campaign,
+                campaign.form,
                 new_ids(len(some)),
                 some,
                 batch=100,
@@ -222,10 +222,10 @@ def _introduce(campaign: SurveyCampaign, url: str, people: int) -> None:
     remark(
         f"{people:,} devices fetch {url}\n"
         f"each answers one of {len(campaign.questions)} attributes with noise, in "
-        f"{campaign.row_bytes} bytes; exact loss "
+        f"{campaign.form.row_bytes} bytes; exact loss "
         f"{sentences.reveals(campaign.loss().epsilon, campaign.epsilon)}\n"
         f"someone aged 41, 12.5 km from work, with an iPhone might send "
-        f"{report.entries_of(campaign, example[0])}"
+        f"{report.entries_of(campaign.form, example[0])}"
     )
 
 

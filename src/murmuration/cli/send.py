@@ -175,7 +175,7 @@ def send(
                 ids, rows = made(campaign, words, encoded, mine, turn, begun)
                 sent += send_all(
                     url,
-                    campaign,
+                    campaign.form,
                     ids,
                     rows,
                     batch=batch,

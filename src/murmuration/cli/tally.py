@@ -101,11 +101,11 @@ def tally(
             }
             how = local.How(dedup, room, **more)
             place = output.with_name(f"{output.name}.state") if keep else None
-            done = local.tally(asked, found, place, how)
+            done = local.tally(asked.form, found, place, how)
         sums = done.sums
         sketched = () if secret is None else (done.sketch, done.name, name_of(secret))
         about = {"parts": len(found), "parts_read": len(done.read), "parts_gone": len(done.gone)}
-    made = CampaignTallies.of_files(asked, sums.tallies(asked), sums.to_json(), *sketched)
+    made = CampaignTallies.of_files(asked, sums.tallies(asked.frame), sums.to_json(), *sketched)
     write_file(output, made.to_bytes())
     _tell(asked, sums, about, output, time.perf_counter() - start, as_json=as_json)
 
@@ -132,7 +132,7 @@ def _on_spark(campaign: SurveyCampaign, found: list[Part], master: str, *, dedup
 
     with errors.status("starting Spark") as status, session(master) as started:
         status.update("counting on Spark")
-        return spark.tally(started, campaign, found, dedup=dedup)
+        return spark.tally(started, campaign.form, found, dedup=dedup)
 
 
 @contextmanager

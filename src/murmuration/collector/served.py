@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast
 
+from murmuration.campaign.form import ReportForm
 from murmuration.campaign.kind import Campaign, Kind, of_kind
 from murmuration.collector.status import Status
 from murmuration.collector.store import Store
 from murmuration.exact.arrays import Rows
 from murmuration.wire.ids import Ids
-from murmuration.wire.report import Codes, Framed, Upload
+from murmuration.wire.report import Codes, Upload
 
 
 class Sink(Protocol):
@@ -41,7 +42,7 @@ class Intake(Protocol):
         """Of a training, the number of the round; else 0."""
 
     @property
-    def form(self) -> Framed:
+    def form(self) -> ReportForm:
         """What the reports are made for: their digest and their laws."""
 
     @property

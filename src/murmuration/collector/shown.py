@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.campaign.form import ByPeriod
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.merging.known import known
 from murmuration.collector.store import Store
 from murmuration.counting.cohort import advanced, is_due, needed

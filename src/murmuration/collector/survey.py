@@ -9,7 +9,8 @@ from datetime import datetime
 import numpy as np
 
 from murmuration.campaign.alarms import warnings_by_period
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign, utc_now
+from murmuration.campaign.form import ByPeriod, ReportForm
+from murmuration.campaign.survey import SurveyCampaign, utc_now
 from murmuration.collector.access.participants import counts_once
 from murmuration.collector.merging.known import known
 from murmuration.collector.served import Served, Sink
@@ -44,9 +45,9 @@ class ServedSurvey(Served[SurveyCampaign]):
         show(store, self.key, self.campaign)
 
     @property
-    def form(self) -> SurveyCampaign:
+    def form(self) -> ReportForm:
         """What reports are made for."""
-        return self.campaign
+        return self.campaign.form
 
     # --- counting --------------------------------------------------------------------------------
 
@@ -67,7 +68,7 @@ class ServedSurvey(Served[SurveyCampaign]):
         mine = picked(ids, chosen), picked(kept, chosen)
         new = chosen[store.add_reports(self.key, *mine, elsewhere=elsewhere)]
         counted = picked(rows, new)
-        tallies = self.campaign.counted(counted)
+        tallies = self.form.tallies(counted)
         store.add_tallies(self.key, tallies)
         show_counted(store, self.key, self.campaign, tallies)
         if reports is not None:
@@ -92,7 +93,7 @@ class ServedSurvey(Served[SurveyCampaign]):
         campaign = self.campaign
         periods = np.zeros(len(arrived), dtype=np.int64)
         if campaign.every is not None:
-            periods = campaign.periods_of(upload.rows[arrived])
+            periods = self.form.periods_of(upload.rows[arrived])
         mine = [tokens[place] for place in arrived.tolist()]
         first, closed = counts_once(store, self.key, mine, periods)
         late = "outside-window" if campaign.every is None else "wrong-period"

@@ -25,8 +25,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from murmuration.campaign.form import ByPeriod
 from murmuration.campaign.periods import last_possible
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.counting.periods import Tallies, is_anything, plus, pooled
 from murmuration.counting.sketch import NOTHING, Sketch
 from murmuration.definition import document as campaign_document

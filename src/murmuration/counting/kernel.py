@@ -7,23 +7,20 @@ under its reason; what is no table of reports at all is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from murmuration.campaign.survey import SurveyCampaign
-from murmuration.counting.sums import Collection, Sums, vector_of
+from murmuration.campaign.form import ReportForm
+from murmuration.counting.sums import Sums
 from murmuration.errors import FormatError
-from murmuration.exact.arrays import Bits, Ints, Rows
+from murmuration.exact.arrays import Bits, Rows
+from murmuration.mechanisms.packing import row_integers
 from murmuration.wire.ids import ID_BYTES, Ids
 from murmuration.wire.parquet import Column, arrow, layout
 
 ID = Column("id", 0, ID_BYTES, 0)
-Entry = tuple[NDArray[np.unsignedinteger[Any]], Rows]
-"""The cells' numbers, and the cells' own bytes, zeros included."""
 
 
 @dataclass(frozen=True)
@@ -34,58 +31,46 @@ class CountedReports:
     rows: Rows
 
 
-def columns_of(campaign: Collection) -> tuple[Column, ...]:
-    """Return the columns beside the id."""
-    return layout(cast(SurveyCampaign, campaign))
-
-
-def count(campaign: Collection, batch: Any, *, ids: bool) -> tuple[Sums, CountedReports | None]:
+def count(form: ReportForm, batch: Any, *, ids: bool) -> tuple[Sums, CountedReports | None]:
     """Count a batch; with `ids` also return what was counted, so that duplicates can be found."""
-    sums, columns = Sums(read=batch.num_rows), columns_of(campaign)
+    sums, columns = Sums(read=batch.num_rows), layout(form)
     fine = np.ones(batch.num_rows, dtype=bool)
-    found = []
-    for column, reason in [(ID, "bad-id")] * ids + [(one, "bad-entries") for one in columns]:
+    read = []
+    for column in (ID,) * ids + columns:
         octets, good = _octets(batch, column)
         if good is not None:
-            sums.refuse(reason, int((fine & ~good).sum()))
+            sums.refuse("bad-id" if column is ID else "bad-entries", int((fine & ~good).sum()))
             fine &= good
-        found.append(octets)
+        read.append(octets)
     if not fine.all():
-        found = [octets[fine] for octets in found]
-    names = found.pop(0) if ids else None
-    if campaign.row_bytes > campaign.frame.row_bytes:  # the period comes first
-        kept = _counted_rows(campaign, sums, names, _rows(campaign, columns, found))
-        return sums, kept if ids else None
-    entries = [_entry(*pair) for pair in zip(found[::2], found[1::2], strict=True)]
-    if (good := _count(campaign, sums, entries)) is not None:
-        sums.refuse("bad-symbol", int((~good).sum()))
-        found = [octets[good] for octets in found]
-        names = None if names is None else names[good]
-        entries = [(numbers[good], octets[good]) for numbers, octets in entries]
-        if _count(campaign, sums, entries) is not None:
-            raise AssertionError("valid reports are valid")
-    return sums, None if names is None else CountedReports(names, _rows(campaign, columns, found))
+        read = [octets[fine] for octets in read]
+    names = read.pop(0) if ids else None
+    possible = _counted(form, sums, columns, read)
+    sums.refuse("bad-symbol", int((~possible).sum()))
+    if names is None:
+        return sums, None
+    rows = _rows(form, columns, read)
+    if not possible.all():
+        names, rows = names[possible], rows[possible]
+    return sums, CountedReports(names, rows)
 
 
-def _counted_rows(
-    campaign: Collection, sums: Sums, names: Ids | None, rows: Rows
-) -> CountedReports:
-    """Count rows that say their period."""
-    good = campaign.valid(rows)
-    sums.refuse("bad-symbol", int((~good).sum()))
-    sums.periods = count_rows(campaign, rows[good]).periods
-    return CountedReports(rows[:0] if names is None else names[good], rows[good])
+def _counted(form: ReportForm, sums: Sums, columns: tuple[Column, ...], read: list[Rows]) -> Bits:
+    """Count what is possible, and tell which reports are."""
+    if form.every is not None:
+        rows = _rows(form, columns, read)
+        possible = form.valid(rows)
+        sums.periods = form.sums(rows[possible])
+        return possible
+    pairs = zip(read[::2], read[1::2], strict=True)
+    added, possible = form.frame.sift([(row_integers(cells), octets) for cells, octets in pairs])
+    sums.periods = {0: added} if possible.any() else {}
+    return possible
 
 
-def count_rows(campaign: Collection, rows: Rows) -> Sums:
+def count_rows(form: ReportForm, rows: Rows) -> Sums:
     """Count rows of bytes that are known to be valid."""
-    sums, head = Sums(read=len(rows)), campaign.row_bytes - campaign.frame.row_bytes
-    periods = _integers(rows[:, :head])
-    for period in np.unique(periods).tolist():
-        tallies = campaign.frame.tally_valid(rows[periods == period][:, head:])
-        people = np.array([tally.n for tally in tallies])
-        sums.periods[period] = vector_of(campaign, people, [tally.counts for tally in tallies])
-    return sums
+    return Sums(read=len(rows), periods=form.sums(rows))
 
 
 # --- columns as bytes ----------------------------------------------------------------------------
@@ -145,96 +130,9 @@ def _bytes(pa: Any, values: Any, column: Column) -> tuple[Rows, Bits | None]:
     return rows, None if good.all() else good
 
 
-def _integers(octets: Rows) -> Ints:
-    """Read little-endian integers of up to four bytes; of none, zeros."""
-    wide = np.zeros((len(octets), 8), dtype=np.uint8)
-    wide[:, : octets.shape[1]] = octets
-    return wide.view("<i8")[:, 0]
-
-
-def _rows(campaign: Collection, columns: tuple[Column, ...], found: list[Rows]) -> Rows:
+def _rows(form: ReportForm, columns: tuple[Column, ...], read: list[Rows]) -> Rows:
     """Return what was sent."""
-    rows = np.empty((len(found[0]), campaign.row_bytes), dtype=np.uint8)
-    for column, octets in zip(columns, found, strict=True):
+    rows = np.empty((len(read[0]), form.row_bytes), dtype=np.uint8)
+    for column, octets in zip(columns, read, strict=True):
         rows[:, column.start : column.start + column.width] = octets[:, : column.width]
     return rows
-
-
-# --- which are possible, and what they add up to -------------------------------------------------
-
-
-def _entry(numbers: Rows, octets: Rows) -> Entry:
-    """Return an entry with its numbers as such."""
-    if numbers.shape[1] == 1:
-        return numbers[:, 0], octets
-    return np.ascontiguousarray(numbers).view("<u2")[:, 0], octets
-
-
-def _count(campaign: Collection, sums: Sums, entries: list[Entry]) -> Bits | None:
-    """Add entries to the sums, unless some are not possible: then add none, say which are."""
-    frame = campaign.frame
-    good = _named(campaign, entries)
-    if good is not None:
-        return good & _possible(campaign, [(np.where(good, n, 0), o) for n, o in entries], good)
-    people = np.zeros(len(frame.cells), dtype=np.int64)
-    counters: list[Ints | None] = [None] * len(frame.cells)
-    for numbers, octets in entries:
-        for cell, _, own in _by_cell(numbers, octets):
-            law = frame.cells[cell]
-            width = law.report_bytes
-            reports = law.from_rows(own[:, :width])
-            if own[:, width:].any() or not law.possible(reports).all():
-                return _possible(campaign, entries, np.ones(len(numbers), dtype=bool))
-            counts, before = law.count(reports), counters[cell]
-            counters[cell] = counts if before is None else before + counts
-            people[cell] += len(own)
-    if people.any():
-        vector = vector_of(campaign, people, counters)
-        sums.periods[0] = sums.periods[0] + vector if 0 in sums.periods else vector
-    return None
-
-
-def _named(campaign: Collection, entries: list[Entry]) -> Bits | None:
-    """Tell which reports name cells that their entries can have; None if all do."""
-    frame, fine, last = campaign.frame, None, None
-    for slot, (numbers, _) in zip(frame.slots, entries, strict=True):
-        if not len(numbers):
-            return None
-        if numbers.min() < slot.start or numbers.max() >= slot.stop:
-            inside = (numbers >= slot.start) & (numbers < slot.stop)
-            fine = inside if fine is None else fine & inside
-        if len(entries) > 1:
-            group = frame.group_of[np.minimum(numbers, len(frame.cells) - 1)]
-            if last is not None and not (later := group > last).all():
-                fine = later if fine is None else fine & later
-            last = group
-    return fine
-
-
-def _possible(campaign: Collection, entries: list[Entry], fine: Bits) -> Bits:
-    """Tell which reports their cells' devices can have sent."""
-    fine = fine.copy()
-    for numbers, octets in entries:
-        for cell, who, own in _by_cell(numbers, octets):
-            law = campaign.frame.cells[cell]
-            width = law.report_bytes
-            possible = law.possible(law.from_rows(own[:, :width]))
-            fine[who] &= possible & ~own[:, width:].any(axis=1)
-    return fine
-
-
-def _by_cell(
-    numbers: NDArray[np.unsignedinteger[Any]], octets: Rows
-) -> Iterator[tuple[int, slice | Ints, Rows]]:
-    """Yield each cell, who answers by it, and the bytes of these people."""
-    if not len(numbers):
-        return
-    if numbers.min() == numbers.max():
-        yield int(numbers[0]), slice(None), octets
-        return
-    order = np.argsort(numbers, kind="stable")  # of small integers: by counting, in linear time
-    sizes = np.bincount(numbers)
-    ends, ordered = np.cumsum(sizes), octets[order]
-    for cell in np.flatnonzero(sizes).tolist():
-        mine = slice(int(ends[cell] - sizes[cell]), int(ends[cell]))
-        yield cell, order[mine], ordered[mine]

@@ -7,80 +7,13 @@ They are small: nothing in them depends on how many reports there are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-
-from murmuration.exact.arrays import Bits, Ints, Rows
-from murmuration.mechanisms.base import Mechanism
+from murmuration.campaign.form import ByPeriod
+from murmuration.exact.arrays import Ints
 from murmuration.mechanisms.frame import Frame
-from murmuration.mechanisms.strategy import Sample
-from murmuration.mechanisms.tally import Tally
-
-ByPeriod = Mapping[int, tuple[Tally, ...]]
-"""Tallies, one per cell, of each period; all of period 0 where a question does not come back."""
-
-
-class Collection(Protocol):
-    """What engines have to know of what they count: a campaign, or one mechanism (`Alone`)."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-
-    @property
-    def digest(self) -> str:
-        """What its files say that they are of."""
-
-    @property
-    def frame(self) -> Frame:
-        """The laws."""
-
-    @property
-    def row_bytes(self) -> int:
-        """The bytes of a report."""
-
-    def valid(self, rows: Rows) -> Bits:
-        """Tell for each row whether a device can have sent it."""
-
-
-@dataclass(frozen=True)
-class Alone:
-    """Reports of one mechanism without a campaign: of an experiment, or of a model's round.
-
-    >>> from murmuration import mechanism
-    >>> Alone(mechanism("duchi", 1.0)).row_bytes
-    1
-    """
-
-    mechanism: Mechanism
-
-    @property
-    def name(self) -> str:
-        """The mechanism's."""
-        return self.mechanism.name
-
-    @property
-    def digest(self) -> str:
-        """The mechanism's fingerprint."""
-        return self.mechanism.fingerprint
-
-    @cached_property
-    def frame(self) -> Frame:
-        """One law, which no report has to name."""
-        return Frame(((self.mechanism,),), Sample(), numbered=False)
-
-    @property
-    def row_bytes(self) -> int:
-        """The mechanism's."""
-        return self.mechanism.report_bytes
-
-    def valid(self, rows: Rows) -> Bits:
-        """As the mechanism says."""
-        return self.mechanism.valid(rows)
 
 
 @dataclass
@@ -90,7 +23,7 @@ class Sums:
     read: reports that were looked at
     duplicates: of these, how many have an id that was counted already
     refused: how many were not counted, by reason
-    periods: for each period every cell's people, then every cell's counters
+    periods: for each period the sums of the frame (`Frame.sums`)
     """
 
     read: int = 0
@@ -123,12 +56,12 @@ class Sums:
         self.duplicates += extra.read
         for period, vector in extra.periods.items():
             self.periods[period] = self.periods[period] - vector
-        self.periods = {period: one for period, one in self.periods.items() if one.any()}
+        self.periods = {p: vector for p, vector in self.periods.items() if vector.any()}
 
-    def tallies(self, campaign: Collection) -> ByPeriod:
+    def tallies(self, frame: Frame) -> ByPeriod:
         """Return the tallies of each period; of period 0 at least."""
-        vectors = self.periods or {0: np.zeros(_ends(campaign)[-1], dtype=np.int64)}
-        return {period: _tallies(campaign, vectors[period]) for period in sorted(vectors)}
+        periods = {p: frame.tallies(vector) for p, vector in sorted(self.periods.items())}
+        return periods or {0: frame.empty()}
 
     def to_json(self) -> dict[str, Any]:
         """Return what became of the reports, for people and machines."""
@@ -146,34 +79,7 @@ def total(parts: Iterable[Sums]) -> Sums:
     >>> total([Sums(read=2), Sums(read=3, duplicates=1)]).counted
     4
     """
-    found = Sums()
+    whole = Sums()
     for part in parts:
-        found.add(part)
-    return found
-
-
-def vector_of(campaign: Collection, people: Ints, counters: list[Ints | None]) -> Ints:
-    """Put all cells' people and counters into one vector; None stands for zeros."""
-    ends = _ends(campaign)
-    vector = np.zeros(ends[-1], dtype=np.int64)
-    vector[: len(people)] = people
-    for start, end, counts in zip(ends, ends[1:], counters, strict=False):
-        if counts is not None:
-            vector[start:end] = counts
-    return vector
-
-
-def _tallies(campaign: Collection, vector: Ints) -> tuple[Tally, ...]:
-    ends, cells = _ends(campaign), campaign.frame.cells
-    return tuple(
-        Tally(cell, vector[ends[place] : ends[place + 1]], int(vector[place]))
-        for place, cell in enumerate(cells)
-    )
-
-
-def _ends(campaign: Collection) -> list[int]:
-    """Return where each cell's counters begin in the vector, and where the last one's end."""
-    cells = campaign.frame.cells
-    sizes = [len(cells), *(cell.counters for cell in cells)]
-    ends: list[int] = np.cumsum(sizes).tolist()
-    return ends
+        whole.add(part)
+    return whole

@@ -44,7 +44,7 @@ def example(campaign: SurveyCampaign, columns: Columns, levels: Levels, period: 
     """Show a report that is drawn now, by words of its own, and thrown away."""
     rows = campaign.privatize(columns, system_rng(), levels, period)
     nameless = np.zeros((1, ID_BYTES), dtype=np.uint8)
-    body = report.to_json(campaign, nameless, rows).decode()
+    body = report.to_json(campaign.form, nameless, rows).decode()
     return f"EXAMPLE, drawn now and thrown away; the real report is another draw: {body}"
 
 

@@ -96,7 +96,7 @@ class SurveyReport:
             digest=campaign.digest,
             purpose=campaign.terms.purpose,
             cost=self._cost(rows),
-            report=report.to_json(campaign, name, rows),
+            report=report.to_json(campaign.form, name, rows),
             report_id=report_id,
             period=self.turn,
             memos=memos,
@@ -123,7 +123,7 @@ class SurveyReport:
                 kept, fresh = self._remembered(asked, law, spell)
                 memos += fresh
             answers.append((asked, answered(asked, law, words, self.turn, kept, spell)))
-        rows = self.campaign.dated(frame.laid_out(answers), period)
+        rows = self.campaign.form.dated(frame.laid_out(answers), period)
         return rows, [*memos, *self._prepaid()]
 
     def _remembered(
@@ -164,6 +164,6 @@ class SurveyReport:
 
     def _cost(self, rows: Rows) -> Cost:
         """Return what a report costs besides its permanent answers."""
-        named = [entry[0] for entry in report.entries_of(self.campaign, rows[0])]
+        named = [entry[0] for entry in report.entries_of(self.campaign.form, rows[0])]
         laws = [self.campaign.frame.cells[cell] for cell in named]
         return cost_of(self.campaign, [law for law in laws if not law.memoised])

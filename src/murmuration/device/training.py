@@ -157,6 +157,6 @@ class Trainee(ABC):
             purpose=campaign.terms.purpose,
             cost=self.most,
             limit=self.most,
-            report=report.to_json(found, name, rows),
+            report=report.to_json(found.form, name, rows),
             report_id=report_id,
         )

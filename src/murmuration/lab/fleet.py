@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.campaign.form import ReportForm
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.device.sending import (
     DUPLICATE,
@@ -38,7 +39,7 @@ from murmuration.training.round import Round
 from murmuration.wire import report
 from murmuration.wire.address import Address
 from murmuration.wire.ids import ID_BYTES, Ids
-from murmuration.wire.report import MOST_REPORTS, Framed
+from murmuration.wire.report import MOST_REPORTS
 
 FORMS = {"binary": (report.BINARY, report.to_binary), "json": (report.JSON, report.to_json)}
 MOST_BYTES = 2 << 20
@@ -122,7 +123,7 @@ def made(
         own, law = words.only(one.who), cells[one.cell]
         kept = None if spell is None or begun is None else begun.kept(one, law, own, spell)
         parts.append((one, answered(one, law, own, turn, kept, spell)))
-    return words.ids(turn), campaign.dated(campaign.frame.laid_out(parts), period)
+    return words.ids(turn), campaign.form.dated(campaign.frame.laid_out(parts), period)
 
 
 class SpellStarts:
@@ -167,7 +168,7 @@ def made_for_round(found: Round, keys: Keys, origin: str, x: Floats, y: Floats) 
 
 def send_all(
     url: str,
-    campaign: Framed,
+    made_for: ReportForm,
     ids: Ids,
     rows: Rows,
     *,
@@ -193,8 +194,8 @@ def send_all(
     if not 1 <= batch <= MOST_REPORTS or connections < 1:
         raise ParameterError(f"a batch is 1 to {MOST_REPORTS:,} reports, over 1 connection or more")
     address = Address.parse(url, allow_plain_http)
-    size = min(batch, _fitting(campaign, form)) if tokens is None else 1
-    fleet = _Fleet(campaign, ids, rows, size, form, patience or Patience(), progress, tokens)
+    size = min(batch, _fitting(made_for, form)) if tokens is None else 1
+    fleet = _Fleet(made_for, ids, rows, size, form, patience or Patience(), progress, tokens)
     start = time.perf_counter()
     with ThreadPoolExecutor(connections, thread_name_prefix="murmur-send") as pool:
         links = [Link(address, token) for _ in range(connections)]
@@ -205,9 +206,9 @@ def send_all(
     return Sent(fleet.counts, len(ids) - answered, seconds, fleet.problem)
 
 
-def _fitting(campaign: Framed, form: str) -> int:
+def _fitting(made_for: ReportForm, form: str) -> int:
     """Return how many reports fit an upload."""
-    plain = ID_BYTES + campaign.row_bytes
+    plain = ID_BYTES + made_for.row_bytes
     one = plain if form == "binary" else JSON_HEAD + JSON_BYTES * plain
     return max(1, MOST_BYTES // one)
 
@@ -217,7 +218,7 @@ class _Fleet:
 
     def __init__(
         self,
-        campaign: Framed,
+        made_for: ReportForm,
         ids: Ids,
         rows: Rows,
         size: int,
@@ -228,7 +229,7 @@ class _Fleet:
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.problem = ""
-        self._campaign, self._ids, self._rows = campaign, ids, rows
+        self._made_for, self._ids, self._rows = made_for, ids, rows
         self._kind, self._write = FORMS[form]
         self._patience, self._progress, self._tokens = patience, progress, tokens
         self._starts = iter(range(0, len(ids), size))
@@ -239,7 +240,7 @@ class _Fleet:
         with link:
             while (start := self._next()) is not None:
                 ids = self._ids[start : start + self._size]
-                body = self._write(self._campaign, ids, self._rows[start : start + self._size])
+                body = self._write(self._made_for, ids, self._rows[start : start + self._size])
                 token = None if self._tokens is None else self._tokens[start]
                 try:
                     answer = deliver(link, body, self._kind, self._patience, token)

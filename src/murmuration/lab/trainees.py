@@ -100,7 +100,7 @@ class Trainees:
         ids, rows = made_for_round(found, keys, self._address.origin, self.x[who], self.y[who])
         sent = send_all(
             self.url,
-            found,
+            found.form,
             ids,
             rows,
             batch=self.batch,

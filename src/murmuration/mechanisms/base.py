@@ -235,10 +235,6 @@ class Mechanism(ABC):
         checked = self.checked_reports(reports)
         return Tally(self, self.count(checked), len(checked))
 
-    def tally_rows(self, rows: Rows) -> Tally:
-        """COLLECTOR. Count rows that are known to be valid: nothing is checked twice."""
-        return Tally(self, self.count(self.from_rows(rows)), len(rows))
-
     @abstractmethod
     def count(self, reports: Reports) -> Ints:
         """Return what checked reports add up to."""

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from murmuration.errors import MismatchError, ParameterError, ReportError
-from murmuration.exact.arrays import Bits, Ints, Rows
+from murmuration.exact.arrays import Bits, Ints, Reports, Rows
 from murmuration.exact.loss import Loss, product, size
 from murmuration.exact.randomness import Rng
 from murmuration.mechanisms.base import Mechanism, checked_rows
@@ -30,6 +32,10 @@ from murmuration.mechanisms.strategy import Strategy
 from murmuration.mechanisms.tally import Tally
 
 MOST_CELLS = 1 << 16
+CellNumbers = NDArray[np.unsignedinteger[Any]]
+Entry = tuple[CellNumbers, Rows]
+"""One entry of many reports: the cells' numbers, and the cells' own bytes, zeros included."""
+Entries = Sequence[Entry]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,16 +120,16 @@ class Frame:
         """The bytes of a report: the same for everybody."""
         return sum(self.widths)
 
-    def entries(self, rows: Rows) -> list[tuple[Ints, Rows]]:
-        """Cut rows into entries: the cells' numbers and the cells' own bytes, zeros included."""
+    def entries(self, rows: Rows) -> list[Entry]:
+        """Cut rows into entries."""
         parts = np.split(rows, np.cumsum(self.widths)[:-1], axis=1)
         cut = zip(self.slots, parts, strict=True)
         return [(self._numbers(slot, part), part[:, self.index_bytes :]) for slot, part in cut]
 
-    def _numbers(self, slot: range, part: Rows) -> Ints:
+    def _numbers(self, slot: range, part: Rows) -> CellNumbers:
         if not self.numbered:
-            return np.full(len(part), slot.start, dtype=np.int64)
-        return row_integers(part[:, : self.index_bytes]).astype(np.int64)
+            return np.broadcast_to(np.uint16(slot.start), len(part))
+        return row_integers(part[:, : self.index_bytes])
 
     # --- device ----------------------------------------------------------------------------------
 
@@ -131,7 +137,7 @@ class Frame:
         """DEVICE. Turn checked values, one column per group, into reports."""
         asked = self.asked(values, rng, levels)
         return self.laid_out(
-            [(one, one.answered(self.cells[one.cell], rng.only(one.who))) for one in asked]
+            [(some, some.answered(self.cells[some.cell], rng.only(some.who))) for some in asked]
         )
 
     def asked(
@@ -168,35 +174,40 @@ class Frame:
 
     def valid(self, rows: Rows, name: str = "a frame") -> Bits:
         """COLLECTOR. Tell for each row whether a device can have sent it."""
-        rows = checked_rows(rows, self.row_bytes, name)
-        fine = self._named(rows)
-        for numbers, octets in self.entries(rows):
-            for cell in _different(numbers[fine]):
-                who = np.flatnonzero(fine & (numbers == cell))
-                fine[who] = self._fits(cell, octets[who])
+        return self._possible(self.entries(checked_rows(rows, self.row_bytes, name)))
+
+    def _possible(self, entries: Entries) -> Bits:
+        fine = self._named(entries)
+        whole = bool(fine.all())
+        for slot, (numbers, octets) in zip(self.slots, entries, strict=True):
+            named = numbers if whole else np.where(fine, numbers, slot.start)
+            for cell, who, own in _by_cell(named, octets):
+                fine[who] &= self._read(cell, own)[1]
         return fine
 
-    def _named(self, rows: Rows) -> Bits:
-        """Tell which rows name cells that their entries can have, groups going up."""
-        fine, last = np.ones(len(rows), dtype=bool), np.full(len(rows), -1, dtype=np.int64)
-        for slot, (numbers, _) in zip(self.slots, self.entries(rows), strict=True):
-            fine &= (numbers >= slot.start) & (numbers < slot.stop)
-            group = self.group_of[np.minimum(numbers, len(self.cells) - 1)]
-            fine &= group > last
-            last = group
+    def _named(self, entries: Entries) -> Bits:
+        """Tell which reports name cells that their entries can have, groups going up."""
+        fine, last = np.ones(len(entries[0][0]), dtype=bool), None
+        for slot, (numbers, _) in zip(self.slots, entries, strict=True):
+            if len(fine) and (numbers.min() < slot.start or numbers.max() >= slot.stop):
+                fine &= (numbers >= slot.start) & (numbers < slot.stop)
+            if len(self.slots) > 1:
+                group = self.group_of[np.minimum(numbers, len(self.cells) - 1)]
+                fine &= True if last is None else group > last
+                last = group
         return fine
 
-    def _fits(self, cell: int, octets: Rows) -> Bits:
-        """Tell which of a cell's entries its mechanism takes, with nothing after them."""
+    def _read(self, cell: int, octets: Rows) -> tuple[Reports, Bits]:
+        """Return a cell's reports, and which its mechanism takes, with nothing after them."""
         law = self.cells[cell]
-        width = law.report_bytes
-        possible = law.possible(law.from_rows(octets[:, :width]))
-        return np.asarray(possible & ~octets[:, width:].any(axis=1))
+        reports = law.from_rows(octets[:, : law.report_bytes])
+        fits, rest = law.possible(reports), octets[:, law.report_bytes :]
+        return reports, fits & ~rest.any(axis=1) if rest.any() else fits
 
     def complaint(self, rows: Rows, bad: int) -> str:
         """Say what is wrong with row number `bad`, which is not valid."""
         row = rows[bad : bad + 1]
-        if not self._named(row)[0]:
+        if not self._named(self.entries(row))[0]:
             return f"report {bad} names attributes that it cannot have"
         for numbers, octets in self.entries(row):
             cell = int(numbers[0])
@@ -210,23 +221,56 @@ class Frame:
 
     def tally(self, rows: Rows, name: str = "a frame") -> tuple[Tally, ...]:
         """COLLECTOR. Count reports, one tally per cell. Refuses what no device can have sent."""
-        if not (valid := self.valid(rows, name)).all():
-            raise ReportError(self.complaint(rows, int(valid.argmin())))
-        return self.tally_valid(rows)
+        sums, fine = self.sift(self.entries(checked_rows(rows, self.row_bytes, name)))
+        if not fine.all():
+            raise ReportError(self.complaint(rows, int(fine.argmin())))
+        return self.tallies(sums)
 
-    def tally_valid(self, rows: Rows) -> tuple[Tally, ...]:
-        """COLLECTOR. Count rows that are known to be valid: nothing is checked twice."""
-        sent: list[list[Rows]] = [[] for _ in self.cells]
-        for numbers, octets in self.entries(rows):
-            for cell in _different(numbers):
-                sent[cell].append(octets[numbers == cell, : self.cells[cell].report_bytes])
-        pairs = zip(self.cells, sent, strict=True)
-        return tuple(
-            cell.tally_rows(parts[0] if len(parts) == 1 else np.concatenate(parts))
-            if parts
-            else cell.empty()
-            for cell, parts in pairs
-        )
+    def sift(self, entries: Entries) -> tuple[Ints, Bits]:
+        """COLLECTOR. Add up the reports that devices can have sent; tell which these are.
+
+        Nearly always all are: then each entry is decoded once.
+        """
+        sums, fine = np.zeros(self.ends[-1], dtype=np.int64), self._named(entries)
+        if fine.all():
+            for cell, _, own in _each(entries):
+                reports, fits = self._read(cell, own)
+                if not fits.all():
+                    break
+                self._add(sums, cell, reports)
+            else:
+                return sums, fine
+        fine = self._possible(entries)
+        return self._sums([(numbers[fine], octets[fine]) for numbers, octets in entries]), fine
+
+    def sums(self, rows: Rows) -> Ints:
+        """COLLECTOR. Add up rows that are known to be valid: nothing is checked twice.
+
+        One vector: how many entries each cell has, then the counters of each cell.
+        """
+        return self._sums(self.entries(rows))
+
+    def _sums(self, entries: Entries) -> Ints:
+        sums = np.zeros(self.ends[-1], dtype=np.int64)
+        for cell, _, own in _each(entries):
+            law = self.cells[cell]
+            self._add(sums, cell, law.from_rows(own[:, : law.report_bytes]))
+        return sums
+
+    def _add(self, sums: Ints, cell: int, reports: Reports) -> None:
+        sums[cell] += len(reports)
+        sums[self.ends[cell] : self.ends[cell + 1]] += self.cells[cell].count(reports)
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """Where each cell's counters begin in such a vector, and where the last one's end."""
+        ends: list[int] = np.cumsum([len(self.cells), *(c.counters for c in self.cells)]).tolist()
+        return ends
+
+    def tallies(self, sums: Ints) -> tuple[Tally, ...]:
+        """Return such a vector as tallies, one per cell."""
+        own = zip(self.cells, pairwise(self.ends), sums.tolist(), strict=False)
+        return tuple(Tally(cell, sums[start:end], n) for cell, (start, end), n in own)
 
     def empty(self) -> tuple[Tally, ...]:
         """Return the tallies of nobody."""
@@ -275,5 +319,25 @@ def _different(numbers: Ints) -> list[int]:
     >>> _different(np.array([3, 0, 3]))
     [0, 3]
     """
-    found: list[int] = np.flatnonzero(np.bincount(numbers)).tolist()
-    return found
+    different: list[int] = np.flatnonzero(np.bincount(numbers)).tolist()
+    return different
+
+
+def _each(entries: Entries) -> Iterator[tuple[int, slice | Ints, Rows]]:
+    for numbers, octets in entries:
+        yield from _by_cell(numbers, octets)
+
+
+def _by_cell(numbers: CellNumbers, octets: Rows) -> Iterator[tuple[int, slice | Ints, Rows]]:
+    """Yield each cell, who answers by it, and the bytes of these people."""
+    if not len(numbers):
+        return
+    if numbers.min() == numbers.max():
+        yield int(numbers[0]), slice(None), octets
+        return
+    order = np.argsort(numbers, kind="stable")  # of small integers: by counting, in linear time
+    sizes = np.bincount(numbers)
+    ends, ordered = np.cumsum(sizes), octets[order]
+    for cell in np.flatnonzero(sizes).tolist():
+        mine = slice(int(ends[cell] - sizes[cell]), int(ends[cell]))
+        yield cell, order[mine], ordered[mine]

@@ -19,8 +19,9 @@ from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.periods import ALL, LAST
+from murmuration.campaign.form import ByPeriod
 from murmuration.campaign.kind import Campaign, Kind
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign, utc_now
+from murmuration.campaign.survey import SurveyCampaign, utc_now
 from murmuration.collector.access.sessions import signed_in, signed_out
 from murmuration.collector.access.tokens import ANALYST, hashed
 from murmuration.collector.commit import Batch, refuse

@@ -19,10 +19,11 @@ from murmuration.analysis.liars import is_plain, with_liar_bounds
 from murmuration.analysis.periods import LAST, Periods
 from murmuration.analysis.postprocess import project_simplex
 from murmuration.analysis.running import Running, RunningFigures
+from murmuration.campaign.form import ByPeriod
 from murmuration.campaign.kind import Campaign
 from murmuration.campaign.question import ANSWERED, Question
 from murmuration.campaign.review import expected_stderr, shares_of
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.served import Served
 from murmuration.collector.shown import shown
 from murmuration.collector.status import Status

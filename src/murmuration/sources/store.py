@@ -6,8 +6,9 @@ from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.figures import Estimates, Trend
+from murmuration.campaign.form import ByPeriod
 from murmuration.campaign.kind import Campaign
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.publish import named_or_only, served
 from murmuration.collector.served import Served
 from murmuration.collector.shown import shown

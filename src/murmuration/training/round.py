@@ -24,13 +24,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from murmuration.campaign.form import ReportForm
 from murmuration.campaign.kind import WIRE
 from murmuration.errors import FormatError, MismatchError, MurmurationError, ParameterError
-from murmuration.exact.arrays import Bits, Floats, Ints, Rows
+from murmuration.exact.arrays import Floats
 from murmuration.exact.loss import Loss
 from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.strategy import Sample
-from murmuration.mechanisms.tally import Tally
 from murmuration.training.algorithm.questions import DIVISORS, ROLES, Model, Question
 from murmuration.training.campaign import TrainingCampaign
 
@@ -60,9 +60,6 @@ class Round:
     ends: the shares of the roles, as cumulative weights out of 2^52; None: all alike
     closes: when it is closed with those who came; nothing here changes a report
     people: how many it takes, as its document says, where the questions do not
-
-    It has what the wire needs of a campaign: `digest`, `frame`, `row_bytes`,
-    `head_bytes`, `periods_of`, `valid`, `tally`.
     """
 
     campaign: TrainingCampaign
@@ -109,23 +106,10 @@ class Round:
         cells = tuple((question.mechanism,) for question in self.questions)
         return Frame(cells, Sample(1, self.ends))
 
-    @property
-    def every(self) -> None:
-        """A training has no periods: everybody answers once."""
-
-    @property
-    def head_bytes(self) -> int:
-        """The bytes of a report before its entry: none."""
-        return 0
-
-    @property
-    def row_bytes(self) -> int:
-        """The bytes of a report: the same for everybody."""
-        return self.frame.row_bytes
-
-    def periods_of(self, rows: Rows) -> Ints:
-        """Return 0 for each row: there are no periods."""
-        return np.zeros(len(rows), dtype=np.int64)
+    @cached_property
+    def form(self) -> ReportForm:
+        """What its reports are made for. A training has no periods: everybody answers once."""
+        return ReportForm(self.name, self.digest, self.frame)
 
     def loss(self) -> Loss:
         """AUDITOR. The exact loss of one report of this round."""
@@ -187,16 +171,6 @@ class Round:
     def values(self, role: int, x: Floats, y: Floats) -> Floats:
         """DEVICE. Return what people with these encoded answers randomise in a role."""
         return self.questions[role].values(x, y)
-
-    # --- collector -------------------------------------------------------------------------------
-
-    def valid(self, rows: Rows) -> Bits:
-        """COLLECTOR. Tell for each row whether a device can have sent it."""
-        return self.frame.valid(rows, self.name)
-
-    def tally(self, rows: Rows) -> tuple[Tally, ...]:
-        """COLLECTOR. Count reports: one tally per role. Refuses what no device can have sent."""
-        return self.frame.tally(rows, self.name)
 
 
 # --- the published document ----------------------------------------------------------------------

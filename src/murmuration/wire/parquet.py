@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.campaign.form import ReportForm
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.errors import FormatError, missing_extra
 from murmuration.exact.arrays import Rows
@@ -52,10 +53,10 @@ class Column:
         return f"uint{8 * self.integer}" if self.integer else f"fixed_size_binary[{self.width}]"
 
 
-def layout(campaign: SurveyCampaign) -> tuple[Column, ...]:
-    """Return the columns of a campaign's reports, in their order."""
-    frame, columns = campaign.frame, []
-    start = campaign.row_bytes - frame.row_bytes
+def layout(form: ReportForm) -> tuple[Column, ...]:
+    """Return the columns of reports, in their order."""
+    frame, columns = form.frame, []
+    start = form.head_bytes
     if start:
         columns.append(Column("period", 0, start, start))
     index = frame.index_bytes
@@ -111,12 +112,12 @@ def arrow() -> Any:
     return pyarrow
 
 
-def schema(campaign: SurveyCampaign, metadata: Mapping[bytes, bytes] | None = None) -> Any:
-    """Return the pyarrow schema of a campaign's reports; its digest is in the metadata."""
+def schema(form: ReportForm, metadata: Mapping[bytes, bytes] | None = None) -> Any:
+    """Return the pyarrow schema of reports; its digest is in the metadata."""
     pa = arrow()
     fields = [pa.field("id", pa.binary(ID_BYTES), nullable=False)]
-    fields += [pa.field(one.name, _type(pa, one), nullable=False) for one in layout(campaign)]
-    return pa.schema(fields, {DIGEST: campaign.digest.encode(), **(metadata or {})})
+    fields += [pa.field(one.name, _type(pa, one), nullable=False) for one in layout(form)]
+    return pa.schema(fields, {DIGEST: form.digest.encode(), **(metadata or {})})
 
 
 def _type(pa: Any, column: Column) -> Any:
@@ -132,12 +133,12 @@ def writer(file: Any, made: Any) -> Any:
     return found
 
 
-def batch(campaign: SurveyCampaign, ids: Ids, rows: Rows, made: Any = None) -> Any:
+def batch(form: ReportForm, ids: Ids, rows: Rows, made: Any = None) -> Any:
     """Return reports as a pyarrow RecordBatch; `made` is their schema, if it is there already."""
     pa = arrow()
-    made = schema(campaign) if made is None else made
+    made = schema(form) if made is None else made
     arrays = [_fixed(pa, pa.binary(ID_BYTES), ids)]
-    for column in layout(campaign):
+    for column in layout(form):
         octets = rows[:, column.start : column.start + column.width]
         if column.integer > column.width:
             wide = np.zeros((len(rows), column.integer), dtype=np.uint8)
@@ -153,43 +154,41 @@ def _fixed(pa: Any, kind: Any, octets: NDArray[np.uint8]) -> Any:
     return pa.Array.from_buffers(kind, len(octets), [None, pa.py_buffer(flat)])
 
 
-def rows_of(campaign: SurveyCampaign, batch: Any) -> tuple[Ids, Rows]:
+def rows_of(form: ReportForm, batch: Any) -> tuple[Ids, Rows]:
     """Return the ids and rows of a RecordBatch (or Table) that has these columns.
 
     Other types that hold the same values will do, as engines write them back: wider integers,
     bytes of any length where all have the one. Columns besides are left alone.
     """
     pa = arrow()
-    ids = _octets(pa, campaign, batch, "id", pa.binary(ID_BYTES))
-    rows = np.empty((batch.num_rows, campaign.row_bytes), dtype=np.uint8)
-    for column in layout(campaign):
-        octets = _octets(pa, campaign, batch, column.name, _type(pa, column))
+    ids = _octets(pa, form, batch, "id", pa.binary(ID_BYTES))
+    rows = np.empty((batch.num_rows, form.row_bytes), dtype=np.uint8)
+    for column in layout(form):
+        octets = _octets(pa, form, batch, column.name, _type(pa, column))
         if octets[:, column.width :].any():
-            raise _strange(campaign, f"{column.name} has numbers of more than {column.width} bytes")
+            raise _strange(form, f"{column.name} has numbers of more than {column.width} bytes")
         rows[:, column.start : column.start + column.width] = octets[:, : column.width]
     return ids, rows
 
 
-def names(campaign: SurveyCampaign) -> Sequence[str]:
+def names(form: ReportForm) -> Sequence[str]:
     """Return the names of the columns, the id's first: those that a reader needs."""
-    return ("id", *(column.name for column in layout(campaign)))
+    return ("id", *(column.name for column in layout(form)))
 
 
-def _octets(
-    pa: Any, campaign: SurveyCampaign, batch: Any, name: str, kind: Any
-) -> NDArray[np.uint8]:
+def _octets(pa: Any, form: ReportForm, batch: Any, name: str, kind: Any) -> NDArray[np.uint8]:
     """Return a column's values as rows of bytes."""
     if name not in batch.schema.names:
-        raise _strange(campaign, f"there is no column {name}")
+        raise _strange(form, f"there is no column {name}")
     values = batch.column(name)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if values.null_count:
-        raise _strange(campaign, f"{name} is null in places")
+        raise _strange(form, f"{name} is null in places")
     try:
         values = values if values.type == kind else values.cast(kind)
     except pa.ArrowException:  # what it says repeats what is in the file
-        raise _strange(campaign, f"{name} does not hold values of {kind}") from None
+        raise _strange(form, f"{name} does not hold values of {kind}") from None
     size, data = kind.bit_width // 8, values.buffers()[1]
     if not len(values):
         return np.zeros((0, size), dtype=np.uint8)
@@ -197,5 +196,5 @@ def _octets(
     return flat.reshape(len(values), size)
 
 
-def _strange(campaign: SurveyCampaign, why: str) -> FormatError:
-    return FormatError(f"these are no reports of {campaign.name}: {why}")
+def _strange(form: ReportForm, why: str) -> FormatError:
+    return FormatError(f"these are no reports of {form.name}: {why}")

@@ -22,17 +22,16 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
-from typing import Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.campaign.form import ReportForm
 from murmuration.campaign.kind import WIRE
 from murmuration.campaign.periods import PERIOD_BYTES, last_possible
 from murmuration.errors import FormatError, ReportError
 from murmuration.exact.arrays import Ints, Rows
-from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.packing import integer_rows
 from murmuration.wire.ids import ID_BYTES, Ids
 
@@ -94,36 +93,6 @@ def copy_first_outcome(fates: Codes, order: Ints, first: NDArray[np.bool_]) -> C
     found, refused = fates.copy(), leading != FINE
     found[order[refused]] = leading[refused]
     return found
-
-
-class Framed(Protocol):
-    """What reports are made for: a campaign, or one round of a training."""
-
-    @property
-    def digest(self) -> str:
-        """What every report names."""
-
-    @property
-    def frame(self) -> Frame:
-        """The laws, and which of them a report names."""
-
-    @property
-    def every(self) -> str | None:
-        """How long a period is; None where there are none."""
-
-    @property
-    def head_bytes(self) -> int:
-        """The bytes of a report before its first entry: its period, if there are any."""
-
-    @property
-    def row_bytes(self) -> int:
-        """The bytes of a report."""
-
-    def periods_of(self, rows: Rows) -> Ints:
-        """Return the period of each row; 0 where there are none."""
-
-    def valid(self, rows: Rows) -> NDArray[np.bool_]:
-        """Tell for each row whether a device can have sent it."""
 
 
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -195,36 +164,36 @@ class Incoming:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def to_json(campaign: Framed, ids: Ids, rows: Rows) -> bytes:
+def to_json(form: ReportForm, ids: Ids, rows: Rows) -> bytes:
     """Return one report as an object, several as a list."""
     reports = [
         Report(
             wire=WIRE,
-            digest=campaign.digest,
+            digest=form.digest,
             id=one.tobytes().hex(),
-            entries=entries_of(campaign, row),
-            period=msgspec.UNSET if campaign.every is None else period,
+            entries=entries_of(form, row),
+            period=msgspec.UNSET if form.every is None else period,
         )
-        for one, row, period in zip(ids, rows, campaign.periods_of(rows).tolist(), strict=True)
+        for one, row, period in zip(ids, rows, form.periods_of(rows).tolist(), strict=True)
     ]
     return msgspec.json.encode(reports[0] if len(reports) == 1 else reports)
 
 
-def entries_of(campaign: Framed, row: NDArray[np.uint8]) -> list[list[int]]:
+def entries_of(form: ReportForm, row: NDArray[np.uint8]) -> list[list[int]]:
     """Return a row's entries: the cell's number, then the octets of the cell's report."""
-    found, start = [], campaign.head_bytes
-    for width in campaign.frame.widths:
+    found, start = [], form.head_bytes
+    for width in form.frame.widths:
         octets = row[start : start + width].tolist()
-        cell = int.from_bytes(bytes(octets[: campaign.frame.index_bytes]), "little")
-        size = int(campaign.frame.sizes[cell])
-        found.append([cell, *octets[campaign.frame.index_bytes :][:size]])
+        cell = int.from_bytes(bytes(octets[: form.frame.index_bytes]), "little")
+        size = int(form.frame.sizes[cell])
+        found.append([cell, *octets[form.frame.index_bytes :][:size]])
         start += width
     return found
 
 
-def to_binary(campaign: Framed, ids: Ids, rows: Rows) -> bytes:
+def to_binary(form: ReportForm, ids: Ids, rows: Rows) -> bytes:
     """Return reports in columns."""
-    head = HEAD.pack(MAGIC, WIRE, bytes.fromhex(campaign.digest), len(ids))
+    head = HEAD.pack(MAGIC, WIRE, bytes.fromhex(form.digest), len(ids))
     return head + ids.tobytes() + rows.tobytes()
 
 
@@ -247,54 +216,51 @@ SHORTEST = len(msgspec.json.encode(_NOTHING))
 """Bytes of JSON that the least report has."""
 
 
-def decode(campaign: Framed, body: bytes, kind: str, older: Container[str] = ()) -> Incoming:
+def decode(form: ReportForm, body: bytes, kind: str, older: Container[str] = ()) -> Incoming:
     """Decode an upload of either form; refuse the body only if it cannot be read at all.
 
     `older` are the digests of earlier versions of the campaign. Whatever the body is, it never
     takes much more memory than its own size and that of the rows that are in it.
     """
     if kind == BINARY:
-        return Incoming([], from_binary(campaign, body, older))
+        return Incoming([], from_binary(form, body, older))
     if kind != JSON:
         raise ReportError(f"reports are sent as {JSON} or {BINARY}")
     if len(body) > SLICE:
-        return Incoming([], _from_json(campaign, body, older))
+        return Incoming([], _from_json(form, body, older))
     try:
         found = _one_or_many.decode(body)
     except _BROKEN:
-        return Incoming([], _from_json(campaign, body, older))
+        return Incoming([], _from_json(form, body, older))
     reports = [found] if isinstance(found, Report) else found
     if len(body) <= SMALL:
         return Incoming(reports)
     problems = np.zeros(len(reports), dtype=np.uint8)
-    return Incoming([], _from_reports(campaign, reports, problems, older))
+    return Incoming([], _from_reports(form, reports, problems, older))
 
 
-def _from_json(campaign: Framed, body: bytes, older: Container[str]) -> Upload:
+def _from_json(form: ReportForm, body: bytes, older: Container[str]) -> Upload:
     """Lay a body of JSON out in columns, a slice at a time."""
-    parts = _parts(campaign, body)
+    parts = _parts(form, body)
     sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // SLICE)) + 1
     edges = [0, *cuts.tolist(), len(parts)]
-    return _together([_slice(campaign, parts[start:end], older) for start, end in pairwise(edges)])
+    return _together([_slice(form, parts[start:end], older) for start, end in pairwise(edges)])
 
 
-def longest(campaign: Framed) -> int:
+def longest(form: ReportForm) -> int:
     """Return how many bytes of JSON a report may have: with much white space, and not without end.
 
     `LONGEST_PER_NUMBER` for each number in its entries, and `LONGEST` besides.
     """
-    numbers = campaign.row_bytes + 2 * len(campaign.frame.widths)
+    numbers = form.row_bytes + 2 * len(form.frame.widths)
     return LONGEST + LONGEST_PER_NUMBER * numbers
 
 
-def _parts(campaign: Framed, body: bytes) -> Sequence[msgspec.Raw]:
+def _parts(form: ReportForm, body: bytes) -> Sequence[msgspec.Raw]:
     """Cut a list into its elements without looking at them; a report alone is one."""
     if body.lstrip(b" \t\r\n")[:1] == b"{":
-        if (
-            len(body.strip(b" \t\r\n")) > longest(campaign)
-            or _report(msgspec.Raw(body)) is _NOTHING
-        ):
+        if len(body.strip(b" \t\r\n")) > longest(form) or _report(msgspec.Raw(body)) is _NOTHING:
             raise FormatError("the body is an object, but not a report of this campaign")
         return [msgspec.Raw(body)]
     try:
@@ -319,9 +285,9 @@ def _counted() -> msgspec.json.Decoder[msgspec.Struct]:
     return msgspec.json.Decoder(msgspec.defstruct("Counted", fields, array_like=True))
 
 
-def _slice(campaign: Framed, parts: Sequence[msgspec.Raw], older: Container[str]) -> Upload:
+def _slice(form: ReportForm, parts: Sequence[msgspec.Raw], older: Container[str]) -> Upload:
     """Lay some reports out; if one is none, or too long, they are looked at one by one."""
-    problems, most = np.zeros(len(parts), dtype=np.uint8), longest(campaign)
+    problems, most = np.zeros(len(parts), dtype=np.uint8), longest(form)
     sizes = [len(part) for part in parts]
     try:
         if max(sizes, default=0) > most or min(sizes, default=SHORTEST) < SHORTEST:
@@ -332,7 +298,7 @@ def _slice(campaign: Framed, parts: Sequence[msgspec.Raw], older: Container[str]
         reports = [_report(p) if fine else _NOTHING for p, fine in zip(parts, fair, strict=True)]
         _mark(problems, [size > most for size in sizes], "bad-entries")
         _mark(problems, [report is _NOTHING for report in reports], "malformed")
-    return _from_reports(campaign, reports, problems, older)
+    return _from_reports(form, reports, problems, older)
 
 
 def _report(part: msgspec.Raw) -> Report:
@@ -342,15 +308,15 @@ def _report(part: msgspec.Raw) -> Report:
         return _NOTHING
 
 
-def joined(campaign: Framed, parts: Sequence[Incoming], older: Container[str] = ()) -> Upload:
+def joined(form: ReportForm, parts: Sequence[Incoming], older: Container[str] = ()) -> Upload:
     """Put uploads together, those of objects first, and check every report."""
     listed = [part.reports for part in parts if part.columns is None]
     columns = [part.columns for part in parts if part.columns is not None]
     if listed:
         reports = list(chain.from_iterable(listed))
         problems = np.zeros(len(reports), dtype=np.uint8)
-        columns.insert(0, _from_reports(campaign, reports, problems, older))
-    return checked(campaign, _together(columns))
+        columns.insert(0, _from_reports(form, reports, problems, older))
+    return checked(form, _together(columns))
 
 
 def _together(parts: Sequence[Upload]) -> Upload:
@@ -364,17 +330,17 @@ def _together(parts: Sequence[Upload]) -> Upload:
 
 
 def _from_reports(
-    campaign: Framed, reports: Sequence[Report], problems: Codes, older: Container[str]
+    form: ReportForm, reports: Sequence[Report], problems: Codes, older: Container[str]
 ) -> Upload:
     """Lay decoded reports out in columns; note what is wrong with them where nothing is yet."""
-    if {report.digest for report in reports} - {campaign.digest}:
-        past = [r.digest != campaign.digest and r.digest in older for r in reports]
+    if {report.digest for report in reports} - {form.digest}:
+        past = [r.digest != form.digest and r.digest in older for r in reports]
         _mark(problems, past, "superseded")
-        _mark(problems, [r.digest != campaign.digest for r in reports], "unknown-digest")
+        _mark(problems, [r.digest != form.digest for r in reports], "unknown-digest")
     if {report.wire for report in reports} - {WIRE}:
         _mark(problems, [report.format != WIRE for report in reports], "unknown-wire")
     ids = _ids(reports, problems)
-    rows = _rows(campaign, reports, problems)
+    rows = _rows(form, reports, problems)
     return Upload(ids if len(rows) == len(ids) else ids[problems == FINE], rows, problems)
 
 
@@ -406,35 +372,35 @@ def _is_id(text: str) -> bool:
     return len(text) == 2 * ID_BYTES and all(c in "0123456789abcdefABCDEF" for c in text)
 
 
-def _rows(campaign: Framed, reports: Sequence[Report], problems: Codes) -> Rows:
+def _rows(form: ReportForm, reports: Sequence[Report], problems: Codes) -> Rows:
     """Lay entries out as rows; a report whose entries do not fit is a bad one, and has none."""
     entries = [report.entries for report in reports]
     counts = np.fromiter(map(len, entries), dtype=np.int64, count=len(entries))
-    _mark(problems, (counts != len(campaign.frame.widths)).tolist(), "bad-entries")
-    periods = _periods(campaign, reports, problems)
+    _mark(problems, (counts != len(form.frame.widths)).tolist(), "bad-entries")
+    periods = _periods(form, reports, problems)
     todo = np.flatnonzero(problems == FINE)
-    rows = np.zeros((len(todo), campaign.row_bytes), dtype=np.uint8)
+    rows = np.zeros((len(todo), form.row_bytes), dtype=np.uint8)
     fits = np.ones(len(todo), dtype=bool)
-    if campaign.every is not None:
+    if form.every is not None:
         rows[:, :PERIOD_BYTES] = integer_rows(periods[todo], PERIOD_BYTES)
-    start = campaign.head_bytes
-    for slot, width in enumerate(campaign.frame.widths):
+    start = form.head_bytes
+    for slot, width in enumerate(form.frame.widths):
         who = np.flatnonzero(fits)
         mine = [entries[report][slot] for report in todo[who].tolist()]
-        fits[who] = _lay(campaign, mine, rows, who, start)
+        fits[who] = _lay(form, mine, rows, who, start)
         start += width
     problems[todo[~fits]] = CODES["bad-entries"]
     return rows if fits.all() else rows[fits]
 
 
-def _periods(campaign: Framed, reports: Sequence[Report], problems: Codes) -> Ints:
+def _periods(form: ReportForm, reports: Sequence[Report], problems: Codes) -> Ints:
     """Return what reports say about their period; refuse one that is missing, or is none."""
     said = [report.period for report in reports]
-    if campaign.every is None:
+    if form.every is None:
         if any(one is not msgspec.UNSET for one in said):
             _mark(problems, [one is not msgspec.UNSET for one in said], "wrong-period")
         return np.zeros(0, dtype=np.int64)
-    last = last_possible(campaign.every)
+    last = last_possible(form.every)
     fine = [isinstance(one, int) and 0 <= one <= last for one in said]
     _mark(problems, [not one for one in fine], "wrong-period")
     listed = [one if good else 0 for one, good in zip(said, fine, strict=True)]
@@ -442,7 +408,7 @@ def _periods(campaign: Framed, reports: Sequence[Report], problems: Codes) -> In
 
 
 def _lay(
-    campaign: Framed, entries: list[list[int]], rows: Rows, who: Ints, start: int
+    form: ReportForm, entries: list[list[int]], rows: Rows, who: Ints, start: int
 ) -> NDArray[np.bool_]:
     """Write these entries, one per report, from byte `start` of their rows on; say which fit."""
     sizes = np.fromiter(map(len, entries), dtype=np.int64, count=len(entries))
@@ -451,8 +417,8 @@ def _lay(
     fits = sizes > 1
     cells = np.zeros(len(entries), dtype=np.int64)
     cells[fits] = numbers[firsts[fits]]
-    fits &= (cells >= 0) & (cells < len(campaign.frame.cells))
-    lengths = campaign.frame.sizes
+    fits &= (cells >= 0) & (cells < len(form.frame.cells))
+    lengths = form.frame.sizes
     fits[fits] &= sizes[fits] == 1 + lengths[cells[fits]]
     owner = np.repeat(np.arange(len(entries)), sizes)
     place = np.arange(len(numbers)) - firsts[owner]
@@ -460,9 +426,9 @@ def _lay(
     outside = payload & ((numbers < 0) | (numbers > 255))
     fits[owner[outside]] = False
     put = payload & fits[owner]
-    rows[who[owner[put]], start + campaign.frame.index_bytes + place[put] - 1] = numbers[put]
+    rows[who[owner[put]], start + form.frame.index_bytes + place[put] - 1] = numbers[put]
     rows[who[fits], start] = cells[fits] & 255
-    if campaign.frame.index_bytes == 2:
+    if form.frame.index_bytes == 2:
         rows[who[fits], start + 1] = cells[fits] >> 8
     return fits
 
@@ -476,7 +442,7 @@ def _octets(numbers: chain[int], count: int) -> Ints:
         return np.array([n if 0 <= n < 1 << 32 else -1 for n in listed], dtype=np.int64)
 
 
-def from_binary(campaign: Framed, body: bytes, older: Container[str] = ()) -> Upload:
+def from_binary(form: ReportForm, body: bytes, older: Container[str] = ()) -> Upload:
     """Read reports in columns; refuse the body if its length is not that of its reports."""
     if len(body) < HEAD.size:
         raise FormatError("the upload is shorter than its head")
@@ -490,22 +456,22 @@ def from_binary(campaign: Framed, body: bytes, older: Container[str] = ()) -> Up
     problems = np.zeros(count, dtype=np.uint8)
     ids = np.frombuffer(body, np.uint8, ID_BYTES * count, HEAD.size).reshape(-1, ID_BYTES)
     wrong = None
-    if digest != bytes.fromhex(campaign.digest):
+    if digest != bytes.fromhex(form.digest):
         wrong = "superseded" if digest.hex() in older else "unknown-digest"
     elif wire != WIRE:
         wrong = "unknown-wire"
     if wrong is not None:
         problems[:] = CODES[wrong]
-        return Upload(ids[:0], np.zeros((0, campaign.row_bytes), dtype=np.uint8), problems)
-    if len(body) != HEAD.size + (ID_BYTES + campaign.row_bytes) * count:
+        return Upload(ids[:0], np.zeros((0, form.row_bytes), dtype=np.uint8), problems)
+    if len(body) != HEAD.size + (ID_BYTES + form.row_bytes) * count:
         raise FormatError(f"{count} reports do not fit a body of {len(body)} bytes")
     rows = np.frombuffer(body, np.uint8, offset=HEAD.size + ID_BYTES * count)
-    return Upload(ids, rows.reshape(-1, campaign.row_bytes), problems)
+    return Upload(ids, rows.reshape(-1, form.row_bytes), problems)
 
 
-def checked(campaign: Framed, upload: Upload) -> Upload:
+def checked(form: ReportForm, upload: Upload) -> Upload:
     """Refuse the rows that no device can have sent."""
-    valid = campaign.valid(upload.rows)
+    valid = form.valid(upload.rows)
     if valid.all():
         return upload
     bad = np.zeros(len(upload), dtype=bool)
@@ -513,6 +479,6 @@ def checked(campaign: Framed, upload: Upload) -> Upload:
     return upload.refusing(bad, "bad-symbol")
 
 
-def read(campaign: Framed, body: bytes, kind: str, older: Container[str] = ()) -> Upload:
+def read(form: ReportForm, body: bytes, kind: str, older: Container[str] = ()) -> Upload:
     """Decode one upload and check every report in it."""
-    return joined(campaign, [decode(campaign, body, kind, older)], older)
+    return joined(form, [decode(form, body, kind, older)], older)

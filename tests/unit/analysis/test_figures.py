@@ -180,7 +180,7 @@ def test_an_attribute_of_which_no_level_has_enough_is_hidden() -> None:
 @pytest.mark.slow
 def test_a_collector_says_the_same_over_http(tmp_path: Path, few: Path) -> None:
     with collectors.running(tmp_path / "http.db", FEW) as collector:
-        body = report.to_binary(campaign(FEW), new_ids(905, seeded_rng(3)), few_reports())
+        body = report.to_binary(campaign(FEW).form, new_ids(905, seeded_rng(3)), few_reports())
         path = "/v1/campaigns/few"
         kind = {"content-type": report.BINARY}
         assert collector.ask("POST", f"{path}/reports", body, kind).status == 200
@@ -416,10 +416,10 @@ def test_the_last_report_is_known_to_the_hour_and_no_finer(
 
     def send(some: slice, at: float) -> None:
         monkeypatch.setattr(base.time, "time", lambda: at)
-        body = report.to_binary(asked, ids[some], rows[some])
+        body = report.to_binary(asked.form, ids[some], rows[some])
         with closing(open_store(store_url)) as store:
             served = serve(store, asked)
-            commit(store, [Batch(served, report.decode(asked, body, report.BINARY))])
+            commit(store, [Batch(served, report.decode(asked.form, body, report.BINARY))])
 
     def last() -> str:
         with closing(open_source(store_url)) as source:

@@ -102,7 +102,7 @@ def tallies_with_lies(asked: SurveyCampaign, honest, lies, seed: int = 3):
 def test_the_worst_lies_move_a_mean_by_the_bound_and_no_lies_by_more() -> None:
     asked, n, share = campaign(HEAD + AGE), 4000, 0.05
     lies = round(n * share)
-    rows = np.zeros((lies, asked.row_bytes), dtype=np.uint8)
+    rows = np.zeros((lies, asked.form.row_bytes), dtype=np.uint8)
     rows[:, asked.frame.index_bytes] = 1  # the larger symbol
     both, honest = tallies_with_lies(asked, {"age": np.full(n - lies, 40.0)}, rows)
     (figure,) = figures(asked, both, liars=share)
@@ -117,7 +117,7 @@ def test_the_worst_lies_move_a_mean_by_the_bound_and_no_lies_by_more() -> None:
 def test_liars_who_all_answer_one_attribute_are_bounded_too() -> None:
     asked, n = campaign(HEAD + AGE + PHONE), 20_000
     lies = n // 100
-    rows = np.zeros((lies, asked.row_bytes), dtype=np.uint8)
+    rows = np.zeros((lies, asked.form.row_bytes), dtype=np.uint8)
     rows[:, asked.frame.index_bytes] = 1
     people = {"age": np.full(n - lies, 18.0), "phone": np.array(["ios"] * (n - lies))}
     both, _ = tallies_with_lies(asked, people, rows)
@@ -140,7 +140,7 @@ def test_lies_about_answers_that_may_be_missing_stay_within_the_bound(kind) -> N
         else {"phone": [None if one < 0.3 else "ios" for one in rng.random(n - lies)]}
     )
     for symbol in range(law.counters):
-        rows = np.zeros((lies, asked.row_bytes), dtype=np.uint8)
+        rows = np.zeros((lies, asked.form.row_bytes), dtype=np.uint8)
         rows[:, asked.frame.index_bytes] = symbol
         both, before = tallies_with_lies(asked, honest, rows)
         got = {one.item: one for one in figures(asked, both, liars=share)}
@@ -291,7 +291,7 @@ def test_lies_that_no_single_symbol_shows_are_seen() -> None:
 
 def test_liars_who_crowd_onto_one_attribute_are_seen() -> None:
     asked, n = campaign(HEAD + AGE + PHONE), 20_000
-    rows = np.zeros((n // 10, asked.row_bytes), dtype=np.uint8)
+    rows = np.zeros((n // 10, asked.form.row_bytes), dtype=np.uint8)
     rows[: n // 20, asked.frame.index_bytes] = 1
     people = {"age": np.full(n, 40.0), "phone": np.array(["ios"] * n)}
     both, honest = tallies_with_lies(asked, people, rows)
@@ -358,7 +358,7 @@ def test_the_power_of_liars_and_what_no_crowd_sends_is_shown(tmp_path) -> None:
     asked = campaign(text)
     with collectors.running(tmp_path / "s.db", text) as collector:
         ids, rows = collectors.reports(asked, 3000)
-        collector.send("phones", report.to_binary(asked, ids, rows), collectors.BINARY)
+        collector.send("phones", report.to_binary(asked.form, ids, rows), collectors.BINARY)
         honest = collector.about("phones", "estimates").json
         assert honest["warnings"] == collector.status("phones")["warnings"] == []
         one = honest["estimates"][0]["liars"]
@@ -370,7 +370,7 @@ def test_the_power_of_liars_and_what_no_crowd_sends_is_shown(tmp_path) -> None:
             answer = collector.about("phones", f"estimates?liars={wrong}")
             assert answer.problem == "bad-parameter"
         lies = np.tile(rows[:1], (9000, 1))
-        body = report.to_binary(asked, new_ids(len(lies)), lies)
+        body = report.to_binary(asked.form, new_ids(len(lies)), lies)
         assert collector.send("phones", body, collectors.BINARY).json["stored"] == 9000
         found = collector.about("phones", "estimates").json
         assert found["warnings"], "9,000 of 12,000 reports are the same"

@@ -15,7 +15,8 @@ import pytest
 import murmuration
 from murmuration.analysis.estimates import Query, estimates, trend
 from murmuration.analysis.periods import SAFE, SWINGS, Periods
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.campaign.form import ByPeriod
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.estimate import people_in
 from murmuration.collector.commit import Batch, commit
 from murmuration.collector.publish import serve
@@ -111,13 +112,13 @@ def test_52_weeks_tell_no_more_than_is_declared_and_fresh_noise_would(experiment
 def reports_of(campaign: SurveyCampaign, n: int, period: int, seed: int = 0) -> tuple[Ids, Rows]:
     """Reports of n people about one period, whatever the time is."""
     ids, rows = made(campaign, n, seed)
-    return ids, campaign.dated(rows[:, campaign.head_bytes :], period)
+    return ids, campaign.form.dated(rows[:, campaign.form.head_bytes :], period)
 
 
 def tallies_of(campaign: SurveyCampaign, sizes: dict[int, int]) -> ByPeriod:
     found: dict[int, tuple[Tally, ...]] = {}
     for seed, (period, n) in enumerate(sizes.items()):
-        found |= campaign.counted(reports_of(campaign, n, period, seed)[1])
+        found |= campaign.form.tallies(reports_of(campaign, n, period, seed)[1])
     return found
 
 
@@ -363,7 +364,7 @@ def test_pooled_people_are_said_as_what_they_are() -> None:
     """Where a device sends several reports, a collector knows the least and the most."""
     plain = campaign_file.parse(TEXT.replace('every = "week"', "").replace("52", "6"))
     _, rows = made(plain, 3000)
-    found = estimates(plain, plain.counted(rows))
+    found = estimates(plain, plain.form.tallies(rows))
     assert people_in(found) == "500 to 3,000 people, 3,000 reports"
 
 
@@ -372,8 +373,8 @@ def test_a_store_is_opened_and_read_by_period(tmp_path: Path) -> None:
     with closing(open_store(tmp_path / "a.db")) as store:
         served = serve(store, CAMPAIGN)
         for period, n in {WEEK: 300, WEEK + 1: 400}.items():
-            body = report.to_binary(CAMPAIGN, *reports_of(CAMPAIGN, n, period, seed=period))
-            batch = Batch(served, report.decode(CAMPAIGN, body, report.BINARY))
+            body = report.to_binary(CAMPAIGN.form, *reports_of(CAMPAIGN, n, period, seed=period))
+            batch = Batch(served, report.decode(CAMPAIGN.form, body, report.BINARY))
             commit(store, [batch])
     opened = murmuration.open(tmp_path / "a.db")
     assert {one.period for one in opened.estimates()} == {"2026-W46"}

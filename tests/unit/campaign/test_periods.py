@@ -167,40 +167,40 @@ def rows_of(n: int, period: int = WEEK, seed: int = 1, campaign: SurveyCampaign 
 
 def test_a_row_begins_with_its_period() -> None:
     rows = rows_of(3)
-    assert rows.shape == (3, CAMPAIGN.row_bytes) == (3, 4 + CAMPAIGN.frame.row_bytes)
+    assert rows.shape == (3, CAMPAIGN.form.row_bytes) == (3, 4 + CAMPAIGN.frame.row_bytes)
     assert rows[:, :4].tolist() == [[*WEEK.to_bytes(4, "little")]] * 3
-    assert CAMPAIGN.periods_of(rows).tolist() == [WEEK] * 3
-    assert CAMPAIGN.valid(rows).all()
+    assert CAMPAIGN.form.periods_of(rows).tolist() == [WEEK] * 3
+    assert CAMPAIGN.form.valid(rows).all()
     rows[0, 3] = 255
-    assert CAMPAIGN.valid(rows).tolist() == [False, True, True]
+    assert CAMPAIGN.form.valid(rows).tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize("kind", [report.JSON, report.BINARY])
 def test_both_forms_carry_the_period(kind: str) -> None:
     ids, rows = new_ids(5), np.concatenate([rows_of(2), rows_of(3, WEEK + 1)])
     write = report.to_json if kind == report.JSON else report.to_binary
-    found = report.read(CAMPAIGN, write(CAMPAIGN, ids, rows), kind)
+    found = report.read(CAMPAIGN.form, write(CAMPAIGN.form, ids, rows), kind)
     assert found.rows.tolist() == rows.tolist()
     assert not found.problems.any()
 
 
 @pytest.mark.parametrize("period", [None, -1, 1 << 31, 1 << 70])
 def test_a_report_without_a_period_that_can_be_is_refused(period: int | None) -> None:
-    said = msgspec.json.decode(report.to_json(CAMPAIGN, new_ids(1), rows_of(1)))
+    said = msgspec.json.decode(report.to_json(CAMPAIGN.form, new_ids(1), rows_of(1)))
     if period is None:
         del said["period"]
     else:
         said["period"] = period
-    good = msgspec.json.decode(report.to_json(CAMPAIGN, new_ids(1), rows_of(1)))
-    found = report.read(CAMPAIGN, msgspec.json.encode([said, good]), report.JSON)
+    good = msgspec.json.decode(report.to_json(CAMPAIGN.form, new_ids(1), rows_of(1)))
+    found = report.read(CAMPAIGN.form, msgspec.json.encode([said, good]), report.JSON)
     assert [OUTCOMES[code] for code in found.problems] == ["wrong-period", "stored"]
 
 
 def test_a_period_where_there_are_none_is_refused() -> None:
     plain = campaign_of(TEXT.replace('every = "week"', ""))
-    said = msgspec.json.decode(report.to_json(plain, new_ids(1), rows_of(1, campaign=plain)))
+    said = msgspec.json.decode(report.to_json(plain.form, new_ids(1), rows_of(1, campaign=plain)))
     assert "period" not in said
-    found = report.read(plain, msgspec.json.encode({**said, "period": WEEK}), report.JSON)
+    found = report.read(plain.form, msgspec.json.encode({**said, "period": WEEK}), report.JSON)
     assert [OUTCOMES[code] for code in found.problems] == ["wrong-period"]
 
 
@@ -210,8 +210,8 @@ def test_a_period_where_there_are_none_is_refused() -> None:
 def take(
     store: Store, served: Served, ids: Ids, rows: Rows, periods: range | None = None
 ) -> list[str]:
-    body = report.to_binary(served.campaign, ids, rows)
-    incoming = report.decode(served.campaign, body, report.BINARY)
+    body = report.to_binary(served.campaign.form, ids, rows)
+    incoming = report.decode(served.campaign.form, body, report.BINARY)
     batch = Batch(served, incoming, periods=periods)
     commit(store, [batch])
     return [OUTCOMES[code] for code in batch.problems]
@@ -258,7 +258,7 @@ def test_each_upload_goes_by_the_time_at_which_it_came(store: Store) -> None:
         (WEEK - 1, report.to_binary, report.BINARY),
     ):
         rows = np.concatenate([rows_of(1, WEEK), rows_of(1, WEEK + 1)])
-        incoming = report.decode(CAMPAIGN, write(CAMPAIGN, new_ids(2), rows), kind)
+        incoming = report.decode(CAMPAIGN.form, write(CAMPAIGN.form, new_ids(2), rows), kind)
         batches.append(Batch(served, incoming, periods=range(first, first + 2)))
     commit(store, batches)
     found = [[OUTCOMES[code] for code in batch.problems] for batch in batches]
@@ -274,7 +274,7 @@ def test_exported_reports_say_their_period_and_come_back(store: Store, tmp_path:
     export.write(store, served, tmp_path / "reports.parquet")
     parts = list(export.rows(tmp_path / "reports.parquet"))
     again = np.concatenate([sent for _, sent in parts])
-    assert CAMPAIGN.counted(again) == CAMPAIGN.counted(rows) == by_period(store, CAMPAIGN)
+    assert CAMPAIGN.form.tallies(again) == CAMPAIGN.form.tallies(rows) == by_period(store, CAMPAIGN)
     table = parquet.arrow().parquet.read_table(tmp_path / "reports.parquet")
     assert sorted(set(table["period"].to_pylist())) == [WEEK, WEEK + 1]
 
@@ -329,5 +329,5 @@ def test_stores_merge_by_their_reports_period_by_period(two, scrubs: bool) -> No
         assert merge(a, b, "mood").new == new
         counted = {p: CAMPAIGN.frame.reports(own) for p, own in by_period(a, CAMPAIGN).items()}
         assert counted == {WEEK: 70, WEEK + 1: 20}
-    expected = CAMPAIGN.counted(np.concatenate([rows_of(40), rows]))
+    expected = CAMPAIGN.form.tallies(np.concatenate([rows_of(40), rows]))
     assert by_period(a, CAMPAIGN) == expected

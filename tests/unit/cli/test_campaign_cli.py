@@ -416,7 +416,7 @@ def wait_for(url: str) -> None:
 
 
 def send(address: str, ids, rows) -> None:
-    body = report.to_binary(campaign_file.parse(CAMPAIGN), ids, rows)
+    body = report.to_binary(campaign_file.parse(CAMPAIGN).form, ids, rows)
     request = urllib.request.Request(
         f"{address}/v1/campaigns/survey/reports", body, {"content-type": report.BINARY}
     )

@@ -566,7 +566,7 @@ def test_the_estimates_of_a_collector_in_two_lines(
     campaign = loaded(tmp_path)
     with running(tmp_path / "survey.db", SURVEY) as collector:
         ids, rows = sent(campaign, 1000)
-        answer = collector.send("survey", report.to_binary(campaign, ids, rows), BINARY)
+        answer = collector.send("survey", report.to_binary(campaign.form, ids, rows), BINARY)
         assert answer.status == 200
         expected = figures(campaign, campaign.tally(rows))
         url = collector.collection("survey").url

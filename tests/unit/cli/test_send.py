@@ -172,7 +172,7 @@ def test_a_second_run_with_the_secret_sends_the_same_reports(tmp_path: Path) -> 
             for row, one in enumerate(words)
         ]
         reports = np.frombuffer(b"".join(bodies), dtype=np.uint8).reshape(10, -1)
-        body = report.to_binary(campaign, reports[:, :16].copy(), reports[:, 16:].copy())
+        body = report.to_binary(campaign.form, reports[:, :16].copy(), reports[:, 16:].copy())
         path = "/v1/campaigns/phones/reports"
         assert collector.ask("POST", path, body, {"content-type": report.BINARY}).status == 200
         first, second = send("--secret", "secret"), send("--secret", "secret")

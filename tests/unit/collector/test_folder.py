@@ -62,8 +62,8 @@ def read(place: Path, campaign: SurveyCampaign) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
     for path in sorted(place.glob("day=*/*.parquet")):
         table = parquet.arrow().parquet.read_table(path, partitioning=None)
-        assert table.schema == parquet.schema(campaign)
-        ids, rows = parquet.rows_of(campaign, table)
+        assert table.schema == parquet.schema(campaign.form)
+        ids, rows = parquet.rows_of(campaign.form, table)
         listed = [bytes(each) for each in ids]
         assert listed == sorted(listed)
         assert not found.keys() & set(listed)

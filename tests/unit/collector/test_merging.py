@@ -55,8 +55,8 @@ class One:
 
     def take(self, some: slice) -> None:
         """Reports of some of the people arrive."""
-        body = report.to_binary(CAMPAIGN, IDS[some], ROWS[some])
-        commit(self.store, [Batch(self.served, report.decode(CAMPAIGN, body, report.BINARY))])
+        body = report.to_binary(CAMPAIGN.form, IDS[some], ROWS[some])
+        commit(self.store, [Batch(self.served, report.decode(CAMPAIGN.form, body, report.BINARY))])
 
     def told(self) -> CampaignTallies:
         """What it tells others, as it travels."""

@@ -42,7 +42,7 @@ class Site:
         self._tokens: dict[tuple[str, ...], str] = {}
 
     def take(self, some: slice) -> None:
-        body = report.to_binary(CAMPAIGN, IDS[some], ROWS[some])
+        body = report.to_binary(CAMPAIGN.form, IDS[some], ROWS[some])
         assert self.collector.send("merging", body, BINARY).status == 200
 
     def told(self) -> bytes:

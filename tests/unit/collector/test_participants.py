@@ -71,7 +71,7 @@ def one_of(campaign: SurveyCampaign, seed: int = 1, period: int | None = None) -
     if period is not None:
         rows = rows.copy()
         rows[:, :4] = np.frombuffer(np.array([period], dtype="<u4").tobytes(), np.uint8)
-    return report.to_json(campaign, new_ids(1), rows)
+    return report.to_json(campaign.form, new_ids(1), rows)
 
 
 def upload(served: Served, token: str, *bodies: bytes) -> Batch:
@@ -79,7 +79,7 @@ def upload(served: Served, token: str, *bodies: bytes) -> Batch:
     data = parsed(token)
     assert data is not None
     body = bodies[0] if len(bodies) == 1 else b"[" + b",".join(bodies) + b"]"
-    incoming = report.decode(served.campaign, body, report.JSON)
+    incoming = report.decode(served.campaign.form, body, report.JSON)
     return Batch(served, incoming, token=data[:OWN_BYTES])
 
 
@@ -186,7 +186,7 @@ def test_in_one_group_the_first_one_counts(store) -> None:
 def test_without_a_token_nothing_counts(store) -> None:
     """The door is `server.access`; this is the lock behind it."""
     served = serve(store, campaign_of(ONE))
-    incoming = report.decode(served.campaign, one_of(served.campaign), report.JSON)
+    incoming = report.decode(served.campaign.form, one_of(served.campaign), report.JSON)
     assert committed(store, Batch(served, incoming)) == ["token-used"]
 
 
@@ -303,7 +303,7 @@ def test_only_participants_tokens_of_the_campaign_are_taken(tmp_path: Path) -> N
         assert collector.send("phones", body, token=mine).json["stored"] == 1
         (failure,) = collector.send("phones", one_of(campaign, 2), token=mine).json["failures"]
         assert failure["type"] == "/problems/token-used"
-        binary = report.to_binary(campaign, *collectors.reports(campaign, 2))
+        binary = report.to_binary(campaign.form, *collectors.reports(campaign, 2))
         answer = collector.send("phones", binary, collectors.BINARY, token=unused).json
         assert [one["type"] for one in answer["failures"]] == ["/problems/token-used"] * 2
         assert collector.get("/v1/campaigns/phones/status", token=unused).problem == "unauthorized"

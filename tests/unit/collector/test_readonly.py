@@ -62,8 +62,8 @@ def fill(url: str | Path) -> None:
 
 def collect(store: Store, who: slice) -> Served:
     served = serve(store, CAMPAIGN)
-    body = to_binary(CAMPAIGN, IDS[who], ROWS[who])
-    commit(store, [Batch(served, decode(CAMPAIGN, body, BINARY))])
+    body = to_binary(CAMPAIGN.form, IDS[who], ROWS[who])
+    commit(store, [Batch(served, decode(CAMPAIGN.form, body, BINARY))])
     return served
 
 
@@ -117,7 +117,7 @@ def murmur(
 def test_analysts_do_not_wait_for_who_writes(url: str, murmur: Murmur, tmp_path: Path) -> None:
     with closing(open_store(url)) as store:
         served = serve(store, CAMPAIGN)
-        expected = estimates(CAMPAIGN, CAMPAIGN.counted(ROWS[:PEOPLE]), version=1)
+        expected = estimates(CAMPAIGN, CAMPAIGN.form.tallies(ROWS[:PEOPLE]), version=1)
         books = served.status(store)
     assert books.outcomes == {"stored": PEOPLE}
     with locked(url), pytest.raises(StoreError):
@@ -172,7 +172,7 @@ def test_nothing_is_written_through_a_reader(url: str) -> None:
             lambda: new_token(reader, "admin"),
             lambda: reader.expire_tokens("ann"),
             lambda: reader.add_reports(1, IDS[-1:], ROWS[-1:]),
-            lambda: reader.add_tallies(1, CAMPAIGN.counted(ROWS)),
+            lambda: reader.add_tallies(1, CAMPAIGN.form.tallies(ROWS)),
             lambda: reader.add_counts(CAMPAIGN.name, {"received": 1}),
             lambda: reader.execute("DELETE FROM runs"),
             lambda: reader.set_schema_version(1),

@@ -116,7 +116,7 @@ def test_another_machine_serves_the_laws_that_were_published(tmp_path, machines)
     with serving(tmp_path) as address:
         before = _read(address)
         campaign = document.read(json.dumps(before).encode())
-        body = report.to_binary(campaign, *made(campaign, PEOPLE))
+        body = report.to_binary(campaign.form, *made(campaign, PEOPLE))
         request = urllib.request.Request(
             f"{address}/reports", body, {"content-type": report.BINARY}
         )

@@ -171,10 +171,10 @@ def test_a_run_that_was_tampered_with_is_refused(url: str) -> None:
         key = serve(store, CAMPAIGN).key
         store.add_reports(key, ids, rows)
         with pytest.raises(FormatError, match="damaged"):
-            list(store.kept_reports(key, CAMPAIGN.row_bytes + 1))
+            list(store.kept_reports(key, CAMPAIGN.form.row_bytes + 1))
         store.execute("UPDATE blocks SET rows = ids")
         with pytest.raises(FormatError, match="damaged"):
-            list(store.kept_reports(key, CAMPAIGN.row_bytes))
+            list(store.kept_reports(key, CAMPAIGN.form.row_bytes))
         store.execute("UPDATE runs SET filter = ids FROM blocks WHERE runs.run = blocks.run")
     with closing(open_store(url)) as store, pytest.raises(FormatError, match="damaged"):
         store.add_reports(key, ids, rows)
@@ -198,8 +198,8 @@ def test_a_store_is_of_the_process_that_opened_it(url: str) -> None:
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        body = report.to_binary(CAMPAIGN, ids[1:], rows[1:])
-        batch = Batch(served, report.decode(CAMPAIGN, body, report.BINARY))
+        body = report.to_binary(CAMPAIGN.form, ids[1:], rows[1:])
+        batch = Batch(served, report.decode(CAMPAIGN.form, body, report.BINARY))
         commit(store, [batch])
         assert not (batch.problems == DUPLICATE).any()
         assert store.report_count(served.key) == 40
@@ -209,20 +209,20 @@ def test_a_child_may_open_the_store_for_itself(url: str) -> None:
     ids, rows = made(CAMPAIGN, 40)
     with closing(open_store(url)) as store:
         served = serve(store, CAMPAIGN)
-        body = report.to_binary(CAMPAIGN, ids[:20], rows[:20])
-        commit(store, [Batch(served, report.decode(CAMPAIGN, body, report.BINARY))])
+        body = report.to_binary(CAMPAIGN.form, ids[:20], rows[:20])
+        commit(store, [Batch(served, report.decode(CAMPAIGN.form, body, report.BINARY))])
         child = os.fork()
         if child == 0:
             code = 1
             try:
                 with closing(open_store(url)) as mine:
-                    body = report.to_binary(CAMPAIGN, ids[10:30], rows[10:30])
-                    commit(mine, [Batch(served, report.decode(CAMPAIGN, body, report.BINARY))])
+                    body = report.to_binary(CAMPAIGN.form, ids[10:30], rows[10:30])
+                    commit(mine, [Batch(served, report.decode(CAMPAIGN.form, body, report.BINARY))])
                 code = 0
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        body = report.to_binary(CAMPAIGN, ids, rows)
-        commit(store, [Batch(served, report.decode(CAMPAIGN, body, report.BINARY))])
+        body = report.to_binary(CAMPAIGN.form, ids, rows)
+        commit(store, [Batch(served, report.decode(CAMPAIGN.form, body, report.BINARY))])
         found = audited(store, CAMPAIGN)
         assert found.counts == {"received": 80, "stored": 40, "duplicate": 40}

@@ -48,8 +48,8 @@ def send_one_by_one(store: Store, campaign: SurveyCampaign, ids: Ids, rows: Rows
     served = serve(store, campaign)
     for place in range(len(ids)):
         one = slice(place, place + 1)
-        body = report.to_binary(campaign, ids[one], rows[one])
-        commit(store, [Batch(served, report.decode(campaign, body, report.BINARY))])
+        body = report.to_binary(campaign.form, ids[one], rows[one])
+        commit(store, [Batch(served, report.decode(campaign.form, body, report.BINARY))])
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_no_earlier_tally_is_left_in_any_file(tmp_path: Path) -> None:
     with running(folder / "store.db", SCRUBBED) as collector:
         for n in range(1, PEOPLE + 1):
             one = slice(n - 1, n)
-            body = report.to_json(campaign, ids[one], rows[one])
+            body = report.to_json(campaign.form, ids[one], rows[one])
             assert collector.send("commute", body).json["stored"] == 1
             assert (folder / "store.db-wal").stat().st_size == 0
         assert found_in(folder, wanted) == []

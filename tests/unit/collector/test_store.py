@@ -48,8 +48,8 @@ def store(url: str) -> Iterator[Store]:
 
 
 def columns(served: Served, ids: Ids, rows: Rows) -> Batch:
-    body = report.to_binary(served.campaign, ids, rows)
-    return Batch(served, report.decode(served.campaign, body, report.BINARY))
+    body = report.to_binary(served.campaign.form, ids, rows)
+    return Batch(served, report.decode(served.campaign.form, body, report.BINARY))
 
 
 def outcomes(batch: Batch) -> set[str]:

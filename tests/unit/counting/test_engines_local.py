@@ -55,7 +55,7 @@ def some(campaign: SurveyCampaign, n: int, seed: int = 1) -> tuple[Ids, Rows]:
 
 
 def counted(campaign: SurveyCampaign, place: Path, **how: Any) -> Sums:
-    return local.tally(campaign, parts.find([place]), how=How(**how)).sums
+    return local.tally(campaign.form, parts.find([place]), how=How(**how)).sums
 
 
 # --- the same integers ---------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def test_every_mechanism_counts_as_it_does_itself(case: Case, tmp_path: Path) ->
     write(alone, ids[:200], rows[:200], tmp_path / "a.parquet")
     write(alone, ids[150:], rows[150:], tmp_path / "b.arrow")
     sums = local.tally(alone, parts.find([tmp_path])).sums
-    (tally,) = sums.tallies(alone)[0]
+    (tally,) = sums.tallies(alone.frame)[0]
     assert tally.to_bytes() == mechanism.tally(mechanism.from_rows(rows)).to_bytes()
     assert (sums.read, sums.counted, sums.duplicates) == (350, 300, 50)
 
@@ -81,32 +81,32 @@ def test_a_campaign_in_every_form(
     ids, rows = some(pets, 3000)
     for part in range(3):
         own = slice(1000 * part, 1000 * part + 1000)
-        write(pets, ids[own], rows[own], tmp_path / f"{part}.{ending}")
+        write(pets.form, ids[own], rows[own], tmp_path / f"{part}.{ending}")
     sums = counted(pets, tmp_path, dedup=dedup, threads=2)
-    assert sums.tallies(pets)[0] == pets.tally(rows)
+    assert sums.tallies(pets.frame)[0] == pets.tally(rows)
 
 
 def test_levels(tmp_path: Path) -> None:
     campaign = levels()
     ids, rows = of_levels(campaign, 2000)
-    write(campaign, ids, rows, tmp_path / "a.parquet")
-    assert counted(campaign, tmp_path).tallies(campaign)[0] == campaign.tally(rows)
+    write(campaign.form, ids, rows, tmp_path / "a.parquet")
+    assert counted(campaign, tmp_path).tallies(campaign.frame)[0] == campaign.tally(rows)
 
 
 def test_other_types_with_the_same_values_will_do(pets: SurveyCampaign) -> None:
     ids, rows = some(pets, 500)
-    one = batch(pets, ids, rows)
+    one = batch(pets.form, ids, rows)
     wide = pa.table(
         {
             name: column.cast(pa.int64() if pa.types.is_integer(column.type) else pa.binary())
             for name, column in zip(one.schema.names, one.columns, strict=True)
         }
     ).to_batches()[0]
-    sums, kept = kernel.count(pets, wide, ids=True)
+    sums, kept = kernel.count(pets.form, wide, ids=True)
     assert kept is not None
     assert (kept.ids == ids).all()
     assert (kept.rows == rows).all()
-    assert sums.tallies(pets)[0] == pets.tally(rows)
+    assert sums.tallies(pets.frame)[0] == pets.tally(rows)
 
 
 @pytest.mark.parametrize("name", ["plain", "pets"])
@@ -119,19 +119,19 @@ def test_every_cell_number_and_every_spoiled_byte_is_judged_alike(
     cells = len(pets.frame.cells)
     for place in range(0, 600, 2):  # every other row: a number from 0 to two beyond, odd bytes
         rows[place, 0] = place // 2 % (cells + 3)
-        rows[place, 1 + place // 2 % (pets.row_bytes - 1)] ^= place % 5
-    good = pets.valid(rows)
+        rows[place, 1 + place // 2 % (pets.form.row_bytes - 1)] ^= place % 5
+    good = pets.form.valid(rows)
     assert 0 < good.sum() < 600
-    sums, kept = kernel.count(pets, batch(pets, ids, rows), ids=True)
+    sums, kept = kernel.count(pets.form, batch(pets.form, ids, rows), ids=True)
     assert kept is not None
     assert (kept.rows == rows[good]).all()
     assert sums.refused["bad-symbol"] == (~good).sum()
-    assert sums.tallies(pets)[0] == pets.tally(rows[good])
+    assert sums.tallies(pets.frame)[0] == pets.tally(rows[good])
     for number in range(cells + 2):  # all of one number: the bound itself
         alike = rows[good].copy()
         alike[:, 0] = number
-        sums, _ = kernel.count(pets, batch(pets, ids[good], alike), ids=True)
-        assert sums.refused.get("bad-symbol", 0) == (~pets.valid(alike)).sum()
+        sums, _ = kernel.count(pets.form, batch(pets.form, ids[good], alike), ids=True)
+        assert sums.refused.get("bad-symbol", 0) == (~pets.form.valid(alike)).sum()
 
 
 # --- each id once --------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def once(campaign: SurveyCampaign, ids: Ids, rows: Rows) -> Any:
         name, found = each.tobytes(), row.tobytes()
         smallest[name] = min(found, smallest.get(name, found))
     kept = np.frombuffer(b"".join(smallest.values()), np.uint8)
-    return campaign.tally(kept.reshape(-1, campaign.row_bytes))
+    return campaign.tally(kept.reshape(-1, campaign.form.row_bytes))
 
 
 def test_of_one_id_the_smallest_bytes_count(pets: SurveyCampaign, tmp_path: Path) -> None:
@@ -154,9 +154,9 @@ def test_of_one_id_the_smallest_bytes_count(pets: SurveyCampaign, tmp_path: Path
     ids[:900, 8:] = 0  # first halves that are equal where the others are not
     ids[::7, :8] = ids[0, :8]
     for part in range(4):
-        write(pets, ids[part::4], rows[part::4], tmp_path / f"{part}.parquet")
+        write(pets.form, ids[part::4], rows[part::4], tmp_path / f"{part}.parquet")
     sums = counted(pets, tmp_path, memory=LEAST, threads=2)
-    assert sums.tallies(pets)[0] == once(pets, ids, rows)
+    assert sums.tallies(pets.frame)[0] == once(pets, ids, rows)
     assert sums.counted == len({each.tobytes() for each in ids})
     assert sums.counted + sums.duplicates == sums.read == 4000
 
@@ -204,19 +204,19 @@ def test_bad_rows_are_counted_by_reason(pets: SurveyCampaign, tmp_path: Path) ->
     bad = rows.copy()
     bad[3, 0] = 200  # no such cell
     bad[5, 1:] = 255  # outside every alphabet
-    write(pets, ids, bad, tmp_path / "a.parquet")
+    write(pets.form, ids, bad, tmp_path / "a.parquet")
     sums = counted(pets, tmp_path)
     assert sums.to_json()["refused"] == {"bad-symbol": 2}
-    assert sums.tallies(pets)[0] == pets.tally(rows[pets.valid(bad)])
+    assert sums.tallies(pets.frame)[0] == pets.tally(rows[pets.form.valid(bad)])
 
 
 def test_a_part_of_another_campaign_is_refused_and_said(
     pets: SurveyCampaign, tmp_path: Path
 ) -> None:
     ids, rows = some(pets, 100)
-    write(pets, ids, rows, tmp_path / "a.parquet")
+    write(pets.form, ids, rows, tmp_path / "a.parquet")
     other = levels()
-    write(other, *of_levels(other, 50), tmp_path / "b.parquet")
+    write(other.form, *of_levels(other, 50), tmp_path / "b.parquet")
     sums = counted(pets, tmp_path)
     assert sums.to_json() == {
         "read": 150,
@@ -228,7 +228,7 @@ def test_a_part_of_another_campaign_is_refused_and_said(
 
 def test_lines_of_csv_that_are_no_reports(pets: SurveyCampaign, tmp_path: Path) -> None:
     ids, rows = some(pets, 50)
-    path = write(pets, ids, rows, tmp_path / "a.csv")
+    path = write(pets.form, ids, rows, tmp_path / "a.csv")
     lines = path.read_text().splitlines()
     lines[3] = lines[3].replace(lines[3][:4], "xyz ", 1)
     lines[5] += ",9"
@@ -241,8 +241,8 @@ def test_lines_of_csv_that_are_no_reports(pets: SurveyCampaign, tmp_path: Path) 
 def hostile(pets: SurveyCampaign) -> dict[str, tuple[Any, str]]:
     """Tables that are none of ours, and what is said of them."""
     ids, rows = some(pets, 10)
-    good = pa.table(batch(pets, ids, rows).to_pydict())
-    ours = pa.Table.from_batches([batch(pets, ids, rows)])
+    good = pa.table(batch(pets.form, ids, rows).to_pydict())
+    ours = pa.Table.from_batches([batch(pets.form, ids, rows)])
     names = ours.column_names
 
     def changed(name: str, column: Any) -> Any:
@@ -284,7 +284,7 @@ def test_what_is_no_such_file(
 
 def test_a_column_that_would_fill_memory_is_not_read(pets: SurveyCampaign, tmp_path: Path) -> None:
     ids, rows = some(pets, 10)
-    table = pa.Table.from_batches([batch(pets, ids, rows)])
+    table = pa.Table.from_batches([batch(pets.form, ids, rows)])
     long = pa.array([bytes(1 << 20)] * 10, pa.binary())
     table = table.set_column(table.column_names.index("entry_0_report"), "entry_0_report", long)
     pq.write_table(table, tmp_path / "a.parquet", compression="zstd", use_dictionary=False)
@@ -302,14 +302,14 @@ def test_a_grown_folder_is_not_read_again(pets: SurveyCampaign, tmp_path: Path) 
     state, reports = tmp_path / "state", tmp_path / "reports"
     for part in range(3):
         own = slice(1000 * part, 1000 * part + 1000)
-        write(pets, ids[own], rows[own], reports / f"{part}.parquet")
-        done = local.tally(pets, parts.find([reports]), state)
+        write(pets.form, ids[own], rows[own], reports / f"{part}.parquet")
+        done = local.tally(pets.form, parts.find([reports]), state)
         assert done.read == (f"{part}.parquet",)
-        scratch = local.tally(pets, parts.find([reports]))
+        scratch = local.tally(pets.form, parts.find([reports]))
         assert done.sums.to_json() == scratch.sums.to_json()
-        assert done.sums.tallies(pets) == scratch.sums.tallies(pets)
+        assert done.sums.tallies(pets.frame) == scratch.sums.tallies(pets.frame)
     assert done.sums.duplicates == 100
-    assert local.tally(pets, parts.find([reports]), state).read == ()
+    assert local.tally(pets.form, parts.find([reports]), state).read == ()
 
 
 def test_parts_that_changed_or_went_are_noticed(pets: SurveyCampaign, tmp_path: Path) -> None:
@@ -317,13 +317,15 @@ def test_parts_that_changed_or_went_are_noticed(pets: SurveyCampaign, tmp_path: 
     state, reports = tmp_path / "state", tmp_path / "reports"
     for part in range(3):
         own = slice(1000 * part, 1000 * part + 1000)
-        write(pets, ids[own], rows[own], reports / f"{part}.parquet")
-    local.tally(pets, parts.find([reports]), state)
+        write(pets.form, ids[own], rows[own], reports / f"{part}.parquet")
+    local.tally(pets.form, parts.find([reports]), state)
     (reports / "0.parquet").unlink()
-    write(pets, ids[500:1500], rows[500:1500], reports / "1.parquet")
-    done = local.tally(pets, parts.find([reports]), state)
+    write(pets.form, ids[500:1500], rows[500:1500], reports / "1.parquet")
+    done = local.tally(pets.form, parts.find([reports]), state)
     assert (done.read, done.gone) == (("1.parquet",), ("0.parquet",))
-    assert done.sums.tallies(pets)[0] == pets.tally(np.concatenate([rows[500:1500], rows[2000:]]))
+    assert done.sums.tallies(pets.frame)[0] == pets.tally(
+        np.concatenate([rows[500:1500], rows[2000:]])
+    )
     left = [path for path in state.iterdir() if path.suffix == ".spill"]
     assert len(left) == 2  # of what went nothing stays
 
@@ -333,46 +335,46 @@ def test_a_part_with_the_same_size_and_time_but_other_ends(
 ) -> None:
     ids, rows = some(pets, 200)
     state, path = tmp_path / "state", tmp_path / "a.csv"
-    write(pets, ids, rows, path)
-    local.tally(pets, parts.find([path]), state)
+    write(pets.form, ids, rows, path)
+    local.tally(pets.form, parts.find([path]), state)
     before, lines = path.stat(), path.read_text().splitlines()
     path.write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
-    assert local.tally(pets, parts.find([path]), state).read == ("a.csv",)
+    assert local.tally(pets.form, parts.find([path]), state).read == ("a.csv",)
 
 
 def test_a_state_deletes_only_its_own(pets: SurveyCampaign, tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     (state / "thesis.txt").write_text("mine")
-    write(pets, *some(pets, 100), tmp_path / "a.parquet")
+    write(pets.form, *some(pets, 100), tmp_path / "a.parquet")
     found = parts.find([tmp_path / "a.parquet"])
-    local.tally(pets, found, state)
-    local.tally(pets, found, state, How(fresh=True))
+    local.tally(pets.form, found, state)
+    local.tally(pets.form, found, state, How(fresh=True))
     assert (state / "thesis.txt").read_text() == "mine"
     head = json.loads((state / "state.json").read_text())
     head["parts"][0]["sums"] = "../a.parquet"
     (state / "state.json").write_text(json.dumps(head))
     with pytest.raises(ParameterError, match="not its own"):
-        local.tally(pets, found, state)
+        local.tally(pets.form, found, state)
     (state / "state.json").write_text("{")
     with pytest.raises(ParameterError, match="--fresh"):
-        local.tally(pets, found, state)
-    assert local.tally(pets, found, state, How(fresh=True)).sums.counted == 100
+        local.tally(pets.form, found, state)
+    assert local.tally(pets.form, found, state, How(fresh=True)).sums.counted == 100
 
 
 @pytest.mark.parametrize("ending", ["npz", "spill", "npy"])
 def test_a_state_that_is_damaged_is_an_error(
     pets: SurveyCampaign, tmp_path: Path, ending: str
 ) -> None:
-    write(pets, *some(pets, 100), tmp_path / "a.parquet")
+    write(pets.form, *some(pets, 100), tmp_path / "a.parquet")
     found = parts.find([tmp_path / "a.parquet"])
-    local.tally(pets, found, tmp_path / "state")
+    local.tally(pets.form, found, tmp_path / "state")
     (path,) = (tmp_path / "state").glob(f"*.{ending}")
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(FormatError, match=r"damaged|cannot be read|as long as"):
-        local.tally(pets, found, tmp_path / "state")
+        local.tally(pets.form, found, tmp_path / "state")
 
 
 # --- the command ---------------------------------------------------------------------------------
@@ -488,7 +490,7 @@ def test_mistakes_are_told(pets: SurveyCampaign, tmp_path: Path) -> None:
     reports = tmp_path / "r"
     reports.mkdir()
     assert "no reports in" in murmur("tally", reports, "-o", out, code=2).problem
-    write(pets, *some(pets, 10), reports / "a.parquet")
+    write(pets.form, *some(pets, 10), reports / "a.parquet")
     assert "no campaign with these" in murmur("tally", reports, "-o", out, code=2).problem
     folder(pets, [], reports)
     for option, said in ((("--memory", "much"), "500M"), (("--engine", "ray"), "local or spark")):

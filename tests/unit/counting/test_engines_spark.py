@@ -82,10 +82,10 @@ def test_levels_and_several_entries(
     for campaign, (ids, rows) in ((pets, some(pets, 3000)), (chosen, of_levels(chosen, 3000))):
         place = folder(campaign, [(ids, rows), (ids[:40], rows[9:49])], tmp_path / campaign.name)
         found = parts.find([place])
-        here = local.tally(campaign, found, how=local.How(dedup=dedup)).sums
-        assert alike(spark.tally(cluster, campaign, found, dedup=dedup), here, campaign)
+        here = local.tally(campaign.form, found, how=local.How(dedup=dedup)).sums
+        assert alike(spark.tally(cluster, campaign.form, found, dedup=dedup), here, campaign)
         frame = cluster.read.parquet(str(place))
-        there = spark.tally_frame(cluster, campaign, frame, dedup=dedup)
+        there = spark.tally_frame(cluster, campaign.form, frame, dedup=dedup)
         assert alike(there, here, campaign)
 
 
@@ -94,7 +94,7 @@ def test_a_gradient_sum_of_a_round(cluster: Any, tmp_path: Path) -> None:
     law = mechanism("privunit", epsilon=4.0, d=8)
     alone, ids, rows = of_mechanism(law, 2000)
     write(alone, ids, rows, tmp_path / "round.parquet")
-    (tally,) = spark.tally(cluster, alone, parts.find([tmp_path])).tallies(alone)[0]
+    (tally,) = spark.tally(cluster, alone, parts.find([tmp_path])).tallies(alone.frame)[0]
     assert tally == law.tally(rows)
     assert np.isfinite(law.estimate(tally).value).all()
 
@@ -105,20 +105,20 @@ def test_a_gradient_sum_of_a_round(cluster: Any, tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_told_in_one_line(
     cluster: Any, pets: SurveyCampaign, tmp_path: Path
 ) -> None:
-    write(pets, *some(pets, 100), tmp_path / "a.arrow")
+    write(pets.form, *some(pets, 100), tmp_path / "a.arrow")
     (tmp_path / "b.arrow").write_bytes(b"\xff" * 4096)
     for dedup in (True, False):
         with pytest.raises(FormatError, match=r"b\.arrow cannot be read") as told:
-            spark.tally(cluster, pets, parts.find([tmp_path]), dedup=dedup)
+            spark.tally(cluster, pets.form, parts.find([tmp_path]), dedup=dedup)
         assert "\n" not in str(told.value)
     frame = cluster.createDataFrame([(1,)], "x int")
     with pytest.raises(ParameterError, match="has no column id"):
-        spark.tally_frame(cluster, pets, frame)
+        spark.tally_frame(cluster, pets.form, frame)
     wrong = cluster.sql("select 1 as x")
     for name in ("id", "entry_0_cell", "entry_0_report", "entry_1_cell", "entry_1_report"):
         wrong = wrong.withColumn(name, wrong.x.cast("string"))
     with pytest.raises(FormatError, match="column id has bytes; got string"):
-        spark.tally_frame(cluster, pets, wrong)
+        spark.tally_frame(cluster, pets.form, wrong)
 
 
 def children(of: int, named: bytes) -> list[int]:
@@ -141,9 +141,9 @@ def test_an_executor_that_is_killed_changes_nothing(
     ids, rows = some(pets, 20_000)
     for part in range(40):
         own = slice(500 * part, 500 * part + 600)
-        write(pets, ids[own], rows[own], tmp_path / f"{part:02}.parquet")
+        write(pets.form, ids[own], rows[own], tmp_path / f"{part:02}.parquet")
     found = parts.find([tmp_path])
-    here = local.tally(pets, found).sums
+    here = local.tally(pets.form, found).sums
     java = cluster.sparkContext._gateway.proc.pid
     killed: list[int] = []
 
@@ -161,13 +161,13 @@ def test_an_executor_that_is_killed_changes_nothing(
     for _ in range(3):  # a stage may be over before it is seen
         killer = threading.Thread(target=kill)
         killer.start()
-        there = spark.tally(cluster, pets, found)
+        there = spark.tally(cluster, pets.form, found)
         assert alike(there, here, pets)
         killer.join(1)
         if killed:
             break
     assert killed
-    assert alike(spark.tally(cluster, pets, found), here, pets)  # and it goes on
+    assert alike(spark.tally(cluster, pets.form, found), here, pets)  # and it goes on
 
 
 # --- privatising, and the command ----------------------------------------------------------------
@@ -187,10 +187,10 @@ def test_privatising_on_the_workers(cluster: Any, tmp_path: Path) -> None:
             cluster, campaign, crowd, 20_000, tmp_path / name, parts=4, seed=seed
         )
         assert len(made_there) == 4
-    sums = [local.tally(campaign, parts.find([tmp_path / name])).sums for name in "abc"]
+    sums = [local.tally(campaign.form, parts.find([tmp_path / name])).sums for name in "abc"]
     assert alike(sums[0], sums[1], campaign)
     assert [one.counted for one in sums] == [20_000] * 3
-    (tally,) = sums[0].tallies(campaign)[0]
+    (tally,) = sums[0].tallies(campaign.frame)[0]
     found = tally.mechanism.estimate(tally)
     assert abs(found.value) < 5 * found.stderr
 

@@ -287,7 +287,7 @@ def test_a_broken_promise_is_refused_and_not_a_mistake() -> None:
     rows = accepted.privatize(
         accepted.encode({"age": [30], "phone": ["ios"]}, system_rng()), system_rng()
     )
-    assert accepted.valid(rows).all()
+    assert accepted.form.valid(rows).all()
     assert np.isinf(accepted.loss().epsilon)
 
 
@@ -513,8 +513,8 @@ def test_a_campaign_end_to_end(text: str) -> None:
     answers = answers_of(campaign, PEOPLE)
     levels = np.random.default_rng(6).choice(["high", "low"], PEOPLE) if campaign.levels else None
     rows = again.privatize(again.encode(answers, seeded_rng(7)), seeded_rng(7), levels)
-    assert rows.shape == (PEOPLE, campaign.row_bytes)
-    assert campaign.valid(rows).all()
+    assert rows.shape == (PEOPLE, campaign.form.row_bytes)
+    assert campaign.form.valid(rows).all()
     tallies = campaign.tally(rows)
     assert campaign.frame.reports(tallies) == PEOPLE
     figures = read.figures(campaign, tallies, cohort=1)

@@ -333,7 +333,7 @@ class FreshNoiseOnRetry(Client):
         made = SurveyReport(self.campaign, words, session.record, "")
         rows, _ = made.drawn(self.columns, None)
         name = np.frombuffer(entry.report_id, dtype=np.uint8)[None]
-        fresh = report.to_json(self.campaign, name, rows)
+        fresh = report.to_json(self.campaign.form, name, rows)
         return super()._sent(session, dataclasses.replace(entry, report=fresh))
 
 
@@ -814,12 +814,19 @@ def test_a_fleet_is_counted_once(phones: Collection, form: str) -> None:
     campaign, ids, rows = crowd(2500)
     steps: list[int] = []
     sent = send_all(
-        phones.url, campaign, ids, rows, batch=300, progress=steps.append, form=form, connections=3
+        phones.url,
+        campaign.form,
+        ids,
+        rows,
+        batch=300,
+        progress=steps.append,
+        form=form,
+        connections=3,
     )
     assert (sent.stored, sent.duplicates, sent.refused, sent.unsent) == (2500, 0, {}, 0)
     assert sum(steps) == 2500
     assert sent.rate > 0
-    again = send_all(phones.url, campaign, ids, rows, batch=1000, form=form)
+    again = send_all(phones.url, campaign.form, ids, rows, batch=1000, form=form)
     assert (again.stored, again.duplicates) == (0, 2500)
     assert (sent + again).answered == 5000
     after = phones.status()
@@ -848,12 +855,12 @@ def test_a_fleet_with_a_busy_collector_sends_the_same_bytes() -> None:
 def test_a_fleet_that_nobody_answers() -> None:
     campaign, ids, rows = crowd(50)
     url = f"http://127.0.0.1:{free_port()}/v1/campaigns/phones"
-    sent = send_all(url, campaign, ids, rows, batch=10)
+    sent = send_all(url, campaign.form, ids, rows, batch=10)
     assert (sent.unsent, sent.answered, sent.rate) == (50, 0, 0.0)
     assert "Connection refused" in sent.problem
     for wrong in ({"form": "xml"}, {"batch": 0}, {"batch": 20_000}, {"connections": 0}):
         with pytest.raises(ParameterError):
-            send_all(url, campaign, ids, rows, **wrong)
+            send_all(url, campaign.form, ids, rows, **wrong)
 
 
 def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:

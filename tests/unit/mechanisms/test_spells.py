@@ -635,4 +635,4 @@ def test_a_crowd_sends_what_each_device_would(repeat: str) -> None:
             )
             for one in campaign.asked(own, alone.which(turn))
         ]
-        assert (campaign.frame.laid_out(parts) == rows[who, campaign.head_bytes :]).all()
+        assert (campaign.frame.laid_out(parts) == rows[who, campaign.form.head_bytes :]).all()

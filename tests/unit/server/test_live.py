@@ -204,7 +204,7 @@ def state_of(text: str, people: int, truths: watch.Truths | None = None) -> tupl
     """Return the state of a campaign after so many people, and what `murmur estimate` says."""
     campaign = campaign_of(text)
     served = ServedSurvey(campaign, 1, publish(campaign), 1, frozenset())
-    tallies = campaign.counted(rows_of(campaign, people))
+    tallies = campaign.form.tallies(rows_of(campaign, people))
     status = Status(
         *(campaign.name, 1, campaign.digest, True, campaign.terms.cohort, campaign.terms.people),
         *(people, {"stored": people}, True, 0, people),
@@ -324,7 +324,7 @@ def test_trails_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     seen, rows = Watch(served), made(campaign, 2000)[1]
     for n in range(200, 2000, 50):
         status = Status("c", 1, "", True, 100, 1000, n, {"stored": n}, True, 0, n, reports=n)
-        seen.state(status, campaign.counted(rows[:n]))
+        seen.state(status, campaign.form.tallies(rows[:n]))
     looks = seen.trails().trails[0].looks
     assert 4 <= len(looks) <= 8
     assert (looks[0].n, looks[-1].n) == (200, 1950)
@@ -341,7 +341,7 @@ def test_distributions_are_fitted_in_turn() -> None:
     rows, shapes = made(campaign, 1600)[1], []
     for n in (400, 800, 1200, 1600):
         status = Status("c", 1, "", True, 100, 1000, n, {"stored": n}, True, 0, n, reports=n)
-        state = seen.state(status, campaign.counted(rows[:n]))
+        state = seen.state(status, campaign.form.tallies(rows[:n]))
         shapes.append([card.bins for card in state.attributes])
     changed = [
         [one != other for one, other in zip(before, after, strict=True)]

@@ -29,8 +29,8 @@ def some(text: str, n: int = 200) -> tuple[parquet.SurveyCampaign, Ids, Rows]:
 @ASKED
 def test_rows_come_back_as_they_were(text: str) -> None:
     campaign, ids, rows = some(text)
-    batch = parquet.batch(campaign, ids, rows)
-    assert batch.schema.names == list(parquet.names(campaign))
+    batch = parquet.batch(campaign.form, ids, rows)
+    assert batch.schema.names == list(parquet.names(campaign.form))
     assert batch.schema.metadata == {b"murmuration.digest": campaign.digest.encode()}
     for table, where in [
         (batch, slice(None)),
@@ -39,7 +39,7 @@ def test_rows_come_back_as_they_were(text: str) -> None:
         (pa.Table.from_batches([batch.slice(0, 9), batch.slice(9)]), slice(None)),
         (pa.Table.from_pandas(batch.to_pandas()), slice(None)),
     ]:
-        again, sent = parquet.rows_of(campaign, table)
+        again, sent = parquet.rows_of(campaign.form, table)
         assert (again == ids[where]).all()
         assert (sent == rows[where]).all()
 
@@ -47,7 +47,7 @@ def test_rows_come_back_as_they_were(text: str) -> None:
 @ASKED
 def test_a_column_says_what_the_entry_says(text: str) -> None:
     campaign, ids, rows = some(text)
-    batch = parquet.batch(campaign, ids, rows)
+    batch = parquet.batch(campaign.form, ids, rows)
     for entry, (numbers, octets) in enumerate(campaign.frame.entries(rows)):
         assert batch.column(f"entry_{entry}_cell").to_pylist() == numbers.tolist()
         sent = batch.column(f"entry_{entry}_report")
@@ -61,7 +61,9 @@ def test_a_column_says_what_the_entry_says(text: str) -> None:
 
 
 def test_types_are_the_smallest_that_hold_a_report() -> None:
-    kinds = {name: [c.kind for c in parquet.layout(some(t)[0])] for name, t in CAMPAIGNS.items()}
+    kinds = {
+        name: [c.kind for c in parquet.layout(some(t)[0].form)] for name, t in CAMPAIGNS.items()
+    }
     assert kinds["one"] == ["uint16", "uint8"]
     assert kinds["wide"] == ["uint16", "fixed_size_binary[12]"]
     assert kinds["sample"] == ["uint16", "uint16"] * 2
@@ -82,10 +84,12 @@ def test_cells_are_named() -> None:
 
 def test_other_types_that_hold_the_same_values_will_do() -> None:
     campaign, ids, rows = some(PETS)
-    batch = parquet.batch(campaign, ids, rows)
+    batch = parquet.batch(campaign.form, ids, rows)
     wide = [pa.field("id", pa.large_binary())]
     wide += [pa.field(name, pa.int64()) for name in batch.schema.names[1:]]
-    again, sent = parquet.rows_of(campaign, pa.Table.from_batches([batch]).cast(pa.schema(wide)))
+    again, sent = parquet.rows_of(
+        campaign.form, pa.Table.from_batches([batch]).cast(pa.schema(wide))
+    )
     assert (again == ids).all()
     assert (sent == rows).all()
 
@@ -105,19 +109,19 @@ def test_other_types_that_hold_the_same_values_will_do() -> None:
 )
 def test_what_no_row_can_be_is_refused(name: str, values: list[object] | None, why: str) -> None:
     campaign, ids, rows = some(PETS, 2)
-    table = pa.Table.from_batches([parquet.batch(campaign, ids, rows)])
+    table = pa.Table.from_batches([parquet.batch(campaign.form, ids, rows)])
     place = table.schema.names.index(name)
     table = table.remove_column(place)
     if values is not None:
         table = table.add_column(place, name, pa.array(values))
     with pytest.raises(FormatError, match=f"no reports of pets: {why}"):
-        parquet.rows_of(campaign, table)
+        parquet.rows_of(campaign.form, table)
 
 
 def test_random_bytes_pass_unchanged() -> None:
     campaign = some(WIDE)[0]
-    rows = np.random.default_rng(5).integers(0, 256, (300, campaign.row_bytes), dtype=np.uint8)
+    rows = np.random.default_rng(5).integers(0, 256, (300, campaign.form.row_bytes), dtype=np.uint8)
     ids = np.random.default_rng(6).integers(0, 256, (300, 16), dtype=np.uint8)
-    again, sent = parquet.rows_of(campaign, parquet.batch(campaign, ids, rows))
+    again, sent = parquet.rows_of(campaign.form, parquet.batch(campaign.form, ids, rows))
     assert (again == ids).all()
     assert (sent == rows).all()

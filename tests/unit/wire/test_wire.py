@@ -120,7 +120,7 @@ def test_another_program_sends_the_same() -> None:
         rows = campaign.privatize(columns, ScriptedRng(words))
         purposes = {"which": words[:1], "answer": words[1:]}
         wanted = entry(document, ANSWERS, lambda purpose, *_, found=purposes: found[purpose])
-        assert report.entries_of(campaign, rows[0]) == [wanted]
+        assert report.entries_of(campaign.form, rows[0]) == [wanted]
 
 
 def test_another_program_has_the_same_words() -> None:
@@ -141,5 +141,5 @@ def test_another_program_has_the_same_words() -> None:
         written = law.domain.written(asked.values)[0].tobytes()
         sent = asked.answered(law, device.answer(asked.cell, written, ""))
         rows = campaign.frame.laid_out([(asked, sent)])
-        assert report.entries_of(campaign, rows[0]) == [entry(document, ANSWERS, words)]
+        assert report.entries_of(campaign.form, rows[0]) == [entry(document, ANSWERS, words)]
         assert device.report_id("") == keyed(secret, origin, digest, "id", "")[:16]

@@ -55,13 +55,13 @@ def write(
     Only its owner reads it.
     """
     campaign = served.campaign
-    schema = parquet.schema(campaign, {DOCUMENT: served.document})
+    schema = parquet.schema(campaign.form, {DOCUMENT: served.document})
     written = scrubbed = 0
     with private_file(path) as file:
         with parquet.writer(file, schema) as writer:
             for ids, rows, without in _kept(store, served):
                 if len(ids):
-                    writer.write_batch(parquet.batch(campaign, ids, rows, schema))
+                    writer.write_batch(parquet.batch(campaign.form, ids, rows, schema))
                 written, scrubbed = written + len(ids), scrubbed + without
                 if advance is not None:
                     advance(len(ids) + without)
@@ -81,7 +81,7 @@ def _nothing_kept(name: str, scrubbed: int) -> ParameterError:
 def _kept(store: Store, served: Served[SurveyCampaign]) -> Iterator[tuple[Ids, Rows, int]]:
     """Yield ids and rows as of one moment, and how many rows were scrubbed."""
     with store.snapshot():
-        for ids, rows, kept in store.kept_reports(served.key, served.campaign.row_bytes):
+        for ids, rows, kept in store.kept_reports(served.key, served.campaign.form.row_bytes):
             yield ids[kept], rows, len(ids) - len(kept)
 
 
@@ -140,7 +140,7 @@ def _waiting(store: Store, served: Served[SurveyCampaign]) -> tuple[int, int]:
 
 def _rows_of(store: Store, served: Served[SurveyCampaign], part: str) -> folder.Chunks:
     with store.snapshot():
-        for ids, rows, _ in store.kept_reports(served.key, served.campaign.row_bytes, part):
+        for ids, rows, _ in store.kept_reports(served.key, served.campaign.form.row_bytes, part):
             yield ids, rows
 
 
@@ -196,7 +196,7 @@ def read(path: Path | str, campaign: SurveyCampaign | None = None) -> Iterator[C
     """
     campaign = campaign or campaign_of(Path(path))
     for ids, sent in rows(path, campaign):
-        for numbers, octets in campaign.entries(sent):
+        for numbers, octets in campaign.form.entries(sent):
             for cell in np.unique(numbers).tolist():
                 yield _of_cell(campaign, cell, ids[numbers == cell], octets[numbers == cell])
 
@@ -219,7 +219,7 @@ def rows(path: Path | str, campaign: SurveyCampaign | None = None) -> Iterator[t
     path = Path(path)
     campaign = campaign or campaign_of(path)
     for batch in _opened(path).iter_batches(ROWS_PER_BATCH):
-        yield parquet.rows_of(campaign, batch)
+        yield parquet.rows_of(campaign.form, batch)
 
 
 def _opened(path: Path) -> Any:

@@ -194,10 +194,12 @@ def _write_part(
     path: Path, campaign: SurveyCampaign, chunks: Chunks, advance: Callable[[int], None] | None
 ) -> int:
     """Write one part; it gets its name when it is whole and on the disk."""
-    schema, written = parquet.schema(campaign), 0
+    schema, written = parquet.schema(campaign.form), 0
     with private_file(path, _mode(path.parent)) as file, parquet.writer(file, schema) as out:
         for ids, rows in chunks:
-            out.write_batch(parquet.batch(campaign, ids, rows, schema), row_group_size=GROUP_ROWS)
+            out.write_batch(
+                parquet.batch(campaign.form, ids, rows, schema), row_group_size=GROUP_ROWS
+            )
             written += len(ids)
             if advance is not None:
                 advance(len(ids))

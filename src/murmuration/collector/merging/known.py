@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.campaign.form import ByPeriod
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.store import Merged, Store
 from murmuration.counting.container import CampaignTallies, Part
 from murmuration.counting.periods import Tallies, plus
@@ -130,7 +131,7 @@ def own_sketch(store: Store, campaign: SurveyCampaign) -> Sketch:
         return EMPTY
     with store.snapshot():
         others = known(store, campaign).elsewhere()
-        chunks = (ids for ids, _, _ in store.kept_reports(number, campaign.row_bytes))
+        chunks = (ids for ids, _, _ in store.kept_reports(number, campaign.form.row_bytes))
         sketch = sketched(chunks, secret)
     for part in others:
         sketch = sketch.without(part.sketch)

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from murmuration.campaign.survey import ByPeriod, SurveyCampaign
+from murmuration.campaign.form import ByPeriod
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.merging.key_file import shared_key
 from murmuration.collector.merging.known import Known, known, own_sketch
 from murmuration.collector.merging.tallies import (
@@ -146,13 +147,13 @@ def _add_reports(
     left = theirs.physical()
     new, everything = Sketching(secret), Sketching(secret)
     scrubbed_new = scrubbed_known = 0
-    for ids, rows, kept in other.kept_reports(number, campaign.row_bytes):
-        if not campaign.valid(rows).all():
+    for ids, rows, kept in other.kept_reports(number, campaign.form.row_bytes):
+        if not campaign.form.valid(rows).all():
             raise FormatError(f"{campaign.name}: the other store has reports that nobody can send")
-        left = _minus(left, campaign.counted(rows))
+        left = _minus(left, campaign.form.tallies(rows))
         stored = rows if campaign.terms.keep_reports else rows[:, :0]
         fresh = into.add_reports(ours, ids[kept], stored)
-        counted = plus(counted, campaign.counted(rows[fresh]))
+        counted = plus(counted, campaign.form.tallies(rows[fresh]))
         scrubbed = np.delete(ids, kept, axis=0)
         unread = into.add_reports(ours, scrubbed, np.zeros((len(scrubbed), 0), dtype=np.uint8))
         for added in (ids[kept][fresh], scrubbed[unread]):

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 import msgspec
 import numpy as np
 
+from murmuration.campaign.form import ReportForm
 from murmuration.collector.access.participants import uses
 from murmuration.collector.served import Served, Sink
 from murmuration.collector.store import Store, StoreError, rounds
@@ -55,11 +56,16 @@ class RoundIntake:
 
     training: Training
     kept: StoredRound
-    form: Round
+    round: Round
     older: frozenset[str]
     """The digests of the training's other rounds."""
 
     outdated = "stale-round"
+
+    @property
+    def form(self) -> ReportForm:
+        """What reports are made for."""
+        return self.round.form
 
     @property
     def campaign(self) -> TrainingCampaign:
@@ -96,7 +102,7 @@ class RoundIntake:
         if kept is None or kept.state != OPEN:
             found[new] = STALE
         else:
-            room = max(0, self.form.size - _answered(counted(store, kept, self.form)))
+            room = max(0, self.round.size - _answered(counted(store, kept, self.round)))
             found[new] = FULL
             taken = _with_tokens(store, self, tokens, new, found, room) if tokens else new[:room]
             found[taken] = FINE
@@ -188,7 +194,7 @@ def _count(store: Store, at: RoundIntake, upload: Upload, taken: Ints) -> None:
         store.add_reports(at.kept.own, ids, rows)
     else:
         store.scrub_log()
-    store.add_tallies(at.kept.own, {0: at.form.frame.tally_valid(rows)})
+    store.add_tallies(at.kept.own, at.form.tallies(rows))
     store.note_hour(at.key)
 
 

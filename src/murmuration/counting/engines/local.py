@@ -17,13 +17,14 @@ from pathlib import Path
 from threading import Event
 from typing import TypeVar
 
+from murmuration.campaign.form import ReportForm
 from murmuration.counting.engines import spill
 from murmuration.counting.engines.parts import Part, Unit, counted, units
 from murmuration.counting.engines.spill import Spill, Spilled
 from murmuration.counting.engines.state import State
 from murmuration.counting.kernel import CountedReports
 from murmuration.counting.sketch import NOTHING, Sketch, sketched
-from murmuration.counting.sums import Collection, Sums, total
+from murmuration.counting.sums import Sums, total
 from murmuration.errors import FormatError, ParameterError
 
 MEMORY = 1 << 28
@@ -80,24 +81,24 @@ class Done:
 
 
 def tally(
-    campaign: Collection, parts: Sequence[Part], state: Path | None = None, how: How | None = None
+    form: ReportForm, parts: Sequence[Part], state: Path | None = None, how: How | None = None
 ) -> Done:
     """Count the reports of files; with a `state` folder only what is new or changed is read.
 
     Of reports with one id and different bytes the smallest counts.
     """
     how = how or How()
-    with _folder(state, campaign, how) as kept:
+    with _folder(state, form, how) as kept:
         gone = sorted(set(kept.parts) - {part.name for part in parts})
         kept.forget(gone)
         new = [part for part in parts if not kept.is_known(part)]
         kept.forget(part.name for part in new)
-        _count(campaign, new, kept, how)
+        _count(form, new, kept, how)
         kept.save()
         sums = total(kept.sums())
-        spilled = kept.spilled(campaign.row_bytes)
+        spilled = kept.spilled(form.row_bytes)
         if how.dedup:
-            _deduct(campaign, sums, spilled, how)
+            _deduct(form, sums, spilled, how)
         sketch = NOTHING if how.secret is None else _sketched(spilled, how.secret)
         kept.tidy()
     read = tuple(part.name for part in new)
@@ -106,19 +107,19 @@ def tally(
 
 
 @contextmanager
-def _folder(state: Path | None, campaign: Collection, how: How) -> Iterator[State]:
+def _folder(state: Path | None, form: ReportForm, how: How) -> Iterator[State]:
     """Yield the state; one that is not to be kept is in a folder that goes."""
     if state is not None:
-        yield State.begin(state, campaign, dedup=how.dedup, fresh=how.fresh)
+        yield State.begin(state, form, dedup=how.dedup, fresh=how.fresh)
         return
     with tempfile.TemporaryDirectory(prefix="murmur-tally-") as folder:
-        yield State.begin(Path(folder), campaign, dedup=how.dedup, fresh=False)
+        yield State.begin(Path(folder), form, dedup=how.dedup, fresh=False)
 
 
 # --- counting ------------------------------------------------------------------------------------
 
 
-def _count(campaign: Collection, parts: Sequence[Part], state: State, how: How) -> None:
+def _count(form: ReportForm, parts: Sequence[Part], state: State, how: How) -> None:
     """Count parts, and note each when all of it is counted."""
     ends = {part.name: part.ends() for part in parts}
     work = [unit for part in parts for unit in units(part)]
@@ -128,7 +129,7 @@ def _count(campaign: Collection, parts: Sequence[Part], state: State, how: How) 
     stop = Event()
 
     def one(unit: Unit) -> tuple[Unit, Sums, Spilled | None]:
-        return (unit, *_unit(campaign, unit, state, how, expected, stop))
+        return (unit, *_unit(form, unit, state, how, expected, stop))
 
     try:
         for unit, sums, spilled in _spread(one, work, how.threads):
@@ -154,13 +155,13 @@ def _note(
 
 
 def _unit(
-    campaign: Collection, unit: Unit, state: State, how: How, expected: int, stop: Event
+    form: ReportForm, unit: Unit, state: State, how: How, expected: int, stop: Event
 ) -> tuple[Sums, Spilled | None]:
     """Count one unit; where ids count once, write them down."""
     sums = Sums()
 
     def steps() -> Iterator[CountedReports | None]:
-        for found, kept in counted(unit, campaign, ids=how.dedup):
+        for found, kept in counted(unit, form, ids=how.dedup):
             if stop.is_set():  # another thread failed, or somebody pressed Ctrl-C
                 raise KeyboardInterrupt
             how.told("counting", found.read, expected)
@@ -171,20 +172,20 @@ def _unit(
         for _ in steps():
             pass
         return sums, None
-    with Spill(state.place("spill"), campaign.row_bytes, state.salt) as file:
+    with Spill(state.place("spill"), form.row_bytes, state.salt) as file:
         for kept in steps():
             if kept is not None and len(kept.ids):
                 file.add(kept)
         return sums, file.done()
 
 
-def _deduct(campaign: Collection, sums: Sums, files: Sequence[Spilled], how: How) -> None:
+def _deduct(form: ReportForm, sums: Sums, files: Sequence[Spilled], how: How) -> None:
     """Take out the reports whose id counts already."""
     reports = sum(one.reports for one in files)
     ranges = spill.shares(reports, how.memory // how.threads)
 
     def one(piece: tuple[int, int]) -> Sums:
-        return spill.surplus(campaign, files, *piece)
+        return spill.surplus(form, files, *piece)
 
     for extra in _spread(one, ranges, how.threads):
         sums.without(extra)

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from murmuration.campaign.form import ReportForm
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.counting import kernel
 from murmuration.counting.engines import texts
-from murmuration.counting.kernel import columns_of
-from murmuration.counting.sums import Collection, Sums
+from murmuration.counting.sums import Sums
 from murmuration.definition import document as campaign_document
 from murmuration.definition.load import load
 from murmuration.errors import FormatError, MurmurationError, ParameterError
 from murmuration.wire.ids import ID_BYTES
-from murmuration.wire.parquet import DIGEST, arrow
+from murmuration.wire.parquet import DIGEST, arrow, layout
 
 PARQUET, IPC, CSV = (".parquet", ".pq"), (".arrow", ".ipc", ".feather"), (".csv",)
 CAMPAIGNS = ("_campaign.json", "campaign.json")
@@ -173,51 +173,49 @@ def units(part: Part) -> list[Unit]:
 
 
 def counted(
-    unit: Unit, campaign: Collection, *, ids: bool
+    unit: Unit, form: ReportForm, *, ids: bool
 ) -> Iterator[tuple[Sums, kernel.CountedReports | None]]:
     """Count a unit, batch by batch; with `ids` also yield what was counted."""
     with _readable(unit.part.path):
-        for batch, sums in batches(unit, campaign, ids=ids):
+        for batch, sums in batches(unit, form, ids=ids):
             kept = None
             if batch is not None:
-                found, kept = kernel.count(campaign, batch, ids=ids)
+                found, kept = kernel.count(form, batch, ids=ids)
                 sums.add(found)
             yield sums, kept
 
 
-def batches(unit: Unit, campaign: Collection, *, ids: bool) -> Iterator[tuple[Any, Sums]]:
+def batches(unit: Unit, form: ReportForm, *, ids: bool) -> Iterator[tuple[Any, Sums]]:
     """Yield Arrow batches, and what was refused before there was a batch."""
     path = unit.part.path
-    wanted = ["id"] * ids + [column.name for column in columns_of(campaign)]
-    rows = max(1, min(BATCH_ROWS, BATCH_BYTES // (ID_BYTES + campaign.row_bytes)))
+    wanted = ["id"] * ids + [column.name for column in layout(form)]
+    rows = max(1, min(BATCH_ROWS, BATCH_BYTES // (ID_BYTES + form.row_bytes)))
     if path.suffix.lower() in PARQUET:
-        return _parquet(unit, campaign, wanted, rows)
+        return _parquet(unit, form, wanted, rows)
     if path.suffix.lower() in IPC:
-        return _ipc(path, campaign, wanted, rows)
-    return texts.batches(path, campaign, ids=ids)
+        return _ipc(path, form, wanted, rows)
+    return texts.batches(path, form, ids=ids)
 
 
 def _parquet(
-    unit: Unit, campaign: Collection, wanted: list[str], rows: int
+    unit: Unit, form: ReportForm, wanted: list[str], rows: int
 ) -> Iterator[tuple[Any, Sums]]:
     pa = arrow()
     with pa.parquet.ParquetFile(unit.part.path) as file:
         reports = file.metadata.num_rows if unit.first == 0 else 0
-        if (refused := _of_another(file.metadata.metadata, campaign, reports)) is not None:
+        if (refused := _of_another(file.metadata.metadata, form, reports)) is not None:
             yield None, refused
             return
         _checked(file.schema_arrow, wanted)
         groups = range(unit.first, unit.last)
         for group in groups:
-            _sane(file.metadata.row_group(group), wanted, campaign.row_bytes)
+            _sane(file.metadata.row_group(group), wanted, form.row_bytes)
         stream = file.iter_batches(rows, row_groups=groups, columns=wanted, use_threads=False)
         for batch in stream:
             yield batch, Sums()
 
 
-def _ipc(
-    path: Path, campaign: Collection, wanted: list[str], rows: int
-) -> Iterator[tuple[Any, Sums]]:
+def _ipc(path: Path, form: ReportForm, wanted: list[str], rows: int) -> Iterator[tuple[Any, Sums]]:
     pa = arrow()
     with pa.memory_map(str(path)) as file:
         try:
@@ -227,7 +225,7 @@ def _ipc(
             file.seek(0)
             opened = pa.ipc.open_stream(file)
             stream = iter(opened)
-        other = _of_another(opened.schema.metadata, campaign, 0)
+        other = _of_another(opened.schema.metadata, form, 0)
         if other is None:
             _checked(opened.schema, wanted)
         for batch in stream:
@@ -239,10 +237,10 @@ def _ipc(
                 yield batch.slice(start, rows), Sums()
 
 
-def _of_another(metadata: Any, campaign: Collection, reports: int) -> Sums | None:
+def _of_another(metadata: Any, form: ReportForm, reports: int) -> Sums | None:
     """Return all reports as refused, if the file says that they are of another campaign."""
     digest = (metadata or {}).get(DIGEST)
-    if digest is None or digest == campaign.digest.encode():
+    if digest is None or digest == form.digest.encode():
         return None
     return Sums(read=reports, refused=_all(reports))
 

@@ -17,17 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.campaign.form import ReportForm
 from murmuration.counting.engines import spill
 from murmuration.counting.engines.parts import Part, Unit, counted, units
 from murmuration.counting.engines.session import tidy_errors
 from murmuration.counting.engines.spill import BITS, PARTITIONS, Salt
-from murmuration.counting.kernel import CountedReports, columns_of, count, count_rows
-from murmuration.counting.sums import Collection, Sums, total
+from murmuration.counting.kernel import CountedReports, count, count_rows
+from murmuration.counting.sums import Sums, total
 from murmuration.errors import FormatError, MurmurationError, ParameterError
 from murmuration.exact.randomness import seeded_rng, system_rng
 from murmuration.files import ANYBODY, draft_of
 from murmuration.wire.ids import new_ids
-from murmuration.wire.parquet import arrow, batch, schema, writer
+from murmuration.wire.parquet import arrow, batch, layout, schema, writer
 
 SLICES = 4
 """Tasks for each core: so that no core waits long for another's last."""
@@ -42,12 +43,12 @@ Crowd = Callable[[int, int], list[NDArray[np.generic]]]
 """Returns the encoded columns of people, from their first to their last number."""
 
 
-def tally(session: Any, campaign: Collection, parts: Sequence[Part], *, dedup: bool = True) -> Sums:
+def tally(session: Any, form: ReportForm, parts: Sequence[Part], *, dedup: bool = True) -> Sums:
     """Count the reports of files that all workers can open at the same paths."""
     with tidy_errors():
         context = session.sparkContext
         work = [unit for part in parts for unit in units(part)]
-        held = context.broadcast(campaign)
+        held = context.broadcast(form)
         salt = spill.new_salt()
         slices = min(len(work), SLICES * context.defaultParallelism)
         files = context.parallelize(work, max(1, slices))
@@ -55,22 +56,22 @@ def tally(session: Any, campaign: Collection, parts: Sequence[Part], *, dedup: b
             return _added(
                 files.mapPartitions(lambda own: _guarded(_summed(_counted(held.value, own, False))))
             )
-        keys = _keys(sum(unit.reports for unit in work), campaign, context)
+        keys = _keys(sum(unit.reports for unit in work), form, context)
         blocks = files.mapPartitions(
             lambda own: _guarded(_blocks(held.value, _counted(held.value, own, True), salt, keys))
         )
         return _shuffled(blocks, held, keys)
 
 
-def tally_frame(session: Any, campaign: Collection, frame: Any, *, dedup: bool = True) -> Sums:
+def tally_frame(session: Any, form: ReportForm, frame: Any, *, dedup: bool = True) -> Sums:
     """Count the reports of a DataFrame that has the columns of `wire.parquet`, wherever from."""
-    names = ["id"] * dedup + [column.name for column in columns_of(campaign)]
+    names = ["id"] * dedup + [column.name for column in layout(form)]
     if missing := [name for name in names if name not in frame.columns]:
         raise ParameterError(f"the DataFrame has no column {', '.join(missing)}")
     with tidy_errors(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of pandas 3, which these calls do not touch
         context, salt = session.sparkContext, spill.new_salt()
-        held, keys = context.broadcast(campaign), max(2, 2 * context.defaultParallelism)
+        held, keys = context.broadcast(form), max(2, 2 * context.defaultParallelism)
         keys = 1 << (keys - 1).bit_length()
 
         def packed(own: Iterable[Any]) -> Iterator[Any]:
@@ -97,10 +98,10 @@ def _guarded(blocks: Iterator[Block]) -> Iterator[Block]:
 
 
 def _counted(
-    campaign: Collection, work: Iterable[Unit], ids: bool
+    form: ReportForm, work: Iterable[Unit], ids: bool
 ) -> Iterator[tuple[Sums, CountedReports | None]]:
     for unit in work:
-        yield from counted(unit, campaign, ids=ids)
+        yield from counted(unit, form, ids=ids)
 
 
 def _summed(pairs: Iterable[tuple[Sums, CountedReports | None]]) -> Iterator[Block]:
@@ -108,12 +109,12 @@ def _summed(pairs: Iterable[tuple[Sums, CountedReports | None]]) -> Iterator[Blo
 
 
 def _blocks(
-    campaign: Collection, pairs: Iterable[tuple[Sums, CountedReports | None]], salt: Salt, keys: int
+    form: ReportForm, pairs: Iterable[tuple[Sums, CountedReports | None]], salt: Salt, keys: int
 ) -> Iterator[Block]:
     """Yield the ids and rows of each partition; last what was refused."""
     sums, held = Sums(), 0
     waiting: list[CountedReports] = []
-    most = max(1, min(spill.BLOCK_ROWS, spill.BLOCK_BYTES // (16 + campaign.row_bytes)))
+    most = max(1, min(spill.BLOCK_ROWS, spill.BLOCK_BYTES // (16 + form.row_bytes)))
     for found, kept in pairs:
         sums.add(Sums(found.read, 0, found.refused))  # rows are counted where they meet
         if kept is not None:
@@ -142,7 +143,7 @@ def _cut(waiting: list[CountedReports], salt: Salt, keys: int) -> Iterator[Block
         yield key, (high[mine], low[mine], rows[mine])
 
 
-def _met(campaign: Collection, blocks: Iterable[Block]) -> Iterator[Block]:
+def _met(form: ReportForm, blocks: Iterable[Block]) -> Iterator[Block]:
     """Count the reports of partitions, each id once."""
     held: dict[int, list[Any]] = {}
     sums = Sums()
@@ -159,7 +160,7 @@ def _met(campaign: Collection, blocks: Iterable[Block]) -> Iterator[Block]:
         high, low, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
         counts = np.ones(len(high), dtype=bool)
         counts[spill.surplus_of(high, low, rows)] = False
-        found = count_rows(campaign, rows[counts])
+        found = count_rows(form, rows[counts])
         sums.add(Sums(0, len(high) - found.read, periods=found.periods))
     yield SUMS, sums
 
@@ -167,9 +168,9 @@ def _met(campaign: Collection, blocks: Iterable[Block]) -> Iterator[Block]:
 # --- bringing it together ------------------------------------------------------------------------
 
 
-def _keys(reports: int, campaign: Collection, context: Any) -> int:
+def _keys(reports: int, form: ReportForm, context: Any) -> int:
     """Return into how many partitions reports are shuffled: a power of two."""
-    wanted = max(reports * (16 + campaign.row_bytes) // TOGETHER, 2 * context.defaultParallelism)
+    wanted = max(reports * (16 + form.row_bytes) // TOGETHER, 2 * context.defaultParallelism)
     return min(PARTITIONS, 1 << (max(1, int(wanted)) - 1).bit_length())
 
 
@@ -233,10 +234,10 @@ def _written(
     """Write one part, aside and renamed: a worker that is killed leaves none with its name."""
     place, first, last = piece
     rng = system_rng() if seed is None else seeded_rng(seed * 1_000_003 + place)
-    path, kind = folder / f"part-{place:06}.parquet", schema(campaign)
+    path, kind = folder / f"part-{place:06}.parquet", schema(campaign.form)
     with draft_of(path, ANYBODY) as draft, writer(draft, kind) as file:
         for start in range(first, last, 1 << 18):
             end = min(last, start + (1 << 18))
             rows = campaign.privatize(crowd(start, end), rng)
-            file.write_batch(batch(campaign, new_ids(end - start, rng), rows, kind))
+            file.write_batch(batch(campaign.form, new_ids(end - start, rng), rows, kind))
     return path

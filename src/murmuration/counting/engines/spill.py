@@ -22,8 +22,9 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from murmuration.campaign.form import ReportForm
 from murmuration.counting.kernel import CountedReports, count_rows
-from murmuration.counting.sums import Collection, Sums
+from murmuration.counting.sums import Sums
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Bits, Ints, Rows
 from murmuration.files import private_new
@@ -199,7 +200,7 @@ def shares(reports: int, memory: int) -> list[tuple[int, int]]:
     return [(start, start + step) for start in range(0, PARTITIONS, step)]
 
 
-def surplus(campaign: Collection, files: Sequence[Spilled], first: int, last: int) -> Sums:
+def surplus(form: ReportForm, files: Sequence[Spilled], first: int, last: int) -> Sums:
     """Return what the reports of some partitions add up to that must not count."""
     high = _numbers(files, first, last, "high")
     again = np.sort(high)
@@ -210,15 +211,15 @@ def surplus(campaign: Collection, files: Sequence[Spilled], first: int, last: in
     high, low = high[who], _numbers(files, first, last, "low")[who]
     rows = np.concatenate(
         [
-            np.frombuffer(data, np.uint8).reshape(-1, campaign.row_bytes)
+            np.frombuffer(data, np.uint8).reshape(-1, form.row_bytes)
             for one in files
             for data in one.slices(first, last, "rows")
         ]
     )[who]
     rows = rows[later(high, low, rows)]
-    if not campaign.valid(rows).all():
+    if not form.valid(rows).all():
         raise FormatError("the state beside the tally is damaged; --fresh makes it again")
-    return count_rows(campaign, rows)
+    return count_rows(form, rows)
 
 
 def _numbers(files: Sequence[Spilled], first: int, last: int, kind: str) -> Halves:

@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.campaign.form import ReportForm
 from murmuration.counting.engines.parts import Part
 from murmuration.counting.engines.spill import Salt, Spilled, new_salt
-from murmuration.counting.sums import Collection, Sums
+from murmuration.counting.sums import Sums
 from murmuration.errors import FormatError, ParameterError
 from murmuration.files import private_folder, private_new, write_file
 
@@ -61,10 +62,10 @@ class State:
     parts: dict[str, Known] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, folder: Path, campaign: Collection, *, dedup: bool, fresh: bool) -> State:
-        """Return what is known of a campaign; nothing, if it is of another or cannot be used."""
+    def begin(cls, folder: Path, form: ReportForm, *, dedup: bool, fresh: bool) -> State:
+        """Return what is known of these reports; nothing, if it is of others or cannot be used."""
         private_folder(folder)
-        state = cls(folder, campaign.digest, dedup)
+        state = cls(folder, form.digest, dedup)
         known = None
         with suppress(*(ParameterError,) * fresh):
             known = state._read()

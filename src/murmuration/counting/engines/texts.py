@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from murmuration.counting.kernel import columns_of
-from murmuration.counting.sums import Collection, Sums
+from murmuration.campaign.form import ReportForm
+from murmuration.counting.kernel import ID
+from murmuration.counting.sums import Sums
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Rows
-from murmuration.wire.ids import ID_BYTES
-from murmuration.wire.parquet import Column, arrow
+from murmuration.wire.parquet import Column, arrow, layout
 
 BLOCK = 1 << 22
 """Bytes that are read together; no line is longer."""
@@ -26,12 +26,12 @@ for _place, _digit in enumerate("0123456789abcdef"):
     _VALUES[ord(_digit)] = _VALUES[ord(_digit.upper())] = _place
 
 
-def batches(path: Path, campaign: Collection, *, ids: bool) -> Iterator[tuple[Any, Sums]]:
+def batches(path: Path, form: ReportForm, *, ids: bool) -> Iterator[tuple[Any, Sums]]:
     """Yield Arrow batches of a CSV file, and what was refused beside them."""
     pa = arrow()
     import pyarrow.csv  # not in what `arrow` imports
 
-    wanted = [Column("id", 0, ID_BYTES, 0)] * ids + list(columns_of(campaign))
+    wanted = [*(ID,) * ids, *layout(form)]
     short: Counter[str] = Counter()
 
     def skipped(row: Any) -> str:
@@ -67,8 +67,8 @@ def _parsed(pa: Any, batch: Any, wanted: list[Column], sums: Sums) -> Any:
     fine = np.ones(batch.num_rows, dtype=bool)
     for column in wanted:
         digits = rf"^[0-9a-fA-F]{{{2 * column.width}}}$"
-        form = r"^[0-9]{1,10}$" if column.integer else digits
-        good = np.asarray(pc.match_substring_regex(batch.column(column.name), form))
+        written = r"^[0-9]{1,10}$" if column.integer else digits
+        good = np.asarray(pc.match_substring_regex(batch.column(column.name), written))
         reason = "bad-id" if column.name == "id" else "bad-entries"
         sums.refuse(reason, int((fine & ~good).sum()))
         fine &= good

@@ -260,21 +260,15 @@ class SampledTuple(FramedMechanism):
     @property
     def counters(self) -> int:
         """How many answered about each attribute, then the inner counters one after the other."""
-        return len(self.inner) + sum(inner.counters for inner in self.inner)
+        return self.frame.ends[-1]
 
     def count(self, reports: Reports) -> Ints:
         """Count each attribute's answers by its own mechanism."""
-        tallies = self.frame.tally_valid(self.to_rows(reports))
-        people = np.array([tally.n for tally in tallies], dtype=np.int64)
-        return np.concatenate([people, *(tally.counts for tally in tallies)])
+        return self.frame.sums(self.to_rows(reports))
 
-    def split(self, counts: Ints) -> list[Tally]:
+    def split(self, counts: Ints) -> tuple[Tally, ...]:
         """Return each attribute's own tally."""
-        ends = np.cumsum([len(self.inner), *(inner.counters for inner in self.inner)])
-        return [
-            Tally(inner, counts[start:end], int(n))
-            for inner, n, start, end in zip(self.inner, counts, ends[:-1], ends[1:], strict=False)
-        ]
+        return self.frame.tallies(counts)
 
     def checked_counts(self, counts: Ints, n: int) -> Ints:
         """Everybody answers `sample` times, and each attribute's tally is one."""

@@ -64,7 +64,7 @@ def sent(served: Served, sizes: Sequence[int], kind: str = report.BINARY) -> lis
     return [
         Arrived(
             Batch(served, Incoming([])),
-            pack(served.campaign, ids[end - size : end], rows[end - size : end]),
+            pack(served.campaign.form, ids[end - size : end], rows[end - size : end]),
             kind,
         )
         for end, size in zip(ends, sizes, strict=True)

@@ -8,8 +8,10 @@ import pytest
 from murmuration.collector.training import model
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import seeded_rng
+from murmuration.results.estimate import About, Estimate
 from murmuration.training.algorithm.descent import Leg, parts_kept
 from murmuration.training.algorithm.questions import Gradient, NumberQuestion, Question
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.run import LiveTraining
 from tests.support.training_cases import LOANS, People, loans
 from tests.support.trainings import LINEAR
@@ -87,6 +89,16 @@ def test_liars_move_a_model_no_further_than_it_says(kind: str) -> None:
     assert score is not None
     unit = 0.5 if kind == "logistic" else 25.0**2
     assert 0 < last * unit <= score.even <= score.waiting
+
+
+@pytest.mark.parametrize("campaign", [loans(LOANS), campaign_of(LINEAR)])
+def test_what_lies_move_is_in_the_unit_of_the_score(campaign: TrainingCampaign) -> None:
+    low, high = (
+        model._score(campaign, Estimate(value, 0.1, 400, 1.0, About.PARTICIPANTS))
+        for value in (0.25, 0.5)
+    )
+    assert high.value - low.value == pytest.approx(0.25 * model._unit(campaign))
+    assert low.stderr == pytest.approx(0.1 * model._unit(campaign))
 
 
 def test_a_share_of_liars_is_a_share() -> None:

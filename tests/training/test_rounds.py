@@ -254,6 +254,16 @@ def test_a_deadline_that_passed_while_the_collector_was_down(tmp_path: Path) -> 
         )
 
 
+def test_nothing_is_due_before_a_campaign_opens(tmp_path: Path) -> None:
+    opens = datetime.fromtimestamp(NOW + HOUR, UTC).isoformat()
+    with closing(open_store(tmp_path / "store.db")) as store:
+        served = serve(store, loans(LOANS.replace("rounds = 12", f"rounds = 12\nopens = {opens}")))
+        assert not is_due(store, served, NOW + HOUR - 1)
+        advance(store, served, NOW + HOUR - 1)
+        assert stored.rounds(store, served.key) == []
+        assert is_due(store, served, NOW + HOUR)
+
+
 def test_a_clock_that_steps_back_opens_nothing_again(held: Held) -> None:
     held.come(held.open.round.size - 1)
     held.advance(HOUR)

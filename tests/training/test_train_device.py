@@ -91,6 +91,18 @@ def test_no_round_charges_nothing(collector, tmp_path) -> None:
     assert one.ledger.spent() == 0
 
 
+@pytest.mark.parametrize(("status", "problem"), [(404, "unknown-campaign"), (503, "no-round")])
+def test_another_problem_is_not_that_no_round_is_open(
+    collector, tmp_path, monkeypatch, status: int, problem: str
+) -> None:
+    one, body = client(collector, tmp_path), json.dumps({"type": f"/problems/{problem}"}).encode()
+    monkeypatch.setattr(collector, "get", lambda path: (status, body))
+    with pytest.raises(SendError, match="no round from") as raised:
+        one.train(ANN, "yes")
+    assert not isinstance(raised.value, NoRoundError)
+    assert one.ledger.entries() == []
+
+
 @pytest.mark.parametrize("reason", ["stale-round", "round-full"])
 def test_a_refused_report_has_left_the_charge_stays(collector, tmp_path, reason: str) -> None:
     collector.refuse = reason

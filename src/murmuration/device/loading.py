@@ -73,8 +73,8 @@ def _fetched(address: Address) -> Campaign:
 def open_round(
     campaign: TrainingCampaign,
     address: Address,
-    witness: str | None = None,
-    allow_plain_http: bool = False,
+    witness: str | None,
+    allow_plain_http: bool,
 ) -> Round | None:
     """Return the round that is open, checked and (if there is one) witnessed; None if none is."""
     found = _round(campaign, address, "/round")

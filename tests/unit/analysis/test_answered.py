@@ -9,6 +9,7 @@ from murmuration import mechanism, seeded_rng
 from murmuration.analysis import answered
 from murmuration.analysis.liars import _quotients
 from murmuration.campaign.question import Question
+from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import About, AnsweredEstimate
 
 
@@ -20,6 +21,17 @@ def test_all_labels_together_vary_with_the_share_that_answered() -> None:
         part = answered.estimated([tally], about, n)
         assert len(part.covariances) == 4
         assert part.covariances.sum() == pytest.approx(part.share_variance, rel=1e-3)
+
+
+def test_covariances_are_careful_where_hardly_anybody_is_silent() -> None:
+    """Shares are looked at with two people more on either side, so that none is 0 or less."""
+    law, n = mechanism("grr", epsilon=4.0, k=3), 50
+    tally = Tally(law, np.array([25, 25, 0]), n)
+    part, shares = answered.estimated([tally], "participants", n), law.estimate(tally).value
+    likely = (n * np.clip(shares, 0, 1) + 2) / (n + 4)
+    assert likely[-1] == 2 / 54
+    expected = law.noise_covariance(likely[:-1], likely[-1])
+    assert np.allclose(part.covariances, -expected / n, rtol=1e-12)
 
 
 def test_bounds_of_lies_are_in_the_units_of_the_attribute() -> None:

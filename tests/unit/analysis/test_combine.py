@@ -86,6 +86,20 @@ def test_optimal_weights_are_those_of_theorem_2() -> None:
     assert found.estimate.noise**2 == pytest.approx(1 / d.sum(), rel=1e-7)
 
 
+@pytest.mark.parametrize(("name", "size"), [("grr", {"k": 5}), ("duchi", {})])
+def test_degrees_of_freedom_are_those_of_free_items_and_levels(name: str, size: dict) -> None:
+    """T levels have T-1 for each free item; of items that add up to 1 all but one are free."""
+    items, rng = size.get("k", 0), seeded_rng(5)
+    values = np.arange(3000) % items if items else np.linspace(-1, 1, 3000)
+    tallies = [law.tally(law.privatize(values, rng)) for law in at_levels(name, 1.0, **size)]
+    levels = combine.LevelReadings.of(tallies)
+    precision = 1 / levels.errors_if_alike
+    centre = (precision * levels.values).sum(axis=0) / precision.sum(axis=0)
+    q = float((precision * (levels.values - centre) ** 2).sum())
+    expected = chi2.sf(q * 4 / 5, 4 * 2) if items else chi2.sf(q, 2)
+    assert levels.p_value == pytest.approx(expected, rel=1e-9)
+
+
 def test_plain_sum_of_equal_levels_is_the_estimate_of_all_their_people() -> None:
     for m in (mechanism("subset", epsilon=1.0, k=7), mechanism("sue", epsilon=3.0, k=7)):
         items, draw = crowd("zipf", 7, 9000), np.random.default_rng(1)

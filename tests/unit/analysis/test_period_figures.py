@@ -151,6 +151,15 @@ def test_together_each_period_weighs_as_its_people(periods: Periods) -> None:
     assert "1 of 3 periods" in pooled.attributes[0].note
 
 
+def test_together_shows_figures_without_an_error(periods: Periods) -> None:
+    """Of a figure with an endless interval nothing can be compared; pooled, it is still told."""
+    for figures in (periods.reading(WEEK).figures, periods.reading(WEEK + 1).figures):
+        figures[0] = replace(figures[0], stderr=math.inf, low=-math.inf, high=math.inf)
+    assert len(periods.pooled().figures) == 3
+    assert periods.pooled().figures[0].stderr == math.inf
+    assert len(periods.changes(WEEK + 1)) == 2
+
+
 def test_a_change_reaches_as_far_as_independent_periods_do(periods: Periods) -> None:
     (one, *_), (other, *_) = (periods.reading(WEEK + t).figures for t in (0, 1))
     change, *rest = periods.changes(WEEK + 1)

@@ -841,7 +841,7 @@ def test_a_fleet_with_a_busy_collector_sends_the_same_bytes() -> None:
         lambda n, body: (429 if n % 2 else 503, {}, b"") if n < 9 else (200, {}, done)
     ) as (seen):
         sent = send_all(
-            *(seen.url, campaign, ids, rows),
+            *(seen.url, campaign.form, ids, rows),
             batch=10,
             connections=3,
             patience=clock.patience(attempts=20),

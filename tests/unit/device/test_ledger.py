@@ -217,6 +217,7 @@ def test_acknowledged_reports_are_not_sent_again_and_stay_charged(path: Path) ->
     assert ledger.acknowledge(b"id 0", "stored").outcome == "stored"
     assert ledger.acknowledge(b"id 0", "duplicate").outcome == "stored"
     assert ledger.acknowledge(b"id 1", "refused:closed").outcome == "refused:closed"
+    assert None not in [entry.report for entry in ledger.entries()]  # nothing is forgotten unasked
     assert [entry.report_id for entry in ledger.pending()] == [b"id 2"]
     assert ledger.spent() == 0.3
     for wrong in ("", "refused:", "lost", "refused"):

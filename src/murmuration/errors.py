@@ -56,7 +56,14 @@ class ReportError(MurmurationError, ValueError):
 
 
 class MismatchError(MurmurationError, ValueError):
-    """A tally of one mechanism given to another one."""
+    """A tally of one mechanism given to another one; a round that does not follow those before.
+
+    `reason` says of a round why: "two-rounds", "does-not-follow" or "earlier-round".
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class FormatError(MurmurationError, ValueError):

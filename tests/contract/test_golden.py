@@ -137,7 +137,15 @@ def test_every_law_is_there_for_a_device_without_this_library(case: Case) -> Non
 
 def test_no_file_is_left_over() -> None:
     names = {path.stem for path in FOLDER.glob("*.json")}
-    assert names == {*map(str, GOLDEN), "words", "refused", "protocol", "sentences", "losses"}
+    assert names == {
+        *map(str, GOLDEN),
+        "words",
+        "refused",
+        "protocol",
+        "sentences",
+        "losses",
+        "chain",
+    }
 
 
 # --- campaigns -----------------------------------------------------------------------------------

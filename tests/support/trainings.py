@@ -102,13 +102,25 @@ class Rounds:
 
     def __init__(self, campaign: TrainingCampaign) -> None:
         self.campaign, self.live = campaign, LiveTraining(campaign)
-        self.open: Round | None = self.live.round
+        self.published: dict[int, Round] = {}
+        self.open = self.live.round
         self.bodies: list[bytes] = []
         self.refuse: str | None = None
         self.status = 200
         self.document: Callable[[bytes], bytes] = lambda data: data
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def open(self) -> Round | None:
+        """The open round; all that ever were are shown by their numbers."""
+        return self._open
+
+    @open.setter  # noqa: A003
+    def open(self, found: Round | None) -> None:
+        self._open = found
+        if found is not None:
+            self.published[found.number] = found
 
     @property
     def url(self) -> str:
@@ -122,9 +134,11 @@ class Rounds:
         below = path.removeprefix(f"/v1/campaigns/{self.campaign.name}")
         if below == "":
             return 200, campaign_document.publish(self.campaign)
-        if self.open is None or below not in ("/round", f"/rounds/{self.open.number}"):
+        shown = {f"/rounds/{number}": one for number, one in self.published.items()}
+        found = self.open if below == "/round" else shown.get(below)
+        if found is None:
             return 404, json.dumps({"type": "/problems/no-round", "title": "x"}).encode()
-        return 200, self.document(rounds.publish(self.open))
+        return 200, self.document(rounds.publish(found))
 
     def post(self, body: bytes) -> tuple[int, bytes]:
         self.bodies.append(body)

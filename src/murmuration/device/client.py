@@ -44,7 +44,7 @@ from murmuration.campaign.survey import SurveyCampaign, utc_now
 from murmuration.device import preview
 from murmuration.device.costs import Cost
 from murmuration.device.ledger import Entry, Ledger, Session
-from murmuration.device.loading import load, open_round
+from murmuration.device.loading import chain, load, open_round
 from murmuration.device.misfits import (
     ERROR,
     TELL,
@@ -74,6 +74,7 @@ from murmuration.errors import (
 )
 from murmuration.exact.randomness import system_rng
 from murmuration.training.campaign import TrainingCampaign
+from murmuration.training.chain import RoundLink, joined, require_pins
 from murmuration.training.round import Round
 from murmuration.wire import report
 from murmuration.wire.address import Address
@@ -128,7 +129,8 @@ class Client(Trainee):
     be refused. Whoever has the key and a report knows the answer.
 
     The app can pin the campaign's `digest`, or name a `witness`: the campaign's address at another
-    collector, which must show the same digest.
+    collector, which must show the same digest. Of a training it can also pin `rounds`, digests by
+    the rounds' numbers: the open one must stand in one chain with them (`chain` shows it).
 
     An answer that does not fit (a text that is no label, a number beyond the range) counts by the
     campaign's published rule, and the app is told: by a `MisfitWarning` each time, in
@@ -160,6 +162,7 @@ class Client(Trainee):
         secret: bytes | str | Path | None = None,
         digest: str | None = None,
         witness: str | None = None,
+        rounds: Mapping[int, str] | None = None,
         token: str | None = None,
         level: Level | None = None,
         send_to: str | None = None,
@@ -173,6 +176,7 @@ class Client(Trainee):
         self._misfit = misfit
         self.source, found = load(source, allow_plain_http, digest, witness)
         self._witness, self._plain = witness, allow_plain_http
+        self._pins = require_pins(rounds or {})
         self._require_consent(accept_loss)
         self._refuse_outside = refuse_outside
         self.address = Address.parse(send_to, allow_plain_http) if send_to else found
@@ -367,10 +371,25 @@ class Client(Trainee):
         if terms.upload != "open" and self._token is None:
             raise ParameterError(f"{self.source.name} needs a device's token. Nothing was sent.")
 
-    def _open_round(self) -> Round | None:
+    def chain(self) -> list[RoundLink]:
+        """Return a training's rounds up to the open one, each checked to follow the one before.
+
+        They have to agree with those that this device was shown before and with `rounds`. The last
+        digest stands for all of them: compare it with another device's. Nothing is sent.
+        """
+        address = self._require_address()
+        with self.ledger.session() as session:
+            known = session.rounds(address.origin, self.training.digest)
+            links = chain(self.training, address, joined(known, self._pins))
+            shown = {link.number: link.digest for link in links}
+            session.note_rounds(address.origin, self.training.digest, shown)
+        return links
+
+    def _open_round(self, known: Mapping[int, str]) -> Round | None:
         """Return the round of a training that is open, checked; None if none is."""
         address = self._require_address()
-        return open_round(self.training, address, self._witness, self._plain)
+        known = joined(known, self._pins)
+        return open_round(self.training, address, self._witness, self._plain, known)
 
     def _require_small(self, session: Session) -> None:
         """Refuse a campaign whose reports may cost more than the person gives for one.

@@ -21,10 +21,11 @@ Each call opens the files anew, so threads, forks and other processes may share 
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -134,6 +135,19 @@ class Session:
         """
         with changing(self._account, self._db):
             yield
+
+    # --- rounds of trainings -------------------------------------------------------------------
+
+    def rounds(self, origin: str, digest: str) -> dict[int, str]:
+        """Return the digests of the rounds of a training that this device was shown."""
+        kept = setting(self._db, f"rounds {origin} {digest}")
+        return {} if kept is None else _by_number(json.loads(str(kept)))
+
+    def note_rounds(self, origin: str, digest: str, shown: Mapping[int, str]) -> None:
+        """Keep the digests of rounds that this device was shown."""
+        with self.deciding():
+            known = {**self.rounds(origin, digest), **shown}
+            set_setting(self._db, f"rounds {origin} {digest}", json.dumps(known))
 
     # --- reports -------------------------------------------------------------------------------
 
@@ -400,6 +414,10 @@ class Ledger:
         """Delete the bytes of acknowledged reports and return how many; what they cost stays."""
         with self.session() as session:
             return session.forget_sent()
+
+
+def _by_number(kept: dict[str, str]) -> dict[int, str]:
+    return {int(number): digest for number, digest in kept.items()}
 
 
 def _entry(

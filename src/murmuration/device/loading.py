@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from murmuration.campaign.kind import Campaign
@@ -11,6 +12,7 @@ from murmuration.device.sending import Link
 from murmuration.errors import MismatchError, ParameterError, SendError
 from murmuration.training import round as round_document
 from murmuration.training.campaign import TrainingCampaign
+from murmuration.training.chain import APART, RoundLink, followed, nearest
 from murmuration.training.round import Round
 from murmuration.wire.address import Address
 
@@ -75,9 +77,15 @@ def open_round(
     address: Address,
     witness: str | None,
     allow_plain_http: bool,
+    known: Mapping[int, str],
 ) -> Round | None:
-    """Return the round that is open, checked and (if there is one) witnessed; None if none is."""
+    """Return the round that is open, checked and (if there is one) witnessed; None if none is.
+
+    `known` are digests of rounds by their numbers: the open one stands in one chain with them.
+    """
     found = _round(campaign, address, "/round")
+    if found is not None:
+        _links(campaign, address, found, known, nearest(found.link, known))
     if found is not None and witness is not None:
         seen = _witness(address, witness, allow_plain_http)
         shown = _round(campaign, seen, f"/rounds/{found.number}")
@@ -86,6 +94,32 @@ def open_round(
             f"round {found.number} of {campaign.name}", found.digest, digest, seen, "round"
         )
     return found
+
+
+def chain(
+    campaign: TrainingCampaign, address: Address, known: Mapping[int, str]
+) -> list[RoundLink]:
+    """Return all rounds up to the open one, each checked to follow the one before."""
+    found = _round(campaign, address, "/round")
+    return [] if found is None else _links(campaign, address, found, known, 0)
+
+
+def _links(
+    campaign: TrainingCampaign, address: Address, found: Round, known: Mapping[int, str], start: int
+) -> list[RoundLink]:
+    """Return the rounds after `start` up to this one, in one chain with those that are known."""
+
+    def fetch(number: int) -> RoundLink:
+        before = _round(campaign, address, f"/rounds/{number}")
+        if before is not None and before.number == number:
+            return before.link
+        raise MismatchError(
+            f"{address} does not show round {number} of {campaign.name}, and a later one is open: "
+            "nothing says that it follows. Nothing was sent.",
+            APART,
+        )
+
+    return followed(found.link, {**known, 0: campaign.digest}, fetch, start)
 
 
 def _round(campaign: TrainingCampaign, address: Address, below: str) -> Round | None:

@@ -1,7 +1,8 @@
 """A device in a training: one report in all rounds, charged once, never a second answer.
 
     find       has this training a report already? it is that one, whatever is asked now
-    round      fetch the open round: checked, witnessed; none is open: nothing is charged
+    round      fetch the open round: checked, witnessed, in one chain with the rounds that this
+               device was shown or an app pins; none is open: nothing is charged
     role       drawn by a public coin: it never looks at the answer
     answer     the value of that role's question, clamped; words keyed on features and target
     reserve    these bytes, and no others, may leave for this training
@@ -79,8 +80,8 @@ class Trainee(ABC):
         """Return the words of this device for this collector and training."""
 
     @abstractmethod
-    def _open_round(self) -> Round | None:
-        """Return the round that is open, checked; None if none is."""
+    def _open_round(self, known: Mapping[int, str]) -> Round | None:
+        """Return the open round, in one chain with those that are known; None if none is open."""
 
     @abstractmethod
     def _require_open(self) -> None:
@@ -130,12 +131,13 @@ class Trainee(ABC):
         """Draw the report of the round that is open, and reserve it."""
         self._require_open()
         self._require_small(session)
-        found = self._open_round()
+        found = self._open_round(session.rounds(words.origin, words.digest))
         if found is None:
             raise NoRoundError(
                 f"no round of {self.training.name} is open now. Nothing was sent, and nothing "
                 "charged."
             )
+        session.note_rounds(words.origin, words.digest, {found.number: found.digest})
         with session.deciding():
             known = session.find(words.origin, words.digest)  # by another process, meanwhile
             return known or session.reserve(

@@ -33,6 +33,7 @@ from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.strategy import Sample
 from murmuration.training.algorithm.questions import DIVISORS, ROLES, Model, Question
 from murmuration.training.campaign import TrainingCampaign
+from murmuration.training.chain import RoundLink, is_digest
 
 FORMAT = 1
 MOST_BYTES, MOST_ROLES, MOST_ROUNDS = 1 << 20, 16, 1 << 20
@@ -60,6 +61,7 @@ class Round:
     ends: the shares of the roles, as cumulative weights out of 2^52; None: all alike
     closes: when it is closed with those who came; nothing here changes a report
     people: how many it takes, as its document says, where the questions do not
+    after: the digest of the round before; left out: the campaign's, which the first one follows
     """
 
     campaign: TrainingCampaign
@@ -68,8 +70,15 @@ class Round:
     ends: tuple[int, ...] | None
     closes: datetime | None = None
     people: int = 0
+    after: str = ""
 
     def __post_init__(self) -> None:
+        if not self.after:
+            object.__setattr__(self, "after", self.campaign.digest)
+        if not is_digest(self.after) or (self.number == 1) != (self.after == self.campaign.digest):
+            raise ParameterError(
+                "a round names the digest of the round before, and the first one the campaign's"
+            )
         if not 1 <= self.number <= MOST_ROUNDS or not 1 <= len(self.questions) <= MOST_ROLES:
             raise ParameterError(f"a round has a number, and 1 to {MOST_ROLES} roles")
         if self.ends == ():
@@ -85,10 +94,11 @@ class Round:
         number: int,
         questions: Sequence[Question],
         closes: datetime | None = None,
+        after: str = "",
     ) -> Round:
         """COLLECTOR. Return the round that asks these questions, of as many people as they say."""
         shares = Sample.by_shares([question.people for question in questions])
-        return cls(campaign, number, tuple(questions), shares.ends, closes)
+        return cls(campaign, number, tuple(questions), shares.ends, closes, after=after)
 
     @property
     def name(self) -> str:
@@ -129,6 +139,7 @@ class Round:
             "wire": WIRE,
             "training": self.campaign.digest,
             "round": self.number,
+            "after": self.after,
             "models": models,
             "roles": [self._role(question, models) for question in self.questions],
             **ends,
@@ -156,6 +167,11 @@ class Round:
     def digest(self) -> str:
         """SHA-256 of the text. It is on every report of the round."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def link(self) -> RoundLink:
+        """Its place in the chain of rounds."""
+        return RoundLink(self.number, self.digest, self.after)
 
     @property
     def model(self) -> Model | None:
@@ -194,6 +210,7 @@ class AskedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wire: int
     training: str
     round: int
+    after: str
     models: list[dict[str, Any]]
     roles: list[dict[str, Any]]
     ends: tuple[int, ...] | None = None
@@ -253,7 +270,15 @@ def _round(campaign: TrainingCampaign, table: AskedTable, document: RoundDocumen
     questions = tuple(_question(campaign, role, models) for role in table.roles)
     if document.people < 0:
         raise FormatError("the number of people of a round cannot be negative")
-    return Round(campaign, table.round, questions, table.ends, document.closes, document.people)
+    return Round(
+        campaign,
+        table.round,
+        questions,
+        table.ends,
+        document.closes,
+        document.people,
+        table.after,
+    )
 
 
 def _question(

@@ -29,6 +29,7 @@ class LiveTraining:
     def __init__(self, campaign: TrainingCampaign, closed: Iterable[Sequence[Tally]] = ()) -> None:
         self.campaign = campaign
         self._training = AdaptiveTraining(campaign.setting)
+        self._round: Round | None = None
         self._round = self._opened()
         for tallies in closed:
             self.close(tallies)
@@ -38,9 +39,14 @@ class LiveTraining:
         """The open round, without a time at which it closes; None when training is over."""
         return self._round
 
-    def opened(self, closes: datetime | None) -> Round | None:
-        """Return the open round with the time at which it closes: what to publish."""
-        return None if self._round is None else replace(self._round, closes=closes)
+    def opened(self, closes: datetime | None, after: str = "") -> Round | None:
+        """Return the open round with the time at which it closes: what to publish.
+
+        `after` is the digest of the round before as it was published.
+        """
+        if self._round is None:
+            return None
+        return replace(self._round, closes=closes, after=after or self._round.after)
 
     def close(self, tallies: Sequence[Tally]) -> Round | None:
         """Close the open round with one tally for each of its roles; return the next, if any.
@@ -62,7 +68,8 @@ class LiveTraining:
         questions = self._training.next_round()
         if questions is None:
             return None
-        return Round.of(self.campaign, self._training.rounds_done + 1, questions)
+        after = "" if self._round is None else self._round.digest
+        return Round.of(self.campaign, self._training.rounds_done + 1, questions, after=after)
 
     @property
     def curve(self) -> list[Stage]:

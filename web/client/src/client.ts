@@ -38,6 +38,8 @@ export interface ClientOptions {
   readonly digest?: string | undefined;
   /** The campaign's address at another collector, which must show the same digest. */
   readonly witness?: string | undefined;
+  /** Of a training: digests of rounds that the app knows, by their numbers. */
+  readonly rounds?: Readonly<Record<number, string>> | undefined;
   /** The device's token, where the campaign asks for one; or the one for this device alone. */
   readonly token?: string | undefined;
   /** What a law that breaks its promise costs, in the campaign's own words: the person agrees. */

@@ -32,7 +32,7 @@ export const ATTRIBUTE_KEYS = "name kind=\"number\" low=null high=null unit=\"\"
 export const CELL_KEYS = "attributes level=null mechanism parameters law";
 export const TRAINING_KEYS = "wire kind campaign model epsilon people deadline rounds=null logistic=null features target laws";
 export const ROUND_KEYS = "format campaign round digest people closes asked";
-export const ASKED_KEYS = "wire training round models roles ends=null";
+export const ASKED_KEYS = "wire training round after models roles ends=null";
 export const MODEL_KEYS = "weights level centre scale";
 export const REPORT_KEYS = "wire digest id entries period=null";
 export const FLOATS = "alpha beta edges epsilon factor high kappa levels limit low permanent prior semantics shares t typical values";

@@ -55,6 +55,8 @@ export interface Book {
   totals: Omit<Paid, "name">[];
   /** The permanent answers of spells, hidden, by the names that they were paid under. */
   kept?: Record<string, string>;
+  /** Digests of the rounds of trainings that this device was shown, by origin and campaign. */
+  rounds?: Record<string, Record<number, string>>;
 }
 
 /** One person's book. `work` is done at once, without waiting, on a book of its own. */

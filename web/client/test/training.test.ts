@@ -12,6 +12,7 @@ import { MurmurationError } from "../src/errors.js";
 import { reportBytes } from "../src/report.js";
 import { MemoryStore } from "../src/store.js";
 import { TrainingClient, answered, encoded } from "../src/training/client.js";
+import { followed } from "../src/training/chain.js";
 import { readRound, readTraining } from "../src/training/document.js";
 import { valuesOf } from "../src/training/questions.js";
 import { Keyed, digestOf } from "../src/words.js";
@@ -54,6 +55,23 @@ for (const file of readdirSync(join(FOLDER, "training"))) {
         assert.equal(new TextDecoder().decode(reportBytes(report)), expected.report);
       }
     }
+  });
+}
+
+// --- the chain of rounds -------------------------------------------------------------------------
+
+const CHAIN = vectors("chain.json");
+
+for (const one of CHAIN.cases) {
+  test(`rounds follow each other: ${one.what}`, async () => {
+    const training = await readTraining(utf8(CHAIN.document), { address: ADDRESS });
+    const read = (name: string) => readRound(utf8(CHAIN.rounds[name]), training);
+    const shown = await Promise.all((one.shown as string[]).map(read));
+    const fetch = async (number: number) => shown.find((round) => round.number === number)!;
+    const link = await read(one.offered);
+    const tried = followed(link, { ...one.known, 0: training.digest }, fetch);
+    if (one.problem === null) await tried;
+    else await assert.rejects(tried, (problem: any) => problem.reason === one.problem);
   });
 }
 
@@ -147,20 +165,24 @@ test("whatever a round says, a value is one that its law takes", async () => {
 
 /** A collector of one training: what it was sent, and what it says. */
 async function collector() {
-  const state = { round: GOLDEN.rounds[0] as string | null, bodies: [] as string[], status: 200, refuse: "" };
+  const state = {
+    ...{ round: CHAIN.rounds.a1 as string | null, bodies: [] as string[], status: 200, refuse: "" },
+    shown: [CHAIN.rounds.a1, CHAIN.rounds.a2, CHAIN.rounds.a3] as string[],
+  };
   const server = createServer((request, response) => {
     const parts: Buffer[] = [];
     request.on("data", (part: Buffer) => parts.push(part));
     request.on("end", () => {
       const path = request.url!.replace("/v1/campaigns/buys", "");
       let [status, body] = [404, '{"type":"/problems/no-round","title":"x"}'];
-      if (path === "") [status, body] = [200, GOLDEN.document as string];
+      if (path === "") [status, body] = [200, CHAIN.document as string];
       else if (path === "/reports") {
         state.bodies.push(Buffer.concat(parts).toString());
         const failures = state.refuse ? [{ index: 0, type: `/problems/${state.refuse}` }] : [];
         body = JSON.stringify({ received: 1, stored: 1 - failures.length, failures });
         status = state.status;
       } else if (path === "/round" && state.round) [status, body] = [200, state.round];
+      else if (/^\/rounds\/[123]$/.test(path)) [status, body] = [200, state.shown[Number(path.at(-1)) - 1]!];
       response.writeHead(status, { "Content-Type": "application/json" }).end(body);
     });
   });
@@ -179,7 +201,7 @@ test("one report in all rounds", async () => {
     const client = await TrainingClient.open(url, { store });
     const first = await client.train(ANN, "yes");
     assert.deepEqual([first.outcome, first.epsilon, first.fresh], ["stored", 1, true]);
-    state.round = GOLDEN.rounds[3];
+    state.round = CHAIN.rounds.a4;
     const again = await (await TrainingClient.open(url, { store })).train({ age: 1, home: "rent" }, "no");
     assert.deepEqual([again.outcome, again.epsilon, again.fresh], ["stored", 0, false]);
     assert.equal(again.reportId, first.reportId);
@@ -196,7 +218,7 @@ test("what was not answered is sent again as it was, and stays what it was", asy
     const client = await TrainingClient.open(url, { store: new MemoryStore(), patience: ONCE });
     state.status = 500;
     await assert.rejects(client.train(ANN, "yes"), refusedBy("send"));
-    [state.status, state.refuse, state.round] = [200, "stale-round", GOLDEN.rounds[3]];
+    [state.status, state.refuse, state.round] = [200, "stale-round", CHAIN.rounds.a4];
     assert.equal((await client.train(ANN, "no")).outcome, "refused:stale-round");
     state.refuse = "";
     assert.equal((await client.train(ANN, "no")).outcome, "refused:stale-round");
@@ -222,8 +244,8 @@ class Closed extends MemoryStore {
 }
 
 for (const [name, later, many] of [
-  ["the same round", 0, 1],
-  ["another round", 3, 1],
+  ["the same round", 1, 1],
+  ["another round", 4, 1],
   ["no round", -1, 0],
 ] as const) {
   test(`a page that was closed before it let go: ${name}`, async () => {
@@ -235,13 +257,13 @@ for (const [name, later, many] of [
       const [made] = await client.ledger.entries();
       assert.equal(state.bodies.length, 0);
       store.dies = false;
-      state.round = later < 0 ? null : GOLDEN.rounds[later];
+      state.round = later < 0 ? null : CHAIN.rounds[`a${later}`];
       if (later < 0) {
         await assert.rejects(client.train(ANN, "yes"), refusedBy("parameter"));
         assert.equal(await client.ledger.spent(), 0n);
       } else {
         assert.equal((await client.train(ANN, "no")).outcome, "stored");
-        assert.equal(state.bodies[0] === made!.report, later === 0);
+        assert.equal(state.bodies[0] === made!.report, later === 1);
       }
       assert.equal((await client.ledger.entries()).length, many);
     } finally {
@@ -249,6 +271,37 @@ for (const [name, later, many] of [
     }
   });
 }
+
+test("the chain is shown, kept and pinned", async () => {
+  const { state, server, url } = await collector();
+  const { a1, a2, a3, a4, b2, b3 } = CHAIN.rounds;
+  const digest = (text: string) => JSON.parse(text).digest as string;
+  try {
+    const store = new MemoryStore();
+    state.round = a3;
+    const links = await (await TrainingClient.open(url, { store })).chain();
+    assert.deepEqual(links.map((link) => link.digest), [a1, a2, a3].map(digest));
+    assert.equal(links[0]!.after, JSON.parse(CHAIN.document).digest);
+    for (const [offered, reason] of [[b3, "two-rounds"], [b2, "two-rounds"], [a2, "earlier-round"]]) {
+      state.round = offered;
+      const client = await TrainingClient.open(url, { store });
+      await assert.rejects(client.train(ANN, "yes"), (one: any) => one.reason === reason);
+    }
+    [state.round, state.shown] = [a4, [a1, b2, a3]];
+    for (const rounds of [{ 1: digest(a1) }, { 2: digest(b2) }]) {
+      const client = await TrainingClient.open(url, { store: new MemoryStore(), rounds });
+      await assert.rejects(client.train(ANN, "yes"), (one: any) => one.reason === "does-not-follow");
+    }
+    await assert.rejects(
+      (await TrainingClient.open(url, { store: new MemoryStore(), rounds: { 1: "x" } })).chain(),
+      refusedBy("parameter"),
+    );
+    assert.equal(state.bodies.length, 0);
+    assert.equal((await (await TrainingClient.open(url, { store })).train(ANN, "yes")).outcome, "stored");
+  } finally {
+    server.close();
+  }
+});
 
 test("limits of the person", async () => {
   const { server, url } = await collector();

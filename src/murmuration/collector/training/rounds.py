@@ -272,7 +272,8 @@ def _is_late(served: Training, now: float) -> bool:
 def _publish(store: Store, served: Training, training: LiveTraining, now: float) -> None:
     """Publish the training's open round."""
     closes = datetime.fromtimestamp(int(now) + served.campaign.deadline, UTC)
-    found = training.opened(closes)
+    last = rounds.latest(store, served.key)
+    found = training.opened(closes, "" if last is None else last.digest)
     if found is None:
         raise StoreError("there is no round to publish")
     document = round_document.publish(found)
@@ -308,8 +309,10 @@ def _replayed(store: Store, served: Training) -> tuple[LiveTraining, StoredRound
     """Return the training and its open round, which must be the one that was published."""
     training, kept = replayed(store, served), rounds.latest(store, served.key)
     if kept is not None:
-        asked = "" if training.round is None else training.round.text
         published = msgspec.json.decode(kept.document, type=RoundDocument).asked
+        after = str(msgspec.json.decode(published)["after"])
+        found = training.opened(None, after)
+        asked = "" if found is None else found.text
         if asked != published and not _alike(
             msgspec.json.decode(asked or "0"), msgspec.json.decode(published)
         ):

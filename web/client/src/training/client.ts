@@ -37,6 +37,7 @@ import {
 } from "../core.js";
 import { MOST_DOCUMENT_BYTES, MOST_ROUND_BYTES } from "../protocol.js";
 import type { Campaign, Raw, RawAnswers, Report } from "../types.js";
+import { type Digests, followed, joined, refusal, type RoundLink } from "./chain.js";
 import { type Round, type Training, readRound, readTraining } from "./document.js";
 import { valuesOf } from "./questions.js";
 
@@ -127,6 +128,7 @@ export class TrainingClient {
       const known = await this.ledger.find(where.origin, training.digest, "");
       if (known && !known.held) return this.#sent(known, 0n, false);
       const round = await this.#open(known);
+      await this.#note([round]);
       if (known) {
         if ((JSON.parse(known.report!) as Report).digest === round.digest) {
           return this.#sent(await this.#letGo(known), 0n, false);
@@ -156,6 +158,7 @@ export class TrainingClient {
       if (known) await this.#takeBack(known);
       throw refused(`no round of ${name} is open now. Nothing was sent.`, "no-round");
     }
+    await followed(round, await this.#known(), (number) => earlier(where, number, training));
     const other = witness(where, options);
     if (other) {
       const shown = await fetchedRound(other, `/rounds/${round.number}`, training);
@@ -168,6 +171,37 @@ export class TrainingClient {
       }
     }
     return round;
+  }
+
+  /** Return the rounds up to the open one, each checked to follow the one before, and to agree with
+   * those that this device was shown before and with `options.rounds`. The last digest stands for
+   * all of them: compare it with another device's. Nothing is sent. */
+  async chain(): Promise<RoundLink[]> {
+    const { training, address: where } = this;
+    const round = await fetchedRound(where, "/round", training);
+    if (!round) return [];
+    const fetch = (number: number) => earlier(where, number, training);
+    const links = await followed(round, await this.#known(), fetch, 0);
+    await this.#note(links);
+    return links.map(({ number, digest, after }) => ({ number, digest, after }));
+  }
+
+  /** Return the digests of rounds that this device was shown or the app knows, and the campaign's. */
+  async #known(): Promise<Digests> {
+    const shown = await this.ledger.store.read((book) => book.rounds?.[this.#place()] ?? {});
+    return { ...joined(shown, this.options.rounds ?? {}), 0: this.training.digest };
+  }
+
+  #note(links: readonly RoundLink[]): Promise<void> {
+    return this.ledger.store.change((book) => {
+      const shown = { ...book.rounds?.[this.#place()] };
+      for (const { number, digest } of links) shown[number] = digest;
+      book.rounds = { ...book.rounds, [this.#place()]: shown };
+    });
+  }
+
+  #place(): string {
+    return `${this.address.origin} ${this.training.digest}`;
   }
 
   async #requireSmall(): Promise<void> {
@@ -254,6 +288,12 @@ async function fetched(where: Address, digest?: string): Promise<Training> {
     throw new MurmurationError("send", `no campaign from ${where.url}: ${reason(answer)}`);
   }
   return readTraining(answer.data, { address: where.url, digest });
+}
+
+async function earlier(where: Address, number: number, training: Training): Promise<Round> {
+  const round = await fetchedRound(where, `/rounds/${number}`, training);
+  if (round?.number !== number) throw refusal(number + 1, "does-not-follow");
+  return round;
 }
 
 async function fetchedRound(

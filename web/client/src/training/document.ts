@@ -45,6 +45,7 @@ import {
   WIRE,
 } from "../protocol.js";
 import type { Campaign, Law, Loss, Question, ReadOptions } from "../types.js";
+import type { RoundLink } from "./chain.js";
 import { privunit } from "./privunit.js";
 import type { Model, Objective, Role } from "./questions.js";
 
@@ -84,9 +85,7 @@ export interface Training extends Terms {
 }
 
 /** One round: what its people are asked. */
-export interface Round {
-  readonly number: number;
-  readonly digest: string;
+export interface Round extends RoundLink {
   readonly roles: readonly Role[];
   readonly sample: Sample;
 }
@@ -232,7 +231,10 @@ export function readRound(bytes: Uint8Array, training: Training): Promise<Round>
       throw another("is another training's round");
     }
     must(found["wire"] === WIRE && found["round"] === number, "the round has two numbers");
-    whole(number, 1, MOST_ROUNDS, "round");
+    const { after } = found;
+    must(typeof after === "string" && /^[0-9a-f]{64}$/.test(after), "after is a digest");
+    const first = whole(number, 1, MOST_ROUNDS, "round") === 1;
+    must(first === (after === training.digest), "the first round, and no other, names the campaign's");
     const tables = found["models"] as Table[];
     must(Array.isArray(tables) && tables.length <= 2 * MOST_ROLES, "models are a list");
     const models = tables.map((one) => modelOf(one, training.width));
@@ -243,7 +245,7 @@ export function readRound(bytes: Uint8Array, training: Training): Promise<Round>
     const shares = ends === null ? null : wholes(ends, WHOLE, "ends");
     must(shares?.length !== 0, "the ends of one role are left out");
     must(roundText(found) === asked, "it is not written as it is published");
-    return { number, digest, roles, sample: sample(roles.length, 1, shares) } as Round;
+    return { number, digest, after, roles, sample: sample(roles.length, 1, shares) } as Round;
   });
 }
 

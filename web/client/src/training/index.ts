@@ -11,6 +11,7 @@ export {
   MurmurationError,
   type Store,
 } from "../core.js";
+export { type Digests, type RoundLink } from "./chain.js";
 export { type Encoded, TrainingClient, answered, encoded } from "./client.js";
 export { type Feature, type Round, type Training, readRound, readTraining } from "./document.js";
 export { type Model, type Objective, type Role, valuesOf } from "./questions.js";

@@ -17,7 +17,6 @@ from murmuration.exact.keyed import SECRET_BYTES, Key
 from murmuration.lab.fleet import keys_of, made
 from murmuration.wire import report
 from tests.support import collectors, command
-from tests.support.golden import golden_campaign
 from tests.support.vectors import CAMPAIGNS, KEYED
 
 SECRET = Key(bytes(range(32)))
@@ -54,7 +53,7 @@ GOLDEN = KEYED / "reports.json"
 
 def golden(name: str) -> list[dict[str, Any]]:
     """What some devices send, from their secret on: for every language."""
-    campaign = golden_campaign(name)
+    campaign = campaign_file.load(CAMPAIGNS / f"{name}.toml", SurveyCampaign)
     people = json.loads((CAMPAIGNS / f"{name}.json").read_text())["people"]
     turn, found = "monday" if campaign.repeated else "", []
     for person in people:

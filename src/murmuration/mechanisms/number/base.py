@@ -21,7 +21,7 @@ from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Floats, Ints, Reports, frozen
@@ -59,6 +59,9 @@ MOST_ROWS = 9
 """Rows of a table that are read as fractions to find a bias."""
 LARGEST_VALUE = 1 << 53
 """What a published symbol may be read as, at most: its square is still far from overflowing."""
+FIXED_BITS, KEPT_BITS, UNSEEN, MOST_REFINED = 160, 64, 2.0**-120, 12
+"""Bits after the point in `unbiased`, those of its results, the bias that does not show in these,
+and in how many steps it goes at most."""
 CROWD = np.linspace(-1, 1, 4097)
 """Where people may be, all over the domain, when the hardest crowd is looked for."""
 
@@ -509,11 +512,26 @@ def ramp(cells: int, epsilon: float, total: int = WHOLE) -> Design:
 def unbiased(weights: Ints, values: Floats, uneven: UnevenGrid | None = None) -> Design:
     """Return a design whose values are moved by the least-norm step that removes all bias.
 
-    values + P^T (P P^T)^-1 (x - P values), with P the realised probabilities.
+    values + P^T y with y = (P P^T)^-1 (x - P values), P the realised probabilities. Processors
+    differ in the last bits of sums of floats, so y is refined with whole numbers until no float's
+    rounding shows, and values are rounded at the end: they are the same on every machine.
     """
     design = Design(weights, values, uneven)
-    probabilities, points = design.table.probabilities, design.grid.points
-    for _ in range(2):  # the second step removes the rounding error of the first
-        step, *_ = np.linalg.lstsq(probabilities, points - probabilities @ values, rcond=1e-12)
-        values = values + step
-    return Design(weights, values, uneven)
+    total = int(weights[0].sum())
+    table, start = weights.astype(object), _fixed(values)
+    goal, y = _fixed(design.grid.points) * total, np.zeros(len(weights), dtype=object)
+    inverse = np.linalg.pinv(design.table.probabilities, rcond=1e-12)
+    for _ in range(MOST_REFINED):
+        moved = start + table.T @ y // total
+        bias = ((goal - table @ moved) / (total << FIXED_BITS)).astype(np.float64)
+        if np.abs(bias).max() < UNSEEN:
+            break
+        y = y + _fixed(inverse.T @ (inverse @ bias))
+    rest = FIXED_BITS - KEPT_BITS
+    kept = (moved + (1 << rest - 1)) >> rest
+    return Design(weights, (kept / (1 << KEPT_BITS)).astype(np.float64), uneven)
+
+
+def _fixed(numbers: Floats) -> NDArray[np.object_]:
+    """Return numbers as whole multiples of 2^-FIXED_BITS."""
+    return np.array([round(Fraction(n) * (1 << FIXED_BITS)) for n in numbers.tolist()], object)

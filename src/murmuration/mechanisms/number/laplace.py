@@ -42,7 +42,7 @@ class Laplace(NumericMechanism):
         """Row i is the noise shifted by i; the ends hold the tails."""
         cells = cells_for(self.epsilon)
         reach = math.ceil(REACH * cells / self.epsilon)
-        beyond = 1 / math.expm1(self.epsilon / cells)
+        beyond = float(1 / (exp_below(Fraction(self.epsilon) / cells) - 1))
         places = np.arange(-reach, cells + reach + 1, dtype=np.float64)
         places[0] -= beyond
         places[-1] += beyond

@@ -314,6 +314,47 @@ def test_one_more_report_changes_nothing_and_a_restart_neither(tmp_path: Path) -
     assert repr(list(opened(path).estimates())) != texts[0]
 
 
+def test_an_attribute_is_shown_when_it_has_the_cohort(tmp_path: Path) -> None:
+    """One report at a time: none waits for more than a cohort of answers to its own attribute."""
+    campaign, path = campaign_of(SEVERAL), tmp_path / "a.db"
+    rows, ids = reports_of(campaign, 420, 2), new_ids(420, seeded_rng(2))
+    cells = campaign.entries(rows)[0][0]
+    with closing(open_store(path)) as store:
+        served = serve(store, campaign)
+        for end in range(1, 421):
+            add(store, served, ids[end - 1 : end], rows[end - 1 : end])
+            counts = np.bincount(cells[:end], minlength=2)
+            in_figures = counted(store, campaign)
+            assert [in_figures.get((0, cell), 0) for cell in range(2)] == [
+                *(counts // 100 * 100).tolist()
+            ]
+        status = served.status(store)
+    assert status.waiting == 420 - sum(in_figures.values())
+    estimates = opened(path).estimates()
+    assert f"{status.waiting} more reports are stored and in no figure yet" in estimates.notes[-1]
+
+
+def test_all_levels_that_are_shown_are_of_one_moment(tmp_path: Path) -> None:
+    """Else a level that few choose would lag behind, and a figure would lean to the others."""
+    campaign = campaign_of(LEVELS)
+    rows = seeded_order(at_levels(campaign, (150, 300, 1050), 3), 3)
+    ids, cells = new_ids(1500, seeded_rng(3)), campaign.entries(rows)[0][0]
+    moments = {tuple(np.bincount(cells[:end], minlength=3).tolist()) for end in range(0, 1501, 10)}
+    shown_levels = set()
+    with closing(open_store(tmp_path / "a.db")) as store:
+        served = serve(store, campaign)
+        for end in range(10, 1501, 10):
+            add(store, served, ids[end - 10 : end], rows[end - 10 : end])
+            in_figures = counted(store, campaign)
+            sizes = [in_figures.get((0, cell), 0) for cell in range(3)]
+            shown_levels.add(sum(n > 0 for n in sizes))
+            assert any(
+                all(n in (0, whole) for n, whole in zip(sizes, moment, strict=True))
+                for moment in moments
+            ), sizes
+    assert shown_levels >= {0, 1, 2}
+
+
 def test_a_lower_cohort_shows_more_when_it_is_served(tmp_path: Path) -> None:
     lower = campaign_of(SEVERAL)
     rows = reports_of(lower, 300, 2)
@@ -387,6 +428,7 @@ def about_answers(body: bytes) -> Any:
         found = json.loads(body)
     except ValueError:
         return body.hex()
+    found.pop("waiting", None)
     if "received" not in found:
         return found
     kept = ("attributes", "periods", "changes", "changed", "warnings", "cohort")

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
+
 from murmuration.analysis import read
 from murmuration.analysis.figures import Estimates, Trend
 from murmuration.analysis.periods import ALL, LAST, Periods
@@ -60,14 +62,17 @@ def estimates(
     *,
     version: int = 0,
     cohort: int | None = None,
+    waiting: int = 0,
 ) -> Estimates:
     """Return what is known about the crowd, and about whom; nothing below the cohort.
 
     `version` is the one that was published and whose tallies these are; 0 where nobody knows.
+    `waiting` reports are stored, and not in the tallies yet.
     """
     query = query or Query()
     if campaign.every is not None:
-        return _of_periods(campaign, tallies, query, version, cohort)
+        of_period = _of_periods(campaign, tallies, query, version, cohort)
+        return structs.replace(of_period, waiting=waiting)
     if query.period or query.since:
         raise ParameterError(
             f"{campaign.name} has no periods: set `every` under `[repeat]` in its file"
@@ -78,7 +83,7 @@ def estimates(
     _require_figures(campaign, found, version, cohort)
     everything = enough(everything, needed(campaign, cohort))
     people, reports = campaign.people(everything), campaign.frame.reports(everything)
-    return _estimates(campaign, version, people, query, found, reports=reports)
+    return _estimates(campaign, version, people, query, found, reports=reports, waiting=waiting)
 
 
 def trend(

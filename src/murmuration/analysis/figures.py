@@ -97,6 +97,8 @@ class Estimates(msgspec.Struct, frozen=True):
     """The share of liars that each figure's `liars` is about."""
     warnings: list[str] = []
     """Reports that honest devices never send, if there are any; nothing was removed."""
+    waiting: int = 0
+    """Reports that are stored, and in no figure yet: an attribute's figures change by a cohort."""
 
     def by_attribute(self) -> list[tuple[Attribute, list[Figure]]]:
         """Return every attribute with its figures: none if it is hidden."""
@@ -140,6 +142,23 @@ def why_hidden(one: Attribute) -> str:
     'hidden: fewer than 1,000 answers'
     """
     return f"hidden: {one.note or f'fewer than {one.needed:,} answers'}"
+
+
+def waiting_note(found: Estimates) -> str:
+    """Say how many reports are stored and in no figure yet; nothing if there are none.
+
+    >>> found = Estimates("c", 1, "", 500, 0.95, "population", [], waiting=40)
+    >>> waiting_note(found)
+    '40 more reports are stored and in no figure yet: figures change by whole cohorts'
+    """
+    if not found.waiting:
+        return ""
+    least = {one.needed for one in found.attributes}
+    size = f" (of {max(least):,})" if least else ""
+    return (
+        f"{found.waiting:,} more reports are stored and in no figure yet: figures change by whole "
+        f"cohorts{size}"
+    )
 
 
 def notes_on(attributes: Sequence[Attribute]) -> list[str]:

@@ -19,7 +19,7 @@ from rich.table import Table
 from murmuration.analysis import figures, select
 from murmuration.analysis.combine import checked_name
 from murmuration.analysis.estimates import Query
-from murmuration.analysis.figures import Attribute, Estimates
+from murmuration.analysis.figures import Attribute, Estimates, waiting_note
 from murmuration.cli.estimate_plot import draw, draw_trend
 from murmuration.cli.extras import require
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Plot, Source, TokenOption
@@ -220,6 +220,8 @@ def show(results: Estimates, screen: Console) -> None:
     notes += [(one.name, one.note) for one in results.attributes if one.note]
     for attribute, note in dict.fromkeys(notes):
         screen.print(f"{escape(attribute)}: {escape(note)}", style="dim", highlight=False)
+    if note := waiting_note(results):
+        screen.print(note, style="dim", highlight=False)
     screen.print(f"digest {results.digest[:16]}, about {results.about}", style="dim")
     if results.period:
         _show_changes(results, screen)

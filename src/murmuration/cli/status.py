@@ -153,6 +153,8 @@ def shown(now: Status) -> Table:
     earlier = outcomes.get("stored", 0) - now.reports
     if earlier > 0 and not now.merged_collectors:
         table.add_row("stored for earlier questions, not in the estimates", f"{earlier:,}")
+    if now.waiting:
+        table.add_row("of these in no figure yet: they wait for whole cohorts", f"{now.waiting:,}")
     table.add_row("last report stored here (UTC, to the hour)", _hour(now.last_report))
     cohort = now.cohort
     of = "an attribute" if now.training is None else "a question of a round"

@@ -1,8 +1,8 @@
 """What a store shows: kept beside its tallies, in the transactions that change these.
 
 Figures, states of dashboards and answers by level are read from here, whoever asks and in whatever
-form: all of them are of one moment, and a restart changes nothing. What was counted here and what
-other collectors have counted follow the rules (`counting.cohort`) apart from each other.
+form: all of them are made of the same sums, and a restart changes nothing. What was counted here
+and what other collectors have counted follow the rules (`counting.cohort`) apart from each other.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from murmuration.campaign.form import ByPeriod
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.merging.known import known
 from murmuration.collector.store import Store
-from murmuration.counting.cohort import advanced, is_due, needed
-from murmuration.counting.periods import plus
+from murmuration.counting.cohort import advanced, due, needed
+from murmuration.counting.periods import plus, pooled
 
 
 def shown(store: Store, campaign: SurveyCampaign) -> ByPeriod:
@@ -28,6 +28,14 @@ def shown(store: Store, campaign: SurveyCampaign) -> ByPeriod:
     return dict(sorted(plus(own, merged).items()))
 
 
+def waiting(store: Store, campaign: SurveyCampaign) -> int:
+    """Return how many reports are counted and not shown yet: they wait for others of their cell."""
+    with store.snapshot():
+        counted = pooled(campaign, known(store, campaign).by_period())
+        told = pooled(campaign, shown(store, campaign))
+    return max(0, campaign.frame.reports(counted) - campaign.frame.reports(told))
+
+
 def show_counted(
     store: Store, key: int, campaign: SurveyCampaign, periods: Iterable[int] | None = None
 ) -> None:
@@ -39,10 +47,11 @@ def show_counted(
     cells = frame.cells
     for period in store.periods(key) if periods is None else periods:
         before = store.shown_people(key, period, len(cells), merged=False)
-        if is_due(frame, before, store.people(key, period, len(cells)), least):
-            last = store.shown(key, cells, period, merged=False).get(period) or frame.empty()
+        if due(frame, before, store.people(key, period, len(cells)), least):
+            shown_now = store.shown(key, cells, period, merged=False)
+            last = shown_now.get(period) or frame.empty()
             now = store.tallies(campaign.digest, cells, period)[period]
-            store.show(key, period, advanced(last, now, least), merged=False)
+            store.show(key, period, advanced(frame, last, now, least), merged=False)
 
 
 def show_merged(store: Store, key: int, campaign: SurveyCampaign) -> None:
@@ -54,8 +63,9 @@ def show_merged(store: Store, key: int, campaign: SurveyCampaign) -> None:
     before = store.shown(key, frame.cells, merged=True)
     for period in sorted({*before, *now}):
         last, new = (some.get(period) or frame.empty() for some in (before, now))
-        if is_due(frame, [tally.n for tally in last], [tally.n for tally in new], least):
-            store.show(key, period, advanced(last, new, least), merged=True)
+        then = advanced(frame, last, new, least)
+        if then != last:
+            store.show(key, period, then, merged=True)
 
 
 def show(store: Store, key: int, campaign: SurveyCampaign) -> None:

@@ -78,7 +78,9 @@ class Status(msgspec.Struct, frozen=True):
     warnings: list[str] = []
     """Reports that honest devices never send, if there are any; nothing was removed."""
     reports: int = 0
-    """How many reports are in the estimates: more than people where a device sends several."""
+    """How many reports are counted: more than people where a device sends several."""
+    waiting: int = 0
+    """How many of them are in no figure yet: an attribute's figures change by a cohort."""
     periods: list[PeriodArrived] = []
     """Where a question comes back: each period that has reports. `attributes` is about the last."""
     training: TrainingStatus | None = None

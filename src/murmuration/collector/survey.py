@@ -112,7 +112,8 @@ class ServedSurvey(Served[SurveyCampaign]):
             figures, hour = shown(store, campaign), store.last_hour(campaign.digest)
         by_period = books.by_period()
         tallies, now = pooled(campaign, by_period), utc_now()
-        last, whole = pooled(campaign, figures), tallies
+        in_figures = pooled(campaign, figures)
+        last, whole = in_figures, tallies
         if campaign.every and figures:
             last, whole = (some[max(figures)] for some in (figures, by_period))
         received = counts.pop("received", 0)
@@ -133,6 +134,7 @@ class ServedSurvey(Served[SurveyCampaign]):
             last_report=hour.strftime(HOUR) if hour else "",
             warnings=warnings_by_period(campaign, figures, by_period),
             reports=campaign.frame.reports(tallies),
+            waiting=max(0, campaign.frame.reports(tallies) - campaign.frame.reports(in_figures)),
             periods=_periods(campaign, by_period, figures, now),
         )
 

@@ -5,13 +5,13 @@ sees it knows the sums that it was made of, and who sees it twice knows their di
 are made of *shown* tallies, which follow three rules. With `needed` reports (the cohort, times the
 reports that one person may send):
 
-    a cell     (a law: an attribute, at a level) is empty until it has as many, and from then on
-               changes only by as many further reports, or more;
-    a period   (all reports, where a question does not come back) changes when every attribute that
-               is shown has as many further answers: so all cells are of one moment, but those of
-               levels that few people chose since, which stay as they were;
-    a count    of answers by level is told if what remains of the attribute without it is nothing,
-               or as many.
+    a cell     (a law: an attribute, at a level, in a period) is empty until it has as many, and
+               from then on changes only by as many further reports, or more;
+    an         attribute changes when all of its cells that are shown have as many further reports,
+               and all of them change at that moment: levels keep the proportions that they have
+               among those who had reported by then, so that a small one does not lag;
+    a count    of answers by level is told if what remains of the attribute without those that are
+               told is nothing, or as many.
 
 Between two looks a shown cell differs by at least a cohort of people, and no figure depends on what
 fewer have answered (`tests/collection/test_cohort.py` plays it).
@@ -44,30 +44,47 @@ def enough(tallies: Sequence[Tally], least: int) -> Tallies:
     return tuple(tally if tally.n >= least else tally.mechanism.empty() for tally in tallies)
 
 
-def is_due(frame: Frame, before: Sequence[int], now: Sequence[int], least: int) -> bool:
-    """Whether every group of cells that is shown has as many further reports, or as many less.
-
-    A group of which nothing is shown yet has to have as many, to be shown.
-    """
+def due(frame: Frame, before: Sequence[int], now: Sequence[int], least: int) -> list[range]:
+    """Return the cells of every attribute whose figures change now, given reports by cell."""
     least = max(least, 1)
-    pairs = [
-        (sum(before[c] for c in cells), sum(now[c] for c in cells)) for cells in frame.cells_of
+    return [
+        cells for cells in frame.cells_of if _is_due([(before[c], now[c]) for c in cells], least)
     ]
-    changes = [abs(new - old) for old, new in pairs if old or new >= least]
-    return bool(changes) and min(changes) >= least
 
 
-def advanced(before: Sequence[Tally], now: Sequence[Tally], least: int) -> Tallies:
-    """Return what is shown next: each cell as it is now, if it has changed by enough reports."""
-    moved = [abs(new.n - old.n) >= least for old, new in zip(before, now, strict=True)]
-    chosen = [new if is_new else old for old, new, is_new in zip(before, now, moved, strict=True)]
-    return enough(chosen, least)
+def _is_due(cells: Sequence[tuple[int, int]], least: int) -> bool:
+    """Whether all that is shown has as many further reports, or as many less.
+
+    Of an attribute of which nothing is shown yet, one cell has to have as many.
+
+    >>> _is_due([(0, 99), (0, 100)], 100)
+    True
+    >>> _is_due([(100, 200), (100, 150)], 100), _is_due([(0, 300), (100, 150)], 100)
+    (False, False)
+    """
+    changes = [abs(new - old) for old, new in cells if old]
+    return min(changes) >= least if changes else any(new >= least for _, new in cells)
+
+
+def advanced(frame: Frame, before: Sequence[Tally], now: Sequence[Tally], least: int) -> Tallies:
+    """Return what is shown next: attributes that are due as they are now, the others as before."""
+    sizes = [tally.n for tally in before], [tally.n for tally in now]
+    changed = {cell for cells in due(frame, *sizes, least) for cell in cells}
+    pairs = enumerate(zip(before, now, strict=True))
+    return enough([new if cell in changed else old for cell, (old, new) in pairs], least)
 
 
 def told(counts: Sequence[int], whole: int, least: int) -> list[int | None]:
     """Return the answers at each level that may be told, of `whole` in all; None for the others.
 
-    >>> told([400, 0, 0], 403, 100), told([500, 400, 0], 902, 100)
-    ([None, None, None], [500, 400, None])
+    Those of the smallest levels are kept back until what is not told is nothing, or as many.
+
+    >>> told([400, 0, 0], 403, 100), told([500, 400, 0], 902, 100), told([500, 400, 0], 900, 100)
+    ([None, None, None], [500, None, None], [500, 400, None])
     """
-    return [n if n >= least and whole - n not in range(1, least) else None for n in counts]
+    shown = sorted((n, place) for place, n in enumerate(counts) if n >= least)
+    rest = whole - sum(n for n, _ in shown)
+    while shown and rest in range(1, least):
+        rest += shown.pop(0)[0]
+    places = {place for _, place in shown}
+    return [n if place in places else None for place, n in enumerate(counts)]

@@ -30,6 +30,7 @@ from murmuration.collector.merging.tallies import merge_tallies
 from murmuration.collector.publish import only
 from murmuration.collector.served import Intake, Served
 from murmuration.collector.shown import shown as shown_tallies
+from murmuration.collector.shown import waiting
 from murmuration.collector.store import Store, Token, rounds
 from murmuration.collector.training.model import from_json, to_json, with_liars
 from murmuration.collector.training.rounds import CLOSED_NOW, GOES_ON, where
@@ -243,8 +244,8 @@ async def model(call: Call) -> Response:
 async def estimates(call: Call) -> Response:
     """Read the crowd's answer as it is now."""
     form, query = _form(call.request), _query(call.request, call.served.campaign)
-    tallies = await call.collector.read(shown_tallies, call.served.campaign)
-    data = await call.collector.compute(_estimates, call.served, tallies, query, form)
+    state = await call.collector.read(_shown_now, call.served.campaign)
+    data = await call.collector.compute(_estimates, call.served, *state, query, form)
     return Response(data, media_type=figures.FORMATS[form])
 
 
@@ -564,9 +565,17 @@ def _trend(served: Served[SurveyCampaign], tallies: ByPeriod, query: Query) -> f
     return trend_of(served.campaign, tallies, query, version=served.version)
 
 
-def _estimates(served: Served[SurveyCampaign], tallies: ByPeriod, query: Query, form: str) -> bytes:
+def _shown_now(store: Store, campaign: SurveyCampaign) -> tuple[ByPeriod, int]:
+    with store.snapshot():
+        return shown_tallies(store, campaign), waiting(store, campaign)
+
+
+def _estimates(
+    served: Served[SurveyCampaign], tallies: ByPeriod, later: int, query: Query, form: str
+) -> bytes:
+    about = {"version": served.version, "waiting": later}
     try:
-        found = estimates_of(served.campaign, tallies, query, version=served.version)
+        found = estimates_of(served.campaign, tallies, query, **about)
         return figures.rendered(found, form)
     except CohortError as problem:
         raise Problem("cohort-too-small", str(problem)) from None

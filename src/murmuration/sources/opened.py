@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from murmuration.analysis.estimates import Query
-from murmuration.analysis.figures import notes_on
+from murmuration.analysis.figures import notes_on, waiting_note
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.status import Status
 from murmuration.collector.training.model import TrainedModel, with_liars
@@ -61,7 +61,8 @@ class Opened:
             return tally.mechanism.estimate(tally, query.about).figures(query.confidence)
         with self._source() as source:
             estimates = source.asked(query)
-        return Figures(estimates.estimates, [*estimates.warnings, *notes_on(estimates.attributes)])
+        notes = [*estimates.warnings, *notes_on(estimates.attributes), waiting_note(estimates)]
+        return Figures(estimates.estimates, [note for note in notes if note])
 
     def changes(
         self,

@@ -11,7 +11,7 @@ from murmuration.campaign.kind import Campaign
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.publish import named_or_only, served
 from murmuration.collector.served import Served
-from murmuration.collector.shown import shown
+from murmuration.collector.shown import shown, waiting
 from murmuration.collector.status import Status
 from murmuration.collector.store import Store, rounds
 from murmuration.collector.training.model import TrainedModel, from_json
@@ -29,8 +29,11 @@ class StoreSource(Source):
 
     def asked(self, query: Query) -> Estimates:
         """Read the tallies."""
-        asked, tallies, cohort = self._counted()
-        return estimates_of(asked.campaign, tallies, query, version=asked.version, cohort=cohort)
+        with self.store.snapshot():
+            asked, tallies, cohort = self._counted()
+            later = waiting(self.store, asked.campaign)
+        about = {"version": asked.version, "cohort": cohort, "waiting": later}
+        return estimates_of(asked.campaign, tallies, query, **about)
 
     def trend(self, query: Query) -> Trend:
         """Read the tallies, period by period."""

@@ -61,7 +61,6 @@ labels = ["android", "ios"]
 mechanism = "grr"
 """
 TOLD = [
-    {"name": "medium", "epsilon": 1.0, "answers": 120},
     {"name": "low", "epsilon": 2.0, "answers": 300},
 ]
 SEVERAL = """
@@ -419,7 +418,7 @@ def test_every_route_of_a_collector_is_of_one_look(tmp_path: Path) -> None:
         send(slice(422, 423))
         assert look() == before
         levels = [answer["attributes"][0]["levels"] for answer in before[4:]]
-        assert levels == [{"medium": 120, "low": 300}, TOLD]
+        assert levels == [{"low": 300}, TOLD]
 
 
 def about_answers(body: bytes) -> Any:

@@ -255,7 +255,8 @@ def _show_changes(results: Estimates, screen: Console) -> None:
         for attribute, note in dict.fromkeys((one.attribute, one.note) for one in results.changes):
             screen.print(f"{escape(attribute)}: {escape(note)}", style="dim", highlight=False)
     if results.changed is not None:
-        screen.print(escape(str(results.changed)), highlight=False)
+        over = f"Over all {len(results.periods)} periods: " if len(results.periods) > 2 else ""
+        screen.print(f"{over}{escape(str(results.changed))}", highlight=False)
 
 
 def _change(one: Change) -> tuple[str, str, str]:

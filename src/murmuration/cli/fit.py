@@ -25,6 +25,7 @@ from murmuration.exact.arrays import Ints
 
 MOST_MISFITS = 0.01
 """The share of values that may not fit unless it is said."""
+NOT_SENT = "Nothing was sent."
 SHOWN, MOST_KEPT, MOST_LETTERS = 5, 10_000, 40
 
 
@@ -110,16 +111,19 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + "...")
 
 
-def require_fitting(fits: Sequence[Fit], allowed: float) -> None:
-    """Refuse a file of which too much does not fit."""
+def require_fitting(
+    fits: Sequence[Fit], allowed: float, done: str = "", *, option: bool = True
+) -> None:
+    """Refuse a file of which too much does not fit; `done` is what was not done, a sentence."""
     bad = [fit for fit in fits if fit.misfits > allowed]
     if not bad:
         return
+    done = f"{done} " if done else ""
     shares = ", ".join(f"{fit.name} {fit.misfits:.2%}" for fit in bad)
     worst = max(fit.misfits for fit in bad)
     enough = min(1.0, float(f"{worst * 1.05 + 0.005:.2f}"))
     raise ParameterError(
-        f"more than {allowed:.3g} of the values do not fit: {shares}. Nothing was sent. Labels, "
-        f"ranges, markers, case and missing = true are in the campaign file; or say "
-        f"--allow-misfits {enough:g}"
+        f"more than {100 * allowed:.3g}% of the values do not fit: {shares}. {done}Labels, ranges, "
+        "markers, case and missing = true are in the campaign file"
+        + (f"; or say --allow-misfits {enough:g}" if option else "")
     )

@@ -21,13 +21,20 @@ from rich.table import Table
 
 from murmuration.campaign.answers import CODE, EXACT, IGNORE, Reading, number_of, tidy
 from murmuration.campaign.question import MOST_LABELS as MOST_ITEMS
+from murmuration.campaign.review import shares_of
 from murmuration.campaign.survey import MOST_ATTRIBUTES
+from murmuration.cli.column_hints import (
+    lone_extremes,
+    options,
+    texts_among_numbers,
+    unread_numbers,
+)
 from murmuration.cli.options import ColumnNames, Decimal, Delimiter, Encoding, Force, Header
-from murmuration.cli.output import console, remark, say
+from murmuration.cli.output import console, errors, remark, say
 from murmuration.cli.tables import MARKERS, Form, open_table, texts
 from murmuration.definition import load as campaign_file
 from murmuration.definition.schema import NAME
-from murmuration.definition.write import Draft, written
+from murmuration.definition.write import Draft, shown_name, written
 from murmuration.errors import MurmurationError, ParameterError
 from murmuration.files import ANYBODY, write_file
 from murmuration.mechanisms.base import MAX_EPSILON, MIN_EPSILON
@@ -40,6 +47,12 @@ ROWS = 100_000
 """Rows of a data file that are looked at."""
 ID = re.compile(r"(?i)(?:.*[ _-])?(?:id|uuid|guid|index|rownum|row)|unnamed: 0")
 """What a column is called that numbers people."""
+
+
+NO_INPUT = (
+    "murmur: there is no answer, and nothing was written. Answers are read from the terminal; "
+    "murmur init --data FILE --yes needs none."
+)
 
 
 @dataclass(frozen=True)
@@ -112,6 +125,25 @@ def init(
         f"Read it, then: murmur check {file}" + (f" --data {data}{said}" if data else ""),
         markup=False,
     )
+    _warn_of_few(campaign)
+
+
+def _warn_of_few(campaign: Any) -> None:
+    """Say which attributes will be hidden: too few people are asked for them."""
+    terms, questions = campaign.terms, campaign.questions
+    answers = [share * terms.people for share in shares_of(campaign)]
+    few = [one.name for one, n in zip(questions, answers, strict=True) if n < terms.cohort]
+    if not few:
+        return
+    least, n = min(answers), len(questions)
+    enough = math.ceil(min(n, terms.cohort / max(least, 1e-9)))
+    remark(
+        f"Nothing will be shown of {', '.join(few[:FEW_LABELS])}"
+        f"{' and others' * (len(few) > FEW_LABELS)}: {terms.people:,} people give about "
+        f"{least:,.0f} answers to an attribute, and cohort = {terms.cohort:,} are needed. Ask "
+        "fewer attributes, expect more people, write a lower cohort (100 is the least)"
+        + (f", or ask each person more of them: sample = {enough}." if 1 < enough <= n else ".")
+    )
 
 
 def _said(delimiter: str, encoding: str, header: bool | None, columns: str, decimal: str) -> str:
@@ -132,9 +164,16 @@ def _show(asked: Sequence[Draft]) -> None:
     for name in ("column", "became", "why"):
         table.add_column(name, overflow="fold")
     for one in asked:
-        shown = one.name if one.name.isprintable() else ascii(one.name)
+        shown = shown_name(one.name)
         table.add_row(escape(shown), one.became, escape(one.why))
     console.print(table)
+    doubtful = [text for one in asked for text in one.doubtful]
+    if doubtful:
+        usual = sorted({text for one in asked for text in one.markers})
+        remark(
+            "Together, with what stands for no answer in other columns: "
+            f"{options(dict.fromkeys([*usual, *doubtful]))}"
+        )
     remark(
         "Ranges and labels must be public knowledge: one that was read off the data can show what "
         "a single person's value is. Replace them by what everybody knows."
@@ -150,6 +189,7 @@ def _asked(question: str, default: str | None, check: Any) -> Any:
         try:
             answer = typer.prompt(question, default=default, show_default=bool(default))
         except typer.Abort:  # the end of the input, or Ctrl-C: nothing was written
+            errors.print(f"\n{NO_INPUT}", markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(130) from None
         try:
             return check(str(answer).strip())
@@ -264,10 +304,30 @@ def _draft(name: str, values: Sequence[str], taste: Taste) -> Draft:
     gone = Draft(name, missing=len(values) - len(present), markers=markers)
     if not present:
         return replace(gone, skipped="it is empty")
-    numbers = [number_of(text) for text in dict.fromkeys(present)]
+    counts = Counter(present)
+    numbers = [number_of(text) for text in counts]
     if all(map(math.isfinite, numbers)) and not _is_code(present):
-        return _number_draft(gone, present, numbers)
-    return _category_draft(gone, Counter(present), taste)
+        hint = lone_extremes(counts)
+        found = _number_draft(gone, present, numbers)
+        odd = bool(hint.said) and found.low is not None
+        return replace(found, hint=hint.said, doubtful=hint.missing) if odd else found
+    return _text_draft(gone, counts, taste)
+
+
+def _text_draft(draft: Draft, counts: Counter[str], taste: Taste) -> Draft:
+    """Return what a column is of which not all are numbers: labels, or numbers to be put right."""
+    found = _category_draft(draft, counts, taste)
+    if reason := unread_numbers(counts):
+        return replace(found, skipped=reason)
+    hint = None if _is_code(list(counts)) else texts_among_numbers(counts)
+    if hint is None:
+        return found
+    numbers = {text: n for text, n in counts.items() if math.isfinite(number_of(text))}
+    odd = lone_extremes(numbers)
+    if found.skipped:
+        found = replace(draft, skipped="it has texts among its numbers")
+    said = "; ".join(filter(None, (hint.said, odd.said)))
+    return replace(found, hint=said, doubtful=(*hint.missing, *odd.missing))
 
 
 def _number_draft(draft: Draft, present: Sequence[str], different: Sequence[float]) -> Draft:

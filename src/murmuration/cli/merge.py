@@ -132,9 +132,20 @@ def _merged(target: Store, other: Store, campaign: str) -> list[Joined]:
         return [merge_one(target, other, name, lambda n: bar.advance(task, n)) for name in names]
 
 
+def _collectors(n: object) -> str:
+    """Return whose tallies these are.
+
+    >>> _collectors(1), _collectors(2)
+    ('the tallies of 1 collector were', 'the tallies of 2 collectors were')
+    """
+    return f"the tallies of {n:,} collector{'s' * (n != 1)} were"
+
+
 def _print(row: dict[str, object]) -> None:
     if "tallies" in row:
-        said = f"tallies of {row['news']:,} collectors are news, of {row['known']:,} were known"
+        said = f"{_collectors(row['news'])} added"
+        if row["known"]:
+            said += f"; {_collectors(row['known'])} known already"
         say(f"{row['tallies']}, {row['campaign']}: {said}", markup=False)
     elif "key" in row:
         say(f"{row['store']}: key {row['key']}", markup=False)

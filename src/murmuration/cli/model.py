@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from murmuration import sentences
-from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, TokenOption
+from murmuration.cli.options import CampaignArgument, Json, LiveSource, PlainHttp, TokenOption
 from murmuration.cli.output import checked_place, console, emit_json, save, say
 from murmuration.collector.training.model import Moved, TrainedModel, with_liars
 from murmuration.errors import ParameterError
@@ -33,7 +33,7 @@ NOISE = (
 
 
 def model(
-    source: Source,
+    source: LiveSource,
     campaign: CampaignArgument = "",
     out: Annotated[
         Path | None,
@@ -124,8 +124,9 @@ def told(found: TrainedModel) -> list[str]:
     if found.curve:
         last = found.curve[-1]
         texts.append(
-            f"learning curve: after {last.asked:,} people reports said that {last.gained:.0%} of "
-            f"what a constant leaves open was explained (standard error {last.doubt:.1%})"
+            f"learning curve: after {last.asked:,} people the model explained {last.gained:.0%} "
+            f"of what a constant prediction leaves unexplained, by their reports (standard error "
+            f"{last.doubt:.1%})"
         )
     texts.append(
         f"{found.people:,} people in {found.rounds} rounds, one report each, with an exact "

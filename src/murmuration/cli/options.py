@@ -58,6 +58,13 @@ Source = Annotated[
         "of `murmur tally`."
     ),
 ]
+LiveSource = Annotated[
+    str,
+    typer.Argument(
+        help="A store (a file, or postgresql://...), or a collector's address (http...)."
+    ),
+]
+"""Where there is more than tallies: a status, a model."""
 ONE_CAMPAIGN = "Its name, if there are several."
 CampaignArgument = Annotated[str, typer.Argument(help=ONE_CAMPAIGN)]
 CampaignOption = Annotated[str, typer.Option("--campaign", help=ONE_CAMPAIGN)]

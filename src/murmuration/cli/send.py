@@ -18,7 +18,7 @@ from murmuration.campaign.answers import Reading
 from murmuration.campaign.kind import of_kind
 from murmuration.campaign.survey import SurveyCampaign, utc_now
 from murmuration.campaign.terms import ONE_DEVICE
-from murmuration.cli.fit import MOST_MISFITS, Fit, measure, require_fitting, show
+from murmuration.cli.fit import MOST_MISFITS, NOT_SENT, Fit, measure, require_fitting, show
 from murmuration.cli.keys import key_of
 from murmuration.cli.options import (
     AllowMisfits,
@@ -225,7 +225,7 @@ def _require_fitting(
     campaign: SurveyCampaign, fits: Sequence[Fit], allowed: float, as_json: bool
 ) -> None:
     try:
-        require_fitting(fits, allowed)
+        require_fitting(fits, allowed, NOT_SENT)
     except ParameterError as problem:
         if not as_json:
             raise

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import signal
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from time import sleep
 from typing import Annotated
@@ -15,10 +16,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Source, TokenOption
+from murmuration.cli.options import CampaignArgument, Json, LiveSource, PlainHttp, TokenOption
 from murmuration.cli.output import NO_CROWD, console, emit_json, fitted
 from murmuration.collector.status import RoundStatus, Status, TrainingStatus
 from murmuration.errors import ParameterError
+from murmuration.sources.base import Source
 from murmuration.sources.open import open_source
 from murmuration.wire.report import REASONS
 
@@ -26,7 +28,7 @@ WATCH_SECONDS = 2.0
 
 
 def status(
-    source: Source,
+    source: LiveSource,
     campaign: CampaignArgument = "",
     watch: Annotated[
         bool, typer.Option("--watch", help="Look again every 2 s, to Ctrl-C.")
@@ -48,13 +50,26 @@ def status(
             for warning in now.warnings:
                 console.print(f"{NO_CROWD} {escape(warning)}", style="bold red", highlight=False)
         else:
-            try:
-                with Live(both(now), console=console, auto_refresh=False) as live:
-                    while True:
-                        sleep(WATCH_SECONDS)
-                        live.update(both(opened.status()), refresh=True)
-            except KeyboardInterrupt:
-                return
+            _watch(now, opened)
+
+
+def _watch(now: Status, opened: Source) -> None:
+    """Print the status again and again, until Ctrl-C or SIGTERM; a file gets one after another."""
+    with suppress(ValueError):  # a thread cannot listen; the main one does
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if not console.is_terminal:
+            while True:
+                console.print(both(now))
+                console.file.flush()
+                sleep(WATCH_SECONDS)
+                now = opened.status()
+        with Live(both(now), console=console, auto_refresh=False) as live:
+            while True:
+                sleep(WATCH_SECONDS)
+                live.update(both(opened.status()), refresh=True)
+    except KeyboardInterrupt:
+        return
 
 
 def both(now: Status) -> Group:

@@ -111,10 +111,10 @@ class Table(ABC):
         """Read these columns (all, if none are named) of the first `most` rows, in pieces."""
         wanted = list(self.names if names is None else names)
         for name in wanted:
-            if self.names.count(name) != 1:
+            if (times := self.names.count(name)) != 1:
+                wrong = f"{times} columns called" if times else "no column"
                 raise ParameterError(
-                    f"{self.path} has no column {name!r}, or two of that name; "
-                    f"its columns are {', '.join(self.names)}"
+                    f"{self.path} has {wrong} {name!r}; its columns are {', '.join(self.names)}"
                 )
         left = most
         for part in self._parts(wanted):

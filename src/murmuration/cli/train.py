@@ -16,7 +16,7 @@ from rich.progress import Progress, TaskID
 
 from murmuration.campaign.terms import ONE_DEVICE
 from murmuration.cli.extras import require
-from murmuration.cli.fit import MOST_MISFITS, Fit, measure, require_fitting
+from murmuration.cli.fit import MOST_MISFITS, NOT_SENT, Fit, measure, require_fitting
 from murmuration.cli.fit import show as show_fits
 from murmuration.cli.keys import key_of
 from murmuration.cli.local_collector import HOST, collecting
@@ -112,7 +112,7 @@ def train(
     fits = measure(training, table, limit)
     if not as_json:
         show_fits(fits, allow_misfits)
-    require_fitting(fits, allow_misfits)
+    require_fitting(fits, allow_misfits, NOT_SENT)
     if (rows := int(fits[0].counts.sum())) < training.terms.people:
         _too_few(training, rows, bool(collector))
     where = store or str(campaign.with_name(f"{training.name}.db"))

@@ -39,6 +39,10 @@ class Draft:
     """How many labels differ from another in case only."""
     costs: float | None = None
     """By how much `missing = true` makes standard errors larger; None where it is not known."""
+    hint: str = ""
+    """What is said on the terminal, and not in the file."""
+    doubtful: tuple[str, ...] = ()
+    """Values that may stand for no answer, too."""
 
     @property
     def may_be_missing(self) -> bool:
@@ -64,7 +68,18 @@ class Draft:
             reasons.append(f"{self.missing:,} missing" + (f" (empty or {marks})" if marks else ""))
         if self.alike and self.case == EXACT:
             reasons.append(f"{self.alike} labels differ in case only: --ignore-case makes them one")
-        return "; ".join(reasons)
+        return "; ".join([*reasons, self.hint] if self.hint else reasons)
+
+
+def shown_name(name: str) -> str:
+    r"""Return a column's name in one line.
+
+    >>> shown_name("age"), shown_name(" "), shown_name("a\nb")
+    ('age', '(no name)', "'a\\nb'")
+    """
+    if not name.strip():
+        return "(no name)"
+    return name if name.isprintable() else ascii(name)
 
 
 def written(name: str, purpose: str, epsilon: float, people: int, asked: Sequence[Draft]) -> str:
@@ -148,9 +163,8 @@ def _plain(number: float | None) -> str:
 
 def _attribute(one: Draft, explained: bool) -> str:
     if one.skipped:
-        shown = one.name if one.name.isprintable() else "?"
         kept = _commented(one) if 2 <= len(one.labels) <= LISTED else ""
-        return f"# Column {shown} was left out: {one.skipped}.\n{kept}"
+        return f"# Column {shown_name(one.name)} was left out: {one.skipped}.\n{kept}"
     lines = ["[[attributes]]", f"name = {_quoted(one.name)}"]
     if one.labels:
         if one.note:

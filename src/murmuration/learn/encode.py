@@ -302,9 +302,10 @@ class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
         if named is None:
             return self._of_rows(table)
         given = [name for name, _ in named]
-        wrong = [name for name in self.columns if given.count(name) != 1]
-        if wrong:
-            raise InputError(f"not one column each in the table: {', '.join(wrong)}")
+        if absent := [name for name in self.columns if name not in given]:
+            raise InputError(f"the table has no column {', '.join(absent)}")
+        if twice := [name for name in self.columns if given.count(name) > 1]:
+            raise InputError(f"the table has more than one column called {', '.join(twice)}")
         return {name: dict(named)[name] for name in self.columns}
 
     def _of_rows(self, table: Any) -> dict[str, Any]:

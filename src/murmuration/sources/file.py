@@ -20,6 +20,9 @@ from murmuration.mechanisms.tally import Tally
 from murmuration.sources.base import Source
 from murmuration.training.campaign import TrainingCampaign
 
+ROWS = (b"PAR1", b"ARROW1")
+"""How files of Parquet and of Arrow begin: `murmur tally` reads them."""
+
 
 def campaign_tallies(where: str) -> bytes | None:
     """Return the bytes of a file of a campaign's tallies; None if it is something else."""
@@ -30,6 +33,18 @@ def mechanism_tally(where: str) -> Tally | None:
     """Return the tally in a file of one mechanism's; None if it is something else."""
     data = _starting(where, one_tally.MAGIC)
     return None if data is None else Tally.from_bytes(data)
+
+
+def are_reports(where: str) -> bool:
+    """Whether these are randomised reports: a folder of them, or a file of rows."""
+    path = Path(where)
+    with suppress(OSError, ValueError):
+        if path.is_dir():
+            return next(path.rglob("*.parquet"), None) is not None
+        if stat.S_ISREG(os.stat(where).st_mode):
+            with path.open("rb") as file:
+                return file.read(6).startswith(ROWS)
+    return False
 
 
 def _starting(where: str, magic: bytes) -> bytes | None:

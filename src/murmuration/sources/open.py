@@ -8,7 +8,7 @@ from murmuration.counting.container import CampaignTallies
 from murmuration.errors import ParameterError
 from murmuration.sources.address import CollectorSource
 from murmuration.sources.base import Source
-from murmuration.sources.file import TallySource, campaign_tallies
+from murmuration.sources.file import TallySource, are_reports, campaign_tallies
 from murmuration.sources.store import StoreSource
 
 __all__ = ["Source", "open_source"]
@@ -39,6 +39,10 @@ def open_source(
     if (data := campaign_tallies(where)) is not None:
         asked = campaign if isinstance(campaign, SurveyCampaign) else None
         return TallySource(CampaignTallies.from_bytes(data, asked), name, version)
+    if are_reports(where):
+        raise ParameterError(
+            f"{where} has reports, and no sums of them: first `murmur tally {where} -o tallies.bin`"
+        )
     store = open_store(where, readonly=True)
     try:
         return StoreSource(store, name, version)

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import socket
+import subprocess
 import time
 import tomllib
 import urllib.request
@@ -722,3 +723,25 @@ def test_tokens(murmur, tmp_path) -> None:
 def test_tokens_that_cannot_be(murmur, tmp_path, arguments, words) -> None:
     fill(tmp_path / "a.db", CAMPAIGN)
     assert words in murmur("token", *arguments, code=2)
+
+
+def test_a_watched_status_is_in_a_log_at_each_look_and_ends_with_sigterm(tmp_path) -> None:
+    fill(tmp_path / "a.db", CAMPAIGN, crowd(CAMPAIGN, 50, 1))
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        running = subprocess.Popen(
+            [*command.COMMAND, "status", tmp_path / "a.db", "--watch"], stdout=file
+        )
+        for _ in range(200):
+            if "they add up" in log.read_text():
+                break
+            time.sleep(0.1)
+        running.terminate()
+        assert running.wait(timeout=20) == 0
+    assert "they add up" in log.read_text()
+
+
+def test_status_and_model_name_only_the_sources_that_they_take(murmur) -> None:
+    assert "murmur tally" not in murmur("status", "--help")
+    assert "murmur tally" not in murmur("model", "--help")
+    assert "murmur tally" in murmur("estimate", "--help")

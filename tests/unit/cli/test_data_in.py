@@ -223,6 +223,8 @@ def test_send_stops_before_anything_is_sent(tmp_path: Path) -> None:
         for log in (collector.log, collector.dump()):
             assert "Bonn" not in log
     checked = command.murmur("check", "--data", "people.csv", folder=tmp_path, code=2)
+    assert "more than 1% of the values do not fit" in checked.problem
+    assert "Nothing was sent" not in checked.problem
     assert "town 19.00%" in checked.problem
     assert "'Bonn' 6" in checked.problem
 

@@ -397,6 +397,9 @@ def test_tally_then_estimate(pets: SurveyCampaign, tmp_path: Path) -> None:
     figures = opened(out).estimates()
     assert {figure.attribute for figure in figures} == {"pet", "age", "work", "sleep"}
     assert "no status" in murmur("status", out, code=2).problem
+    for path in (reports, next(reports.rglob("*.parquet"))):
+        said = murmur("estimate", path, code=2).problem
+        assert f"{path} has reports, and no sums of them: first `murmur tally" in said
 
 
 def test_only_the_owner_reads_what_a_tally_keeps(pets: SurveyCampaign, tmp_path: Path) -> None:
@@ -431,10 +434,11 @@ def test_what_was_counted_with_the_key_is_merged(pets: SurveyCampaign, tmp_path:
         murmur("merge", tmp_path / "pets.db", out)
     folder(pets, [first, second], tmp_path / "r")
     murmur("tally", reports, "-o", out, "--key", key, "--fresh")
-    assert "of 1 collectors are news" in murmur("merge", tmp_path / "pets.db", out).stdout
+    merged = murmur("merge", tmp_path / "pets.db", out).stdout
+    assert "the tallies of 1 collector were added" in merged
     murmur("tally", reports, "-o", tmp_path / "other", "--key", key)
     said = murmur("merge", tmp_path / "pets.db", tmp_path / "other", code=2).problem
-    assert "1,200 reports would count twice" in said
+    assert "reports would count twice: all, or nearly all, of the 1,200" in said
     with closing(open_store(tmp_path / "pets.db", readonly=True)) as store:
         expected = pets.tally(np.concatenate([mine[1], first[1], second[1]]))
         assert total(store, pets) == expected

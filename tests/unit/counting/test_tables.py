@@ -64,8 +64,8 @@ def test_rows_of_a_csv_file_that_are_short_or_blank(tmp_path) -> None:
     [
         ("none.csv", None, "there is no file"),
         ("none.parquet", None, "there is no file"),
-        ("a.csv", b"age,home,home\n1,2,3\n", "no column 'home', or two of that name; its columns"),
-        ("a.csv", b"age\n1\n", "no column 'home', or two of that name; its columns are age"),
+        ("a.csv", b"age,home,home\n1,2,3\n", "2 columns called 'home'; its columns"),
+        ("a.csv", b"age\n1\n", "no column 'home'; its columns are age"),
         ("a.csv", b"", "has no columns"),
         ("a.csv", b"age;home\n1;2\n1;2;3\n", "say --delimiter"),
         ("a.csv", b"home\n\xff\n", "is not UTF-8 text"),

@@ -290,6 +290,15 @@ def test_nothing_is_fitted_and_clones_are_equal(frame: pandas.DataFrame) -> None
         copy.set_params(columns={"age": 7}).fit(frame)
 
 
+def test_a_column_that_is_absent_and_one_that_is_there_twice_are_two_mistakes() -> None:
+    absent = pandas.DataFrame([[1, 2]], columns=["age", "id"])
+    with pytest.raises(InputError, match=r"^the table has no column home$"):
+        PEOPLE.encode(absent)
+    twice = pandas.DataFrame([[1, 2, "own", 3]], columns=["age", "age", "home", "id"])
+    with pytest.raises(InputError, match=r"called age$"):
+        PEOPLE.encode(twice)
+
+
 def test_a_fit_checks_the_table_and_notes_its_names(frame: pandas.DataFrame) -> None:
     encoder = clone(PEOPLE)
     with pytest.raises(InputError, match="home"):

@@ -30,6 +30,8 @@ from murmuration.mechanisms.tally import MAX_PEOPLE
 
 MOST_MERGED = MAX_PEOPLE >> 1
 """More people than that are not taken over: there must be room for this collector's own."""
+NEARLY_ALL = 0.995
+"""From this estimated share on, an overlap is called all, or nearly all."""
 NO_KEY = (
     "tallies without reports are merged by collectors that share a key, by which they see whether "
     "both count the same reports: `murmur merge STORE --key FILE`, with the same file for each"
@@ -199,14 +201,26 @@ def require_contained(ours: Known, one: Part, other: Part) -> None:
         )
 
 
+def _overlap(shared: int, counted: int) -> str:
+    """Say how many reports two collectors share: `shared` is an estimate, and may be too large.
+
+    >>> _overlap(57, 1000)
+    'about 57 reports would count twice: they are among the 1,000'
+    >>> _overlap(32_574, 32_561)
+    'reports would count twice: all, or nearly all, of the 32,561'
+    """
+    if shared > NEARLY_ALL * counted:
+        return f"reports would count twice: all, or nearly all, of the {counted:,}"
+    return f"about {shared:,} reports would count twice: they are among the {counted:,}"
+
+
 def require_apart(ours: Known, one: Part, other: Part) -> None:
     """Refuse tallies of two collectors that count the same reports; `one` came."""
     both = one.sketch.shared(other.sketch)
     if len(both.values):
         raise MismatchError(
-            f"about {both.people:,} reports would count twice: they are among the {ours.n(one):,} "
-            "of one collector, and another has counted them, too. Merge the stores, by their "
-            "reports"
+            f"{_overlap(both.people, ours.n(one))} of one collector, and another has counted "
+            "them, too. Merge the stores, by their reports"
         )
 
 

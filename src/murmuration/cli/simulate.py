@@ -12,7 +12,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.extras import require
+from murmuration.cli.fit import MOST_MISFITS, measure, name_unknown, require_fitting
 from murmuration.cli.options import Json, Plot
 from murmuration.cli.output import (
     checked_place,
@@ -76,11 +78,14 @@ def simulate(
         save_plot(draw(lines, asked.confidence), plot)
 
 
-def _columns(path: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Read the columns of a data file that a campaign asks for."""
-    if not path.is_file():
-        raise ParameterError(f"there is no file {path}")
-    found: dict[str, Any] = open_table(path).columns(list(names))
+def _columns(path: Path, campaign: SurveyCampaign) -> dict[str, Any]:
+    """Read the columns of a data file that a campaign asks for; refuse one that does not fit."""
+    table = open_table(path)
+    fits = measure(campaign, table)
+    name_unknown(fits)
+    require_fitting(fits, MOST_MISFITS, option=False)
+    names = [question.name for question in campaign.questions]
+    found: dict[str, Any] = table.columns(names)
     return found
 
 

@@ -1,6 +1,6 @@
 """A whole study: campaigns x epsilon x mechanisms x repetitions, as one tidy table.
 
-    people = 20000             # in every campaign, unless it has data
+    people = 20000             # in campaigns without data
     repetitions = 50
     seed = 1
     epsilon = [0.5, 1, 2]
@@ -8,7 +8,11 @@
 
     [[campaigns]]
     file = "campaign.toml"     # its own epsilon and mechanisms are set aside
-    data = "people.parquet"    # left out: people are made up
+    data = "people.parquet"    # its rows are the people; left out: people are made up
+
+Where answers may be missing, the truth is that of those who answered, and a tenth of the people who
+are made up have none. Rows of data with an answer that does not fit are left out: nobody knows what
+would have been true of them.
 
 A contest of the engine (`lab.engine`) is a campaign at one epsilon by one choice of mechanisms. A
 finished cell is a file, and is not run again.
@@ -23,7 +27,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from itertools import product
+from itertools import compress, product
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,11 +36,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from murmuration.analysis.read import figures
-from murmuration.campaign.question import Question
+from murmuration.campaign.question import ANSWERED, FITS, SPREAD, Question
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition.load import CampaignFile, opened
 from murmuration.definition.schema import CampaignTable
 from murmuration.errors import ParameterError
+from murmuration.exact.arrays import Bits
 from murmuration.exact.randomness import Rng, seeded_rng
 from murmuration.files import ANYBODY, write_file
 from murmuration.lab.compare import crowd
@@ -46,8 +51,14 @@ from murmuration.results.figure import Figure
 from murmuration.wire.parquet import arrow
 
 AUTO = "auto"
+CLAMPED, UNKNOWN, NONE = (FITS.index(name) for name in ("clamped", "unknown", "missing"))
+MIN_PEOPLE = 2
 Answers = Mapping[str, Any]
-Reader = Callable[[Path, Sequence[str]], Answers]
+Reader = Callable[[Path, SurveyCampaign], Answers]
+PEOPLE = 10_000
+"""People who are made up, unless the study says how many."""
+SILENT = 10
+"""One of so many people who are made up has no answer, where that may be."""
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,7 +71,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     epsilon: list[float]
     mechanism: list[str] = msgspec.field(default_factory=lambda: [AUTO])
     repetitions: int = 20
-    people: int = 10_000
+    people: int | None = None
     seed: int = 1
     confidence: float = 0.95
 
@@ -158,7 +169,13 @@ def read(path: Path, reader: Reader) -> Study:
         raise ParameterError(f"{path} is no study: {problem}") from None
     if not (table.campaigns and table.epsilon and table.mechanism) or table.repetitions < 1:
         raise ParameterError(f"{path}: a study has campaigns, epsilon, mechanism and repetitions")
-    if table.people < 2 or not 0 < table.confidence < 1:
+    made_up = PEOPLE if table.people is None else table.people
+    if table.people is not None and all(entry.data for entry in table.campaigns):
+        raise ParameterError(
+            f"{path}: people is for campaigns without data. Each campaign here has data, and its "
+            "rows are the people: leave people out"
+        )
+    if made_up < MIN_PEOPLE or not 0 < table.confidence < 1:
         raise ParameterError(f"{path}: people are 2 or more, and confidence is between 0 and 1")
     contests: dict[Name, Collected] = {}
     people: dict[str, tuple[NDArray[np.generic], ...]] = {}
@@ -174,7 +191,7 @@ def read(path: Path, reader: Reader) -> Study:
         for campaign in made.values():
             _check(campaign)
         data = path.parent / entry.data if entry.data else None
-        people[file.name] = columns = _people(campaign, data, reader, table.people, table.seed)
+        people[file.name] = columns = _people(campaign, data, reader, made_up, table.seed)
         for name, campaign in made.items():
             contests[name] = Collected(name, campaign, columns, table.confidence)
     return Study(contests, table.repetitions, table.seed, table.confidence)
@@ -201,11 +218,9 @@ def _takes(kind: Any, wanted: str) -> bool:
 
 
 def _check(campaign: SurveyCampaign) -> None:
-    plain = campaign.levels is None and not campaign.repeated
-    if not plain or any(question.missing for question in campaign.questions):
+    if campaign.levels is not None or campaign.repeated:
         raise ParameterError(
-            f"{campaign.name}: a study is of questions that are asked once, without levels and "
-            "without missing answers"
+            f"{campaign.name}: a study is of questions that are asked once, without levels"
         )
 
 
@@ -215,16 +230,37 @@ def _people(
     """Return encoded columns: of a file, or of people who are made up."""
     if data is None:
         return tuple(_made_up(one, n, seed + place) for place, one in enumerate(campaign.questions))
-    answers = reader(data, [question.name for question in campaign.questions])
-    return tuple(campaign.encode(answers, seeded_rng(seed)))
+    answers = reader(data, campaign)
+    kept = np.logical_and.reduce([_fitting(one, answers[one.name]) for one in campaign.questions])
+    if kept.sum() < MIN_PEOPLE:
+        raise ParameterError(f"{data}: fewer than {MIN_PEOPLE} rows have answers that fit")
+    fitting = {name: list(compress(values, kept.tolist())) for name, values in answers.items()}
+    return tuple(campaign.encode(fitting, seeded_rng(seed)))
+
+
+def _fitting(question: Question, values: Any) -> Bits:
+    """Say which values have one true answer; no answer is one where it may be missing."""
+    fits = question.fits(values)
+    drawn = question.outside == SPREAD or not (
+        question.missing or question.outside in question.labels
+    )
+    fine: Bits = fits <= CLAMPED
+    if not drawn:
+        fine |= fits == UNKNOWN
+    if question.missing:
+        fine |= fits == NONE
+    return fine
 
 
 def _made_up(question: Question, n: int, seed: int) -> NDArray[np.generic]:
     """Numbers around a third above the middle; labels that are ever rarer."""
+    silent = np.random.default_rng([seed, SILENT]).random(n) < (question.missing / SILENT)
     if question.k is None:
-        return crowd("gaussian", n, seed)
-    shares = 1 / np.arange(1, question.k + 1)
-    return np.random.default_rng(seed).choice(question.k, n, p=shares / shares.sum())
+        return np.where(silent, math.nan, crowd("gaussian", n, seed))
+    k = len(question.labels)
+    shares = 1 / np.arange(1, k + 1)
+    labels = np.random.default_rng(seed).choice(k, n, p=shares / shares.sum())
+    return np.where(silent, k, labels)
 
 
 # --- truth and theory ----------------------------------------------------------------------------
@@ -235,26 +271,38 @@ def _truths(
 ) -> dict[tuple[str, str], float]:
     found = {}
     for question, column in zip(questions, columns, strict=True):
+        answered = _answered(question, column)
+        if question.missing:
+            found[question.name, ANSWERED] = float(answered.mean())
+        told = column[answered].astype(np.float64)
+        if not len(told):
+            continue
         if question.k is None:
             low, high = question.range
-            mean = float(np.mean(column.astype(np.float64)))
-            found[question.name, "mean"] = low + (mean + 1) / 2 * (high - low)
+            found[question.name, "mean"] = low + (float(np.mean(told)) + 1) / 2 * (high - low)
         else:
-            shares = np.bincount(column.astype(np.int64), minlength=question.k) / len(column)
+            counts = np.bincount(told.astype(np.int64), minlength=len(question.labels))
             found |= {
                 (question.name, label): float(share)
-                for label, share in zip(question.labels, shares, strict=True)
+                for label, share in zip(question.labels, counts / len(told), strict=True)
             }
     return found
+
+
+def _answered(question: Question, column: NDArray[np.generic]) -> Bits:
+    """Say who has an answer."""
+    if question.k is None:
+        return ~np.isnan(column.astype(np.float64))
+    return column.astype(np.int64) < len(question.labels)
 
 
 def _predicted(
     campaign: SurveyCampaign, columns: Sequence[NDArray[np.generic]], figure: Figure, truth: float
 ) -> float:
     """Return the theory's squared error: noise, and that those asked are some of all."""
-    if campaign.strategy.gathers or not figure.n:
-        return math.nan
     place = [question.name for question in campaign.questions].index(figure.attribute)
+    if campaign.strategy.gathers or not figure.n or campaign.questions[place].missing:
+        return math.nan
     (law,), question = campaign.laws_of(place), campaign.questions[place]
     silent = 1 - figure.n / len(columns[place])
     if question.k is not None:

@@ -48,6 +48,12 @@ def study(tmp_path: Path) -> Path:
     return tmp_path / "study.toml"
 
 
+def of_data(repetitions: int, file: str = "people.csv") -> str:
+    """Return a study of the people in a file."""
+    text = STUDY.format(repetitions=repetitions).replace("people = 2000\n", "")
+    return f'{text}data = "{file}"\n'
+
+
 def rows(path: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = pq.read_table(path).to_pylist()
     return found
@@ -66,7 +72,7 @@ def test_a_study_goes_on_where_it_was(study: Path) -> None:
     assert (again["run"], again["known"]) == (9, 11)
     after = rows(study.with_suffix("") / "results.parquet")
     assert [row for row in after if row["repetition"] < 3] == before
-    study.write_text(STUDY.format(repetitions=5) + 'data = "people.csv"\n')
+    study.write_text(of_data(5))
     lines = [f"{hours},{pet}" for hours, pet in [(8, "cat"), (6, "dog"), (7, "none")] * 400]
     (study.parent / "people.csv").write_text("\n".join(["sleep,pet", *lines]) + "\n")
     other = json.loads(murmur("simulate", study, "--json").stdout)
@@ -97,12 +103,43 @@ def test_mistakes_are_told(study: Path) -> None:
         (STUDY.format(repetitions=0), "repetitions"),
         (STUDY.format(repetitions=1).replace("duchi+grr", "duchy"), "no mechanism is called duchy"),
         (STUDY.format(repetitions=1).replace("habits.toml", "x.toml"), "no such file"),
-        (STUDY.format(repetitions=1) + 'data = "x.csv"\n', "there is no file"),
+        (of_data(1, "x.csv"), "there is no file"),
+        (STUDY.format(repetitions=1) + 'data = "x.csv"\n', "leave people out"),
         (STUDY.format(repetitions=1) + "colour = 1\n", "unknown field"),
     ):
         study.write_text(text)
         assert said in murmur("simulate", study, code=2).problem
     assert "local or spark" in murmur("simulate", study, "--engine", "dask", code=2).problem
+
+
+def test_data_that_does_not_fit_is_refused_as_check_does(study: Path) -> None:
+    study.write_text(of_data(1))
+    lines = [f"{hours},{pet}" for hours, pet in [(8, "cat"), (6, "dog"), (7, "?")] * 40]
+    (study.parent / "people.csv").write_text("\n".join(["sleep,pet", *lines]) + "\n")
+    said = murmur("simulate", study, code=2).problem
+    assert "pet: unknown are '?' 40" in said
+    assert "more than 1% of the values do not fit: pet 33.33%" in said
+    assert "--allow-misfits" not in said
+
+
+def test_the_truth_is_that_of_those_who_answered(study: Path) -> None:
+    """`murmur init` writes missing = true: a study of its campaigns is no mistake."""
+    missing = 'missing = true\nmarkers = ["?"]\n'
+    campaign = CAMPAIGN.replace('mechanism = "laplace"\n', missing) + missing
+    (study.parent / "habits.toml").write_text(campaign)
+    study.write_text(of_data(2))
+    people = [(8, "cat"), (6, "dog"), ("?", "none"), (7, "?")]
+    lines = [f"{hours},{pet}" for hours, pet in people * 500]
+    (study.parent / "people.csv").write_text("\n".join(["sleep,pet", *lines, "7,fish"]) + "\n")
+    murmur("simulate", study)
+    truths = {
+        (row["attribute"], row["item"]): round(row["truth"], 3)
+        for row in rows(study.with_suffix("") / "results.parquet")
+    }
+    shares = {("pet", label): 0.333 for label in ("cat", "dog", "none")}
+    assert truths["sleep", "mean"] == 7.0
+    assert {key: truths[key] for key in shares} == shares
+    assert (truths["pet", "answered"], truths["sleep", "answered"]) == (0.75, 0.75)
 
 
 # --- the engine ----------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def in_process(campaign: TrainingCampaign, x: Floats, y: Floats, seed: int) -> F
 
 def coefficients(found: model.TrainedModel) -> Floats:
     """Return intercept and weights of the encoded columns: no unit outweighs another."""
-    return np.array([found.encoded_intercept, *(weight / found.scale for weight in found.weights)])
+    return np.array([found.encoded_intercept, *np.divide(found.weights, found.scale)])
 
 
 def over_http(campaign: TrainingCampaign, text: str, x: Floats, y: Floats) -> tuple[Floats, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from murmuration.definition import document as campaign_document
 from murmuration.definition.load import parse
-from murmuration.exact.randomness import Rng
+from murmuration.exact.randomness import Rng, seeded_rng
 from murmuration.training import round as rounds
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round
@@ -95,6 +95,21 @@ def each_round(campaign: TrainingCampaign, x: np.ndarray, y: np.ndarray, rng: Rn
         values = [question.values(x[here], y[here]) for question in one.questions]
         live.close(one.form.tally(one.frame.privatize(values, rng)))
     return found
+
+
+def answered_all(asking: Generator[Any, Any, Any], x: np.ndarray, y: np.ndarray, seed: int) -> Any:
+    """Let people answer a part of a training, each one question; return what it comes to."""
+    rng, start, tallies = seeded_rng(seed), 0, None
+    while True:
+        try:
+            questions = asking.send(tallies)
+        except StopIteration as done:
+            return done.value
+        tallies = []
+        for question in questions:
+            here = slice(start, start + question.people)
+            start += question.people
+            tallies.append(question.mechanism.tally(question.answer(x[here], y[here], rng)))
 
 
 class Rounds:

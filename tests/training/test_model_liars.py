@@ -9,7 +9,6 @@ from murmuration.collector.training import model
 from murmuration.errors import ParameterError
 from murmuration.exact.randomness import seeded_rng
 from murmuration.results.estimate import About, Estimate
-from murmuration.training.algorithm.descent import Leg, parts_kept
 from murmuration.training.algorithm.questions import Gradient, NumberQuestion, Question
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.run import LiveTraining
@@ -19,13 +18,6 @@ from tests.support.trainings import people as drawn
 from tests.support.trainings import trained as campaign_of
 
 SHARE = 0.1
-
-
-def test_parts_of_gradients_are_what_a_leg_adds_up() -> None:
-    gradients, leg = np.random.default_rng(1).normal(size=(7, 3)), Leg(0.3, 3)
-    for place, gradient in enumerate(gradients, 1):
-        leg.move(gradient, 1.0)
-        assert np.allclose(leg.average, -np.array(parts_kept(place, 0.3)) @ gradients[:place])
 
 
 def lying(question: Question, values, rng):

@@ -378,7 +378,7 @@ def test_the_same_reports_are_the_same_model(tmp_path: Path, held: Held) -> None
 def test_a_round_that_another_release_published_stays_as_it_is(held: Held) -> None:
     held.play(3)
     before = stored.rounds(held.store, held.served.key)
-    wrong = before[-1].document.replace(b'\\"scale\\":', b'\\"scale\\":1')
+    wrong = before[-1].document.replace(b'\\"reach\\":0.6', b'\\"reach\\":0.7')
     assert wrong != before[-1].document
     held.store.execute("UPDATE rounds SET document = ? WHERE round = ?", (wrong, before[-1].number))
     with pytest.raises(StoreError, match="another release"):

@@ -326,7 +326,9 @@ def test_gain_is_of_squares_in_every_training(kind: str) -> None:
     campaign = trained(FILES[kind])
     x, y = campaign.encode(*people(campaign, 50), seeded_rng(1))
     weights, level = np.full((2, 1, campaign.width), [[[0.0]], [[0.5]]]), np.array([0.25])
-    without, model = (Model(w, level, np.zeros(campaign.width), 1.0) for w in weights)
+    without, model = (
+        Model(w, level, np.zeros(campaign.width), np.ones(campaign.width)) for w in weights
+    )
     gain = Gain(people=10, laws=campaign.law_of, without=without, model=model, half=2.0)
     made = Round.of(campaign, 1, [gain])
     (question,) = rounds.read(rounds.publish(made), campaign).questions

@@ -25,6 +25,7 @@ from murmuration.errors import (
 )
 from murmuration.exact.exponential import within
 from murmuration.exact.randomness import seeded_rng
+from murmuration.mechanisms.domain import Items
 from murmuration.mechanisms.registry import to_document
 from murmuration.mechanisms.vector.privunit import PrivUnit
 from murmuration.training import round as rounds
@@ -277,7 +278,7 @@ LATE = 21
         lambda t: t["roles"][0].update(more=1.0),
         lambda t: t["roles"][0].pop("reach"),
         lambda t: t["roles"].clear(),
-        lambda t: t["roles"].extend([t["roles"][0]] * 20),
+        lambda t: t["roles"].extend([t["roles"][0]] * rounds.MOST_ROLES),
         lambda t: t.update(ends=[5]),
         lambda t: t.update(ends=[]),
         lambda t: t.update(round=0),
@@ -320,19 +321,21 @@ def question_of(campaign, ask: str, weight: float, number: float):
     """A role with these numbers everywhere; `number` also where one is divided by."""
     d = campaign.width
     small = max(abs(number), 1 / LARGEST)
-    model = Model(np.full((1, d), weight), np.array([weight]), np.full(d, -weight), small)
+    model = Model(
+        np.full((1, d), weight), np.array([weight]), np.full(d, -weight), np.full(d, small)
+    )
     fields: dict = {"people": 1, "laws": campaign.law_of}
     for key in ROLES[ask].numbers:
         several = ask == "agreement" and key in ("lean", "middle")
         fields[key] = np.array([weight]) if several else small
     for key in ROLES[ask].models:
-        fields[key] = model if key == "model" else replace(model, scale=1.0)
+        fields[key] = model if key == "model" else replace(model, scale=np.ones(d))
     if "objective" in ROLES[ask].__dataclass_fields__:
         fields["objective"] = campaign.objective
-    if ask == "length":
-        fields["centre"] = np.full(d, weight)
+    if ask == "column":
+        fields |= {"feature": 1, "attribute": campaign.attributes[1]}
     if "dimensions" in ROLES[ask].__dataclass_fields__:
-        fields["dimensions"] = {"means": d, "gradient": d + 1}.get(ask, 1)
+        fields["dimensions"] = d + 1 if ask == "gradient" else 1
     return ROLES[ask](**fields)
 
 
@@ -343,6 +346,8 @@ FAR = [-LARGEST, -1e15, -1.0, -1e-25, 0.0, 1e-30, 1.0, 1e15, LARGEST]
 @pytest.mark.parametrize("ask", ROLES)
 @pytest.mark.filterwarnings("error")
 def test_a_hostile_round_gets_a_value_that_the_law_takes(model: str, ask: str) -> None:
+    if ask == "bin" and model != "linear":
+        pytest.skip("a target of two labels is in no part of a range")
     campaign = trained(FILES[model])
     x = np.array([[1.0, -1.0, 0.0], [float(1 << 20), 1.0, 0.0], [0.0, 0.0, 0.0]])
     y = np.array([1.0, -1.0, 1.0])
@@ -367,6 +372,7 @@ def tiny():
     laws = (
         mechanism("duchi", epsilon=1.0),
         *(PrivUnit(epsilon=1.0, d=d, candidates=4) for d in (1, 2)),
+        mechanism("grr", epsilon=1.0, k=9),
     )
     return of_few(replace(trained(text), laws=laws).admitted())
 
@@ -381,6 +387,10 @@ def chances(one: Round, role: int, x: float, y: float) -> list[Fraction]:
             for seed in (0, 1, 7, 2**31, 2**32 - 1)
             for chance in _of_candidates(law, value, seed)
         ]
+    if law.takes is Items:
+        truth, lie = law.law()["truth"], law.law()["lie"]
+        weights = [truth if item == int(value[0]) else lie for item in range(law.k)]
+        return [Fraction(weight, sum(weights)) for weight in weights]
     table, grid = law.design.table.weights, law.design.grid.points
     high = Fraction(float(value[0]) - grid[0]) / Fraction(grid[-1] - grid[0])
     low_row, high_row = table[0].tolist(), table[-1].tolist()
@@ -430,7 +440,7 @@ def test_the_exact_loss_of_every_tiny_round() -> None:
             seen.add(asks)
             check_exact_loss(one, campaign.epsilon)
             assert one.loss().epsilon <= 1
-    assert len(frozenset().union(*seen)) >= 9
+    assert len(frozenset().union(*seen)) >= 8
 
 
 def test_epsilon_times_one_point_one_in_a_round_is_seen() -> None:
@@ -447,7 +457,7 @@ def test_epsilon_times_one_point_one_in_a_round_is_seen() -> None:
 
 def test_a_value_that_is_not_cut_off_is_seen(monkeypatch) -> None:
     campaign = tiny()
-    one = tiny_rounds(campaign)[0]
+    one = next(one for one in tiny_rounds(campaign) if one.questions[0].ask == "target")
     monkeypatch.setattr(asked.NumberQuestion, "values", lambda self, x, y: self.number(x, y) * 9)
     values = [question.values(np.ones((1, 1)), np.ones(1)) for question in one.questions]
     with pytest.raises(MurmurationError):

@@ -93,7 +93,6 @@ def check(table: ModelTable, passed_over: Collection[int] = ()) -> None:
 def resolve(table: ModelTable) -> TrainingCampaign:
     """Build the laws of a training, and audit them."""
     features = tuple(_feature(one, "features", at) for at, one in enumerate(table.features))
-    width = sum(feature.width for feature in features)
     try:
         return TrainingCampaign(
             name=table.name,
@@ -102,7 +101,7 @@ def resolve(table: ModelTable) -> TrainingCampaign:
             features=features,
             target=_target(table),
             epsilon=table.epsilon,
-            laws=laws_for(table.epsilon, width),
+            laws=laws_for(table.epsilon, table.model, features),
             rounds=table.rounds,
             deadline=seconds_of(table.deadline),
         ).admitted()

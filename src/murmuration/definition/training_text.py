@@ -10,7 +10,7 @@ from murmuration.definition.text import Collection, Reader, question_of
 from murmuration.errors import FormatError
 from murmuration.mechanisms.base import checked_epsilon
 from murmuration.mechanisms.registry import from_document
-from murmuration.training.campaign import MOST_COLUMNS, Feature, TrainingCampaign
+from murmuration.training.campaign import MOST_COLUMNS, MOST_LAWS, Feature, TrainingCampaign
 
 
 class TrainingCollection(Collection, frozen=True, kw_only=True):
@@ -30,8 +30,8 @@ class TrainingCollection(Collection, frozen=True, kw_only=True):
 
 
 def _campaign(found: TrainingCollection, terms: Terms) -> TrainingCampaign:
-    if len(found.features) > MOST_COLUMNS or len(found.laws) > 4:
-        raise FormatError("a training has four laws and 1,023 features at most")
+    if len(found.features) > MOST_COLUMNS or len(found.laws) > MOST_LAWS:
+        raise FormatError(f"a training has {MOST_LAWS} laws and 1,023 features at most")
     if found.people != terms.people:
         raise FormatError("people, which a training is planned by, differs inside and outside")
     return TrainingCampaign(

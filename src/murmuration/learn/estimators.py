@@ -16,6 +16,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import accumulate
 from numbers import Real
 from typing import Any, Self
 
@@ -33,7 +34,7 @@ from murmuration.errors import InputError, ParameterError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, seeded_rng, system_rng
-from murmuration.learn.encode import Column, Encoder
+from murmuration.learn.encode import Category, Column, Encoder
 from murmuration.learn.papers.gradients import courier_for
 from murmuration.learn.papers.hiera import ByAttribute
 from murmuration.learn.papers.rounds import Training
@@ -46,7 +47,13 @@ from murmuration.results.estimate import About, Estimate
 from murmuration.training.algorithm.adaptive import AdaptiveTraining
 from murmuration.training.algorithm.legs import OTHERS
 from murmuration.training.algorithm.losses import objective
-from murmuration.training.algorithm.questions import Gradient, Model, NumberQuestion, Question
+from murmuration.training.algorithm.questions import (
+    Attribute,
+    Gradient,
+    Model,
+    NumberQuestion,
+    Question,
+)
 from murmuration.training.algorithm.state import Setting, Trained
 
 NOT_NUMBERS = "features, and targets of a regression, must be numbers"
@@ -99,7 +106,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         Where there are three or more classes, a row for each of them.
         """
         self.score_, self.kept_ = None, 1.0
-        self.noise_: float | None = None
+        self.noise_: Floats | None = None
         if self._adapts:
             return self._adapted(x, y, scores)
         return self._scheduled(x, y)
@@ -150,6 +157,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             intercept=bool(self.fit_intercept),
             penalty=self._alpha(),
             rounds=None if self.rounds is None else int(self.rounds),
+            attributes=self._attributes(),
         )
 
     def _account(self, asked: list[Question], rng: Rng) -> None:
@@ -169,7 +177,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.n_iter_ = trained.rounds
         self.path_ = trained.path
         self.history_ = [self._whole(stage.model) for stage in trained.path]
-        self.kept_, self.noise_ = trained.kept, trained.noise / trained.model.scale
+        self.kept_, self.noise_ = trained.kept, trained.noise
         self._question = trained.question
         self.score_ = trained.score and self._told(trained.score)
 
@@ -424,9 +432,23 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         encoder = self.columns if isinstance(self.columns, Encoder) else Encoder(self.columns)
         return [unit for column in encoder.columns.values() for unit in column.units]
 
-    def _noise_each(self, d: int, noise: float) -> Floats:
+    def _noise_each(self, d: int, noise: Floats) -> Floats:
         """Return what noise has put into each coefficient, in the features' own units."""
-        return self._unscaled(np.full(d + 1, noise), d)[0]
+        return self._unscaled(np.append(noise, 0.0), d)[0]
+
+    def _attributes(self) -> tuple[Attribute, ...]:
+        """Return which columns are whose; none: each column is an attribute of its own."""
+        if self.columns is None:
+            return ()
+        encoder = self.columns if isinstance(self.columns, Encoder) else Encoder(self.columns)
+        columns = list(encoder.columns.values())
+        firsts = accumulate((column.width for column in columns), initial=0)
+        return tuple(
+            Attribute(first, column.width, True, column.absent)
+            if isinstance(column, Category)
+            else Attribute(first)
+            for first, column in zip(firsts, columns, strict=False)
+        )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

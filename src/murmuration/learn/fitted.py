@@ -40,9 +40,9 @@ def fitted(campaign: TrainingCampaign, found: TrainedModel) -> Any:
     model.feature_names_in_ = np.array(list(columns), dtype=object)
     model.feature_names_out_ = np.array(campaign.columns, dtype=object)
     model.n_features_in_, model.n_iter_, model.clamped_ = len(columns), found.rounds, 0
-    model.kept_, model.noise_ = found.kept, found.noise / found.scale
+    model.kept_, model.noise_ = found.kept, np.array(found.noise)
     model.loss_, model.score_ = campaign.loss(), _score(campaign, found)
-    weights = np.array(found.weights) / found.scale
+    weights = np.array(found.weights) / np.array(found.scale)
     constant = found.encoded_intercept - weights @ np.array(found.centre)
     model._take(np.append(weights, constant), len(weights))
     return model

@@ -15,11 +15,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -40,19 +41,22 @@ from murmuration.exact.exponential import within
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.domain import Ball, Number, described, table_columns
+from murmuration.mechanisms.domain import Ball, Items, Number, described, table_columns
 from murmuration.mechanisms.registry import to_document
 from murmuration.planning.candidates import VECTOR
 from murmuration.training.algorithm.arithmetic import logistic_table
 from murmuration.training.algorithm.legs import OTHERS
 from murmuration.training.algorithm.losses import Objective, objective
-from murmuration.training.algorithm.questions import Laws
+from murmuration.training.algorithm.questions import BINS, COLUMN_POINTS, Attribute, Laws
 from murmuration.training.algorithm.state import Setting
 
 MODELS = {"linear": "squared", "logistic": "logistic", "svm": "hinge"}
 """What a model of each kind minimises."""
 MOST_COLUMNS = 1023
 """Of numbers that a person's features become: a gradient has one more."""
+MOST_LAWS = 64
+"""For a number, two lengths of vectors, and items: features have so many different numbers of
+labels at most."""
 FARTHEST = float(1 << 20)
 """An encoded feature is not beyond this, however narrow its typical range is."""
 SPARE = 4.0
@@ -143,7 +147,7 @@ class TrainingCampaign:
     name, terms, epsilon: as in any campaign; `terms.people` also plans the training
     model: "linear", "logistic" or "svm"
     features, target: the attributes
-    laws: for a number, then for vectors of each length in `dimensions`
+    laws: for a number, for vectors of each length in `dimensions`, for one of as many as in `items`
     rounds: the most there may be; None: as many as the library's training takes (33)
     deadline: seconds after which a round is closed with those who came
     """
@@ -193,13 +197,18 @@ class TrainingCampaign:
 
     def _check_laws(self) -> None:
         """Refuse laws that are not for what a training asks."""
-        number, *vectors = self.laws or (None,)
+        number, *others = self.laws or (None,)
+        vectors, items = others[: len(self.dimensions)], others[len(self.dimensions) :]
         fits = number is not None and number.domain.fits(Number()) and not number.memoised
-        shapes = [(law.name, law.domain) for law in vectors]
-        if not fits or shapes != [(VECTOR, Ball(d)) for d in self.dimensions]:
+        fits &= [(law.name, law.domain) for law in vectors] == [
+            (VECTOR, Ball(d)) for d in self.dimensions
+        ]
+        fits &= [law.domain for law in items] == [Items(k) for k in self.items]
+        if not fits or any(law.memoised for law in items):
             raise ParameterError(
-                f"a training has a law for a number, and {VECTOR} for vectors of "
-                f"{', '.join(map(str, self.dimensions))} numbers"
+                f"a training has a law for a number, {VECTOR} for vectors of "
+                f"{', '.join(map(str, self.dimensions))} numbers, and laws for one of "
+                f"{', '.join(map(str, self.items))} items"
             )
 
     # --- what it is -----------------------------------------------------------------------------
@@ -231,7 +240,23 @@ class TrainingCampaign:
     @property
     def dimensions(self) -> tuple[int, ...]:
         """The lengths of the vectors that people are asked for."""
-        return tuple(sorted({1, self.width, self.width + 1}))
+        return 1, self.width + 1
+
+    @cached_property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """Which columns are whose."""
+        firsts = accumulate((feature.width for feature in self.features), initial=0)
+        labels = (bool(feature.question.labels) for feature in self.features)
+        return tuple(
+            Attribute(first, feature.width, of_labels)
+            for first, feature, of_labels in zip(firsts, self.features, labels, strict=False)
+        )
+
+    @property
+    def items(self) -> tuple[int, ...]:
+        """How many items people are asked for one of: a feature's, or the target's ranges."""
+        parts = {BINS} if self.model == "linear" else set()
+        return tuple(sorted({attribute.items for attribute in self.attributes} | parts))
 
     @property
     def objective(self) -> Objective:
@@ -254,6 +279,7 @@ class TrainingCampaign:
             rounds=self.rounds,
             least=self.least,
             laws=self.law_of,
+            attributes=self.attributes,
         )
 
     @cached_property
@@ -375,10 +401,12 @@ def check_target(model: str, target: Question) -> None:
         )
 
 
-def laws_for(epsilon: float, width: int) -> tuple[Mechanism, ...]:
-    """Return the library's laws for a training of so many columns."""
-    laws = Laws(epsilon)
-    return (laws.number, *(laws.vector(d) for d in sorted({1, width, width + 1})))
+def laws_for(epsilon: float, model: str, features: Sequence[Feature]) -> tuple[Mechanism, ...]:
+    """Return the library's laws for a training on these features."""
+    laws, width = Laws(epsilon), sum(feature.width for feature in features)
+    items = {len(feature.question.labels) or COLUMN_POINTS for feature in features}
+    items |= {BINS} if model == "linear" else set()
+    return laws.number, laws.vector(1), laws.vector(width + 1), *map(laws.items, sorted(items))
 
 
 def _by_name(features: Any) -> dict[str, Any]:

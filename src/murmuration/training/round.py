@@ -27,7 +27,7 @@ import numpy as np
 from murmuration.campaign.form import ReportForm
 from murmuration.campaign.kind import WIRE
 from murmuration.errors import FormatError, MismatchError, MurmurationError, ParameterError
-from murmuration.exact.arrays import Floats
+from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.loss import Loss
 from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.strategy import Sample
@@ -36,7 +36,7 @@ from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.chain import RoundLink, is_digest
 
 FORMAT = 1
-MOST_BYTES, MOST_ROLES, MOST_ROUNDS = 1 << 20, 16, 1 << 20
+MOST_BYTES, MOST_ROLES, MOST_ROUNDS = 1 << 20, 1024, 1 << 20
 LARGEST = 2.0**100
 """No number of a round is beyond this, and none that is divided by is below 1/this: so nothing
 that a device works out overflows, or is divided by 0."""
@@ -159,14 +159,23 @@ class Round:
         at = {k: models.index(_model_table(getattr(question, k))) for k in question.models}
         names = numbers_of(type(question)).items()
         numbers = {key: _number(getattr(question, name)) for key, name in names}
-        vectors = {key: _listed(getattr(question, key)) for key in question.vectors_given}
+        wholes = {key: getattr(question, key) for key in question.wholes}
         law = self.campaign.laws.index(question.mechanism)
-        return {"ask": question.ask, "law": law, **at, **numbers, **vectors}
+        return {"ask": question.ask, "law": law, **at, **wholes, **numbers}
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the text. It is on every report of the round."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def asks(self) -> list[str]:
+        """What each role asks: a column's with the name of its attribute."""
+        features = self.campaign.features
+        return [
+            " ".join([one.ask, *(features[getattr(one, key)].question.name for key in one.wholes)])
+            for one in self.questions
+        ]
 
     @property
     def link(self) -> RoundLink:
@@ -184,7 +193,7 @@ class Round:
 
     # --- device ----------------------------------------------------------------------------------
 
-    def values(self, role: int, x: Floats, y: Floats) -> Floats:
+    def values(self, role: int, x: Floats, y: Floats) -> Floats | Ints:
         """DEVICE. Return what people with these encoded answers randomise in a role."""
         return self.questions[role].values(x, y)
 
@@ -294,9 +303,11 @@ def _question(
     for key, name in numbers_of(kind).items():
         number = _finite(given.pop(key))
         parameters[name] = np.array([number]) if name in kind.lists else number
-    for key in kind.vectors_given:
-        parameters[key] = _vector(given.pop(key), campaign.width)
+    for key in kind.wholes:
+        parameters[key] = _place(given.pop(key), len(campaign.features))
     known = {"objective": campaign.objective, "dimensions": kind.length(campaign.width)}
+    if "feature" in parameters:
+        known["attribute"] = campaign.attributes[parameters["feature"]]
     fields = {field.name for field in dataclasses.fields(kind)}
     parameters |= {key: value for key, value in known.items() if key in fields}
     if given:
@@ -310,14 +321,14 @@ def _question(
 def _model(campaign: TrainingCampaign, table: dict[str, Any]) -> Model:
     if set(table) != set(MODEL_KEYS):
         raise FormatError("a model has weights, level, centre and scale")
-    weights, centre = (_vector(table[key], campaign.width) for key in ("weights", "centre"))
-    intercept, scale = _finite(table["level"]), _finite(table["scale"])
-    return Model(weights[None], np.array([intercept]), centre, scale)
+    vectors = (_vector(table[key], campaign.width) for key in ("weights", "centre", "scale"))
+    weights, centre, scale = vectors
+    return Model(weights[None], np.array([_finite(table["level"])]), centre, scale)
 
 
 def _place(number: object, many: int) -> int:
     if type(number) is not int or not 0 <= number < many:
-        raise FormatError("a role names a model or a law that the round does not have")
+        raise FormatError("a role names a model, a law or a feature that is not there")
     return number
 
 
@@ -345,9 +356,9 @@ def _check(campaign: TrainingCampaign, question: Question) -> None:
     ask = question.ask
     numbers = {name: _number(getattr(question, name)) for name in question.numbers}
     models = [getattr(question, key) for key in question.models]
-    divided = [numbers[name] for name in DIVISORS if name in numbers] + [m.scale for m in models]
+    divided = [numbers[name] for name in DIVISORS if name in numbers]
+    divided += [float(number) for model in models for number in model.scale]
     vectors = [v for m in models for v in (m.weights, m.intercept, m.centre)]
-    vectors += [getattr(question, key) for key in question.vectors_given]
     everything = np.concatenate([[*numbers.values(), *divided], *map(np.ravel, vectors)])
     small = all(number >= 1 / LARGEST for number in divided)
     if not small or not (np.abs(everything) <= LARGEST).all():
@@ -362,7 +373,7 @@ def _model_table(model: Model) -> dict[str, Any]:
         "weights": _listed(model.weights[0]),
         "level": _number(model.intercept),
         "centre": _listed(model.centre),
-        "scale": _number(model.scale),
+        "scale": _listed(model.scale),
     }
 
 

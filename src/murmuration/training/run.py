@@ -15,6 +15,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import numpy as np
+
+from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.tally import Tally
 from murmuration.training.algorithm.adaptive import AdaptiveTraining
 from murmuration.training.algorithm.questions import Model
@@ -101,17 +104,18 @@ class OwnUnits:
     noise: dict[str, float]
 
 
-def in_own_units(campaign: TrainingCampaign, model: Model, noise: float = 0.0) -> OwnUnits:
+def in_own_units(campaign: TrainingCampaign, model: Model, noise: Floats | float = 0.0) -> OwnUnits:
     """Return a model in the attributes' own units; `noise` is that of `Trained`."""
     half, middle = 1.0, 0.0
     if campaign.target.kind == "number":
         low, high = campaign.target.range
         half, middle = (high - low) / 2, (low + high) / 2
     units = [unit for feature in campaign.features for unit in feature.units()]
-    rows = zip(campaign.columns, units, model.weights[0] / model.scale, model.centre, strict=True)
+    weights, each = model.weights[0] / model.scale, np.broadcast_to(noise, model.centre.shape)
+    rows = zip(campaign.columns, units, weights, model.centre, each, strict=True)
     found, errors, intercept = {}, {}, float(model.intercept[0])
-    for name, (at, by), weight, centre in rows:
+    for name, (at, by), weight, centre, error in rows:
         found[name] = half * float(weight) * by
-        errors[name] = half * noise / model.scale * by
+        errors[name] = half * float(error) * by
         intercept += float(weight) * (at - float(centre))
     return OwnUnits(middle + half * intercept, found, errors)

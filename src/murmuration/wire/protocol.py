@@ -127,6 +127,7 @@ def limits() -> dict[str, float]:
         "least_epsilon": MIN_EPSILON,
         "epsilon": MAX_EPSILON,
         "columns": training.MOST_COLUMNS,
+        "training_laws": training.MOST_LAWS,
         "round_bytes": training_round.MOST_BYTES,
         "roles": training_round.MOST_ROLES,
         "rounds": training_round.MOST_ROUNDS,
@@ -173,7 +174,7 @@ def struct_keys(kind: type[msgspec.Struct]) -> Keys:
 def roles() -> dict[str, Keys]:
     """Return the keys of each role of a round: the numbers, and the models."""
     return {
-        ask: [list(kind.models), list(training_round.numbers_of(kind))]
+        ask: [list(kind.models), [*kind.wholes, *training_round.numbers_of(kind)]]
         for ask, kind in ROLES.items()
     }
 

@@ -22,11 +22,12 @@ from murmuration import Client
 from murmuration.definition import document as campaign_document
 from murmuration.device.sending import Patience
 from murmuration.errors import FormatError, MismatchError, ParameterError
-from murmuration.exact.randomness import seeded_rng
 from murmuration.training import round as rounds
+from murmuration.training.algorithm.questions import Target
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.chain import followed, nearest
 from murmuration.training.round import Round
-from tests.support.trainings import Rounds, each_round, people, trained
+from tests.support.trainings import Rounds, trained
 from tests.support.vectors import VECTORS
 
 FILE = VECTORS / "chain.json"
@@ -44,10 +45,20 @@ CASES = [
 ]
 
 
+def course(campaign: TrainingCampaign, which: float) -> list[Round]:
+    """Return four rounds, each after the last; courses have the first one in common."""
+    found: list[Round] = []
+    for number in range(1, 5):
+        half = 1.0 if number == 1 else which + number
+        question = Target(people=1000, laws=campaign.law_of, half=half)
+        after = found[-1].digest if found else ""
+        found.append(Round.of(campaign, number, [question], after=after))
+    return found
+
+
 def written() -> dict[str, Any]:
     campaign = trained()
-    x, y = campaign.encode(*people(campaign, 3000), seeded_rng(1))
-    first, second = (each_round(campaign, x, y, seeded_rng(seed))[:4] for seed in (2, 3))
+    first, second = course(campaign, 0.25), course(campaign, 0.5)
     assert first[0].digest == second[0].digest
     named = {f"a{one.number}": one for one in first} | {f"b{one.number}": one for one in second[1:]}
     cases = [
@@ -93,19 +104,12 @@ def collector() -> Iterator[Rounds]:
     found.close()
 
 
-def course(collector: Rounds, seed: int) -> list[Round]:
-    """Return the first rounds of one course of the training, as a collector may publish them."""
-    campaign = collector.campaign
-    x, y = campaign.encode(*people(campaign, 3000), seeded_rng(1))
-    return each_round(campaign, x, y, seeded_rng(seed))[:4]
-
-
 def client(collector: Rounds, folder: Path, **options: Any) -> Client:
     return Client(collector.url, folder / "l.db", patience=Patience(attempts=1), **options)
 
 
 def test_the_chain_is_shown_and_kept(collector: Rounds, tmp_path: Path) -> None:
-    mine, others = course(collector, 2), course(collector, 3)
+    mine, others = course(collector.campaign, 0.25), course(collector.campaign, 0.5)
     for one in mine[:3]:
         collector.open = one
     links = client(collector, tmp_path).chain()
@@ -123,7 +127,7 @@ def test_the_chain_is_shown_and_kept(collector: Rounds, tmp_path: Path) -> None:
 
 
 def test_a_pinned_round(collector: Rounds, tmp_path: Path) -> None:
-    mine, others = course(collector, 2), course(collector, 3)
+    mine, others = course(collector.campaign, 0.25), course(collector.campaign, 0.5)
     for one in mine:
         collector.open = one
     pinned = {2: others[1].digest}
@@ -145,7 +149,7 @@ def test_a_pin_is_a_number_and_a_digest(collector: Rounds, tmp_path: Path) -> No
 def test_a_collector_that_does_not_show_the_round_between(
     collector: Rounds, tmp_path: Path
 ) -> None:
-    mine = course(collector, 2)
+    mine = course(collector.campaign, 0.25)
     collector.open = mine[2]
     with pytest.raises(MismatchError, match="does not show round 2"):
         client(collector, tmp_path, rounds={1: mine[0].digest}).train(ANN, "yes")
@@ -153,8 +157,7 @@ def test_a_collector_that_does_not_show_the_round_between(
 
 def test_the_first_round_names_the_campaign_and_no_other_does() -> None:
     campaign = trained()
-    x, y = campaign.encode(*people(campaign, 3000), seeded_rng(1))
-    first, second, *_ = each_round(campaign, x, y, seeded_rng(2))
+    first, second, *_ = course(campaign, 0.25)
     for one, after in ((first, "ab" * 32), (second, campaign.digest), (second, "AB" * 32)):
         text = json.loads(rounds.publish(one))
         text["asked"] = text["asked"].replace(f'"after":"{one.after}"', f'"after":"{after}"')

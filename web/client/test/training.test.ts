@@ -109,8 +109,8 @@ for (const [name, kind, change] of [
 const LATER = GOLDEN.rounds.at(-1) as string;
 
 for (const [name, change] of [
-  ["no number", (text: string) => text.replace(/"scale":[^,}]+/, '"scale":null')],
-  ["a scale of 0", (text: string) => text.replace(/"scale":[^,}]+/, '"scale":0.0')],
+  ["no number", (text: string) => text.replace(/"scale":\[[^,\]]+/, '"scale":[null')],
+  ["a scale of 0", (text: string) => text.replace(/"scale":\[[^,\]]+/, '"scale":[0.0')],
   ["a huge weight", (text: string) => text.replace(/"weights":\[[^,]+/, '"weights":[1e+200')],
   ["infinity", (text: string) => text.replace(/"level":[^,]+/, '"level":1e999')],
   ["a minus 0", (text: string) => text.replace(/"level":[^,]+/, '"level":-0.0')],
@@ -139,7 +139,7 @@ test("whatever a round says, a value is one that its law takes", async () => {
   const far = [-(2 ** 100), -1e30, -1, -1e-30, 0, 1e-30, 1, 1e30, 2 ** 100];
   const model = (weight: number, scale: number) => ({
     ...{ weights: [weight, -weight, weight], level: weight, centre: [weight, 0, -weight] },
-    scale: Math.max(Math.abs(scale), 2 ** -100),
+    scale: [scale, 1, scale].map((one) => Math.max(Math.abs(one), 2 ** -100)),
   });
   for (const text of GOLDEN.rounds) {
     for (const role of (await readRound(utf8(text), training)).roles) {
@@ -149,10 +149,14 @@ test("whatever a round says, a value is one that its law takes", async () => {
             Object.keys(role.numbers).map((key) => [key, Math.max(Math.abs(scale), 2 ** -100)]),
           );
           const bent = {
-            ...{ ask: role.ask, law: role.law, numbers, centre: [weight, 0, weight] },
+            ...{ ask: role.ask, law: role.law, numbers, ...(role.column && { column: role.column }) },
             ...{ model: model(weight, scale), without: model(scale, weight) },
           };
           const value = valuesOf(bent, [1, -1, 2 ** 20], 1, training.objective);
+          if (role.ask === "column" || role.ask === "bin") {
+            assert.ok(Number.isInteger(value[0]) && value[0]! >= 0 && value[0]! < 16);
+            continue;
+          }
           const size = value.reduce((sum, one) => sum + one * one, 0);
           assert.ok(size <= 1, `${role.ask} ${weight} ${scale} ${value}`);
         }

@@ -61,7 +61,7 @@ class Influence(msgspec.Struct, frozen=True):
     score: tuple[float, int] | None
     """(far, people), in the score's unit."""
     weights: tuple[tuple[float, int], ...]
-    """Of each weight, before it is in somebody's units; none: no bound."""
+    """Of each weight over its scale, before it is in somebody's units; none: no bound."""
     units: tuple[float, ...]
     """Of each coefficient: what a weight of 1 is in its own units."""
 
@@ -120,9 +120,9 @@ class TrainedModel(msgspec.Struct, frozen=True):
     weights: tuple[float, ...]
     encoded_intercept: float = msgspec.field(name="level")
     centre: tuple[float, ...]
-    scale: float
-    noise: float
-    """The standard deviation that noise has put into each weight, at most."""
+    scale: tuple[float, ...]
+    noise: tuple[float, ...]
+    """The standard deviation that noise has put into each weight over its scale, at most."""
     intercept: float
     coefficients: tuple[Coefficient, ...]
     score: Score | None
@@ -160,8 +160,8 @@ def of(campaign: TrainingCampaign, trained: Trained, people: int) -> TrainedMode
         weights=tuple(model.weights[0].tolist()),
         encoded_intercept=float(model.intercept[0]),
         centre=tuple(model.centre.tolist()),
-        scale=float(model.scale),
-        noise=trained.noise,
+        scale=tuple(model.scale.tolist()),
+        noise=tuple(trained.noise.tolist()),
         intercept=own.intercept,
         coefficients=coefficients,
         score=None if trained.score is None else _score(campaign, trained.score),

@@ -72,7 +72,7 @@ class ServedTraining(Served[TrainingCampaign]):
 def _round(store: Store, campaign: TrainingCampaign, kept: StoredRound) -> RoundStatus:
     found = round_of(campaign, kept)
     tallies = counted(store, kept, found)
-    asks = zip((question.ask for question in found.questions), tallies, strict=True)
+    asks = zip(found.asks, tallies, strict=True)
     closes = deadline_of(kept)
     return RoundStatus(
         number=kept.number,

@@ -4,20 +4,19 @@ Every person answers one question (`questions.py`), so people are what training 
 noise of every answer is known before it is asked. The rules, all of them by public numbers (people,
 features, epsilon) and by what reports have shown, none by data:
 
-1. *Before*: how long features are and their means, to centre and scale them; the target's level
-   and spread. What is asked with much noise is drawn towards a stated guess, by how noisy it is; a
-   mean that noise could have made counts as 0.
-2. *Three legs* of descent (`descent.py`). A leg goes as far as lets its noise cost `ALLOWED` of
-   what a constant leaves unexplained; once reports show a gain, the next leg may cost a part of
-   it. Slopes are cut off at about half of the target's spread (`CUT`): that is where the most is
-   learnt for the noise. What is cut off shrinks as the model explains more.
-3. *After*: whether predictions point to where the constant is off, asked of other people. As far as
-   that is not beyond noise the model is drawn towards the constant: it is never much worse.
-   Then the level, since cut-off slopes move it. Last, of people who had no part in any of it, how
-   good the model is: the score.
+1. *Whether* (`legs.pays`): where half of the people are not expected to gain as much as `WORTH` of
+   a constant's loss, everybody is asked for the target alone.
+2. *Before* (`before.py`, `look.py`): one attribute of each of some people, to centre and scale the
+   columns; the target's level and spread, in ever narrower ranges.
+3. *Three legs* of descent (`legs.py`, `descent.py`), as far as the gradient is above its noise
+   (`outlook.py`). Between two of them columns are weighed by what their attributes have shown
+   (`relevance.py`).
+4. *After* (`after.py`, `factor.py`): of other people, by how much predictions should be multiplied,
+   and the level, together. Last, of people who had no part in any of it, how good the model is.
 
-The numbers below were chosen by trial on simulated data, on households of the Current Population
-Survey and on Adult; `experiments.learning` shows what they come to.
+What is asked with much noise is drawn towards a stated guess, by how noisy it is; what is asked
+twice is pooled by precision. The numbers were chosen by trial on simulated data, on households of
+the Current Population Survey and on Adult; `experiments.learning` shows what they come to.
 """
 
 from __future__ import annotations
@@ -29,27 +28,26 @@ import numpy as np
 
 from murmuration.errors import ParameterError
 from murmuration.mechanisms.tally import Tally, require_same
-from murmuration.training.algorithm.after import confirm, level_again, rescale, score
-from murmuration.training.algorithm.before import ask_before, of_target, started
-from murmuration.training.algorithm.legs import descend
-from murmuration.training.algorithm.questions import (
-    Agreement,
-    Model,
-    Question,
+from murmuration.training.algorithm.after import (
+    People,
+    Sized,
+    calibrated,
+    only_level,
+    score,
+    size_up,
 )
+from murmuration.training.algorithm.before import ask_before, ask_level, guessed
+from murmuration.training.algorithm.legs import Way, descend, pays
+from murmuration.training.algorithm.questions import Model, Question
 from murmuration.training.algorithm.state import (
     Crowd,
     Procedure,
     Setting,
     Stage,
+    Start,
     Trained,
-    ask,
     between,
-    beyond_noise,
 )
-
-ONLY_LEVEL = 0.002
-"""Only the level is asked where the mean of all has more variance than this, in [-1, 1]."""
 
 
 class AdaptiveTraining:
@@ -126,69 +124,81 @@ class AdaptiveTraining:
 def _procedure(setting: Setting, crowd: Crowd) -> Procedure:
     """Ask before, in legs, and after."""
     scored = crowd.take(0.03)
-    if setting.intercept and crowd.level_noise > ONLY_LEVEL:
-        return (yield from _only_level(setting, crowd, scored))
+    if setting.intercept and not pays(setting, guessed(setting), crowd.left // 2):
+        return (yield from _constant(setting, crowd, scored))
     model, start = yield from ask_before(setting, crowd)
-    without = replace(model, intercept=start.intercept.copy())
-    crowd.reached = Trained(model, without, [], 1.0, 0.0, 0, early=True)
-    agreed = crowd.parted(crowd.take(between(0.02, 800 * crowd.level_noise, 0.15), 2), 3, 10)
-    sized = crowd.parted(crowd.take(0.02, 2), 1, 2)
-    sloped = crowd.take(0.02)
-    levelled = crowd.take(for_level(setting, crowd), 2) if setting.intercept else 0
-    levels = crowd.parted(levelled, 1, 2)
-    model, path, noise, spread = yield from descend(setting, crowd, model, start)
-    model, kept, asked = yield from confirm(setting, model, without, start, agreed, sized)
-    curve = [] if crowd.reached is None else crowd.reached.curve
-    pulls = [] if crowd.reached is None else crowd.reached.pulls
-    reached = Trained(
-        *(model, without, path, kept, kept * noise, 0), early=True, curve=curve, pulls=pulls
-    )
-    crowd.reached = reached
-    gained = kept * between(0.0, beyond_noise(path[-1].gained, path[-1].doubt), 0.9)
-    start = replace(start, spread=spread)
-    model = yield from level_again(setting, model, start, gained, levels[0])
-    crowd.reached = replace(reached, model=model)
-    model, slope = yield from rescale(setting, model, start, asked, kept, sloped)
-    crowd.reached = replace(reached, model=model, kept=kept * slope, noise=kept * slope * noise)
-    start = replace(start, doubt=start.doubt / 2)
-    model = yield from level_again(setting, model, start, gained, levels[1])
-    without = _constant_of(setting, model, without, asked, kept * slope)
-    whole = kept * slope
-    trained = Trained(*(model, without, path, whole, whole * noise, 0), curve=curve, pulls=pulls)
+    without = model
+    nothing = np.zeros(setting.features)
+    crowd.reached = Trained(model, without, [], 1.0, nothing, 0, early=True)
+    people = _kept_back(setting, crowd, scored)
+    left = crowd.left
+    if not pays(setting, start, left):
+        return (yield from _only_level(setting, crowd, model, start, people))
+    way = yield from descend(setting, crowd, model, start)
+    long = float(np.linalg.norm(way.model.weights * way.base / way.model.scale))
+    if long == 0:
+        return (yield from _only_level(setting, crowd, model, start, people))
+    sized = yield from size_up(setting, way.model, start, long, people)
+    done = yield from calibrated(setting, way.model, without, sized, people)
+    factor = done.factor
+    without = _constant_of(setting, done.model, without, sized, factor)
+    trained = way_reached(way, done.model, without, factor)
     crowd.reached = replace(trained, early=True)
-    size = 0.0 if asked is None else kept * asked.size
-    yield from score(setting, trained, start, size, scored)
+    yield from score(setting, trained, start, factor * sized.predictions.size, people.score)
     return trained
+
+
+def way_reached(way: Way, model: Model, without: Model, factor: float) -> Trained:
+    """Return the training that has come so far, its predictions multiplied."""
+    reached = way.crowd.reached
+    noise = np.zeros(way.setting.features) if reached is None else reached.noise
+    pulls = [] if reached is None else reached.pulls
+    return Trained(
+        *(model, without, way.path, factor, factor * noise, 0), curve=way.curve, pulls=pulls
+    )
+
+
+def _kept_back(setting: Setting, crowd: Crowd, scored: int) -> People:
+    """Return how many are kept for each question after training, and count them as asked."""
+    noise = crowd.level_noise
+    sized = crowd.take(0.04, 2)
+    agreed = crowd.take(between(0.05, 250 * noise, 0.12), 2)
+    intercept = crowd.take(between(0.025, 250 * noise, 0.12)) if setting.intercept else 0
+    return People(*crowd.parted(sized, 1, 2), *crowd.parted(agreed, 1, 3), intercept, scored)
 
 
 def _constant_of(
-    setting: Setting, model: Model, without: Model, asked: Agreement | None, kept: float
+    setting: Setting, model: Model, without: Model, sized: Sized, factor: float
 ) -> Model:
     """Return the constant that the model is held against: its own mean, which was asked last.
 
-    The level that training began with is of fewer people, and would flatter the model.
+    The intercept that training began with is of fewer people, and would flatter the model.
     """
     if not setting.number or not setting.intercept:
         return without
-    middle = np.zeros(1) if asked is None else kept * asked.middle
-    return replace(without, intercept=np.clip(model.intercept + middle, -1.0, 1.0))
+    return replace(without, intercept=np.clip(model.intercept + factor * sized.offset, -1.0, 1.0))
 
 
-def _only_level(setting: Setting, crowd: Crowd, scored: int) -> Procedure:
-    """Ask everybody for the target, and nothing else: the model is the mean, or the shares."""
-    question = of_target(setting, crowd.left)
-    (found,) = yield from ask(question)
-    start = started(setting, found)
+def _constant(setting: Setting, crowd: Crowd, scored: int) -> Procedure:
+    """Ask for the target only, from the start: too few people, or too much noise, to train."""
     zeros = np.zeros((setting.scores, setting.features))
-    model = Model(zeros, start.intercept, zeros[0], 1.0)
-    trained = Trained(model, model, [Stage(model, setting.people, 0.0, 0.0)], 0.0, 0.0, 0)
+    model = Model(zeros, np.zeros(setting.scores), zeros[0], np.ones(setting.features))
+    start = yield from ask_level(setting, crowd)
+    model = replace(model, intercept=start.intercept)
+    crowd.reached = Trained(model, model, [], 0.0, zeros[0], 0, early=True)
+    return (yield from _only_level(setting, crowd, model, start, People(0, 0, 0, 0, 0, scored)))
+
+
+def _only_level(
+    setting: Setting, crowd: Crowd, model: Model, start: Start, people: People
+) -> Procedure:
+    """Ask everybody who is left for the target, and nothing else: the model is a constant."""
+    everybody = crowd.left + people.offset + people.size + people.agreement + people.scale
+    everybody, crowd.left = everybody + people.intercept, 0
+    if setting.intercept:
+        model = yield from only_level(setting, model, start, everybody)
+    nothing = np.zeros(setting.features)
+    trained = Trained(model, model, [Stage(model, setting.people, 0.0, 0.0)], 0.0, nothing, 0)
     crowd.reached = replace(trained, early=True)
-    yield from score(setting, trained, start, 0.0, scored)
+    yield from score(setting, trained, start, 0.0, people.score)
     return trained
-
-
-def for_level(setting: Setting, crowd: Crowd) -> float:
-    """Return which part of the people the last question about the level takes."""
-    if setting.number:
-        return between(0.03, 500 * crowd.level_noise, 0.3)
-    return between(0.04, 200 * crowd.level_noise, 0.2)

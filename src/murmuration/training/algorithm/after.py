@@ -1,16 +1,17 @@
-"""After training: is it more than noise, level and scale again, and how good it is."""
+"""After training: by how much predictions count, the intercept again, and how good the model is."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.tally import Tally
-from murmuration.training.algorithm.legs import CUT, CUT_CLASS
+from murmuration.training.algorithm.before import Mean, _class_shares, of_target
+from murmuration.training.algorithm.factor import FORM, Predictions, mean_of, prior, updated
 from murmuration.training.algorithm.questions import (
     Agreement,
     Gain,
@@ -34,165 +35,254 @@ from murmuration.training.algorithm.state import (
     weight_of,
 )
 
-SURE = 0.75, 2.0
-"""Standard errors of agreement: up to the first a model does not count, from the second in full."""
+OFFSET, CUT_OFFSET = 0.12, 0.6
+"""Predictions are off by so much on average, and cut off there, in lengths of the weights."""
+SIZE, DOUBT_SIZE, CUT_SIZE = 0.18, 0.1, 0.5
+"""The mean size of predictions, the doubt, and where it is cut off, in the same unit."""
+FEW = 0.8
+"""Of few features predictions are larger: this, over the root of how many features there are."""
+SLOPE = {"squared": 0.5, "hinge": 0.5, "logistic": 0.45, "softmax": 0.9}
+"""Where slopes at the constant are cut off: in spreads of the target, or in probabilities."""
+STEPS = 2
+"""So often the factor and the intercept are asked at the model."""
+LEAST_FACTOR = 0.05
+"""Where predictions count less, their factor is not asked again."""
+KNOWN = 0.12
+"""The second question about the factor is cut so far out that it gives the factor to that."""
 
-Parted = tuple[int, int]
-"""The people of two questions."""
+
+@dataclass(frozen=True, eq=False)
+class Sized:
+    """Predictions without what they are on average: their offset, its variance, and how large."""
+
+    offset: Floats
+    doubt: float
+    predictions: Predictions
 
 
-def confirm(
-    setting: Setting, model: Model, without: Model, start: Start, agreed: Parted, sized: Parted
-) -> Generator[tuple[Question, ...], Sequence[Tally], tuple[Model, float, Agreement | None]]:
-    """Draw the model towards the constant as far as agreement is within noise."""
-    long = float(np.linalg.norm(model.weights))
-    if long == 0:
-        return without, 0.0, None
-    question = yield from _agreement(setting, model, without, start, agreed, sized, long)
-    kept = 0.0
-    tally = (yield (question,))[0] if question.people else None
-    if tally is not None and tally.n:
-        seen = question.estimate(tally, about="population")
-        none, full = SURE
-        kept = between(0.0, (seen.value / seen.stderr - none) / (full - none), 1.0)
-    drawn = replace(
-        model,
-        weights=kept * model.weights,
-        intercept=without.intercept + kept * (model.intercept - without.intercept),
-    )
-    return drawn, kept, question
+@dataclass(frozen=True)
+class People:
+    """How many are kept for each question after training."""
+
+    offset: int
+    size: int
+    agreement: int
+    scale: int
+    intercept: int
+    score: int
+
+
+def size_up(
+    setting: Setting, model: Model, start: Start, long: float, people: People
+) -> Generator[tuple[Question, ...], Sequence[Tally], Sized]:
+    """Ask how large predictions are, and what they are on average."""
+    laws, k = setting.laws, setting.scores
+    usual = max(SIZE, FEW / math.sqrt(setting.features)) / SIZE
+    far, cut = max(CUT_OFFSET, CUT_SIZE * usual) * long, CUT_SIZE * usual * long
+    asked = people.offset if setting.intercept else 0
+    offset = Offset(people=asked, laws=laws, model=model, clip=far, dimensions=k)
+    size = Size(people=people.size, laws=laws, model=model, half=cut / 2)
+    middle, mean = yield from ask(offset, size)
+    weight = weight_of(middle.noise, OFFSET * long) if middle.known else 0.0
+    off = weight * middle.value if middle.known else np.zeros(k)
+    doubt = math.sqrt(weight) * middle.noise if middle.known else OFFSET * long
+    guess = SIZE * usual * long
+    near = drawn_towards(mean.single(guess), mean.noise, guess, DOUBT_SIZE * usual * long)
+    near = between(0.03 * long, near, cut)
+    spread = near * (1.25 if k == 1 else 1.1)
+    return Sized(np.asarray(off), doubt, Predictions(setting, start, spread, near))
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """A model whose predictions were multiplied, and by how much."""
+
+    model: Model
+    factor: float
+
+
+def calibrated(
+    setting: Setting, model: Model, without: Model, sized: Sized, people: People
+) -> Generator[tuple[Question, ...], Sequence[Tally], Calibrated]:
+    """Multiply predictions, and ask the intercept again, by what other people say of both."""
+    predictions = sized.predictions
+    first = _agreement(setting, model, without, sized, people.agreement)
+    (answer,) = yield from ask(first)
+    log = prior()
+    if answer.known:
+        expected = predictions.agreement(first.most) / first.half
+        read, noise = answer.single(0.0) / first.half, answer.noise / first.half
+        log = updated(log, read, noise, expected, FORM[0])
+    factor = mean_of(log)
+    intercept = Intercept.first(setting, sized, factor)
+    for _ in range(STEPS):
+        now = multiplied(model, intercept.value, sized.offset, factor)
+        product = _product(setting, predictions, factor, replace(first, without=now), people)
+        off = _level(setting, predictions, now, factor, people.intercept // STEPS)
+        about_product, about_level = yield from ask(product, off)
+        intercept = intercept.pooled(predictions, about_level, factor)
+        if about_product.known:
+            wide = product.size / predictions.size
+            expected = predictions.leftover(factor, product.most, wide) / product.half
+            read, noise = about_product.single(0.0), about_product.noise
+            log = updated(log, read / product.half, noise / product.half, expected, FORM[1])
+            before, factor = factor, mean_of(log)
+            intercept = intercept.moved(predictions, before, factor)
+    return Calibrated(multiplied(model, intercept.value, sized.offset, factor), factor)
 
 
 def _agreement(
-    setting: Setting,
-    model: Model,
-    without: Model,
-    start: Start,
-    agreed: Parted,
-    sized: Parted,
-    long: float,
-) -> Generator[tuple[Question, ...], Sequence[Tally], Agreement]:
-    """Ask how large predictions and leftovers are on average; return the question that needs it."""
-    laws, k, (asked, agreeing) = setting.laws, setting.scores, agreed
-    if not setting.intercept:
-        asked, agreeing = 0, asked + agreeing
-    size = Size(people=sized[0], laws=laws, model=model, half=long / 2)
-    offset = Offset(people=sized[1], laws=laws, model=model, clip=long, dimensions=k)
-    most = CUT * start.spread if setting.square else CUT_CLASS
-    lean = Leftovers(
-        people=asked,
-        laws=laws,
-        model=without,
-        objective=setting.objective,
-        clip=most,
-        dimensions=k,
-    )
-    mean, middle, off = yield from ask(size, offset, lean)
-    near = drawn_towards(mean.single(0.25 * long), mean.noise, 0.25 * long, 0.1 * long)
-    near = between(0.02 * long, near, long)
+    setting: Setting, model: Model, without: Model, sized: Sized, people: int
+) -> Agreement:
+    """Return the question whether predictions point to where the constant is off."""
+    start, size = sized.predictions.start, sized.predictions.size
+    most = SLOPE[setting.objective.name] * (start.spread if setting.square else 1.0)
     return Agreement(
-        people=agreeing,
-        laws=laws,
+        people=people,
+        laws=setting.laws,
         model=model,
         without=without,
         objective=setting.objective,
-        middle=_weighed(middle, 0.15 * long, k),
-        lean=_weighed(off, 0.3 * most, k),
-        most=most,
-        size=near,
-        half=most * near,
-    )
-
-
-def _weighed(answer: Answer, expected: float, k: int) -> Floats:
-    """Return what was read as far as it counts; zeros if nobody has answered."""
-    if not answer.known:
-        return np.zeros(k)
-    return np.asarray(weight_of(answer.noise, expected) * answer.value)
-
-
-def rescale(
-    setting: Setting,
-    model: Model,
-    start: Start,
-    asked: Agreement | None,
-    kept: float,
-    people: int,
-) -> Generator[tuple[Question, ...], Sequence[Tally], tuple[Model, float]]:
-    """Ask whether predictions are too large or too small, and correct them by one factor.
-
-    Cutting off slopes makes them so. Where predictions are right what is left over has nothing to
-    do with them; else the product tells the way, and their size and the loss's curvature how far.
-    """
-    if asked is None or kept == 0 or people == 0:
-        return model, 1.0
-    size = kept * asked.size
-    most = 2.5 * start.spread if setting.square else 1.0
-    question = replace(
-        asked,
-        people=people,
-        model=model,
-        without=model,
+        middle=sized.offset,
         lean=np.zeros(setting.scores),
-        middle=kept * asked.middle,
         most=most,
-        size=2.5 * size,
-        half=2.5 * most * size,
+        size=size,
+        half=most * size,
     )
-    (found,) = yield from ask(question)
-    curve = 1.0 if setting.square else 0.7 * start.curve
-    change = 1 / (curve * math.pi / 2 * size**2)  # of normal predictions with that mean size
-    expected = 0.07 if setting.square else 0.2
-    slope = 1 + weight_of(change * found.noise, expected) * change * found.single(0.0)
-    slope = between(0.5, slope, 2.0)
-    return replace(model, weights=slope * model.weights), slope
 
 
-def level_again(
-    setting: Setting, model: Model, start: Start, gained: float, people: int
-) -> Generator[tuple[Question, ...], Sequence[Tally], Model]:
-    """Ask what the model leaves over, and move its level by that, as far as it is beyond noise."""
-    if people == 0 or not setting.intercept:
-        return model
+def _product(
+    setting: Setting, predictions: Predictions, factor: float, at: Agreement, people: People
+) -> Agreement:
+    """Return the question whether what a model leaves over still goes with its predictions."""
+    each = people.scale // STEPS if factor > LEAST_FACTOR else 0
+    most, wide = _wide(setting, predictions, factor, at, max(each, 1))
+    size = wide * predictions.size
+    return replace(at, people=each, most=most, size=size, half=most * size)
+
+
+@dataclass(frozen=True, eq=False)
+class Intercept:
+    """The intercept so far, and the variance of each score's."""
+
+    value: Floats
+    variance: Floats
+
+    @classmethod
+    def first(cls, setting: Setting, sized: Sized, factor: float) -> Intercept:
+        """Return the intercept before any is asked again."""
+        start, predictions = sized.predictions.start, sized.predictions
+        spread = (factor * predictions.spread) ** 2
+        curve = predictions.curve(factor)
+        share, least = (0.01, 0.0) if setting.square else (0.04, 0.03**2)
+        variance = (start.doubt / curve) ** 2 + (factor * sized.doubt) ** 2 + share * spread + least
+        return cls(predictions.intercept(factor), np.zeros(setting.scores) + variance)
+
+    def pooled(self, predictions: Predictions, answer: Answer, factor: float) -> Intercept:
+        """Return the intercept after a mean of leftovers was read."""
+        if not answer.known:
+            return self
+        curve = predictions.curve(factor)
+        off = answer.value - (answer.value.mean() if len(answer.value) > 1 else 0.0)
+        noise = (answer.noise / curve) ** 2
+        weight = self.variance / (self.variance + noise)
+        return Intercept(self.value + weight * off / curve, weight * noise)
+
+    def moved(self, predictions: Predictions, before: float, after: float) -> Intercept:
+        """Return the intercept after the factor has changed."""
+        value = self.value + predictions.intercept(after) - predictions.intercept(before)
+        return Intercept(value, self.variance + 0.04 * ((after - before) * predictions.spread) ** 2)
+
+
+def _level(
+    setting: Setting, predictions: Predictions, model: Model, factor: float, people: int
+) -> Question:
+    """Return the question for what a model leaves over on average."""
     laws, objective = setting.laws, setting.objective
+    asked = people if setting.intercept else 0
     if setting.scores > 1:
-        several = Leftovers(
-            people=people,
+        return Leftovers(
+            people=asked,
             laws=laws,
             model=model,
             objective=objective,
-            clip=1.0,
+            clip=1.1,
             dimensions=setting.scores,
         )
-        (found,) = yield from ask(several)
-        if not found.known:
-            return model
-        shares = np.exp(start.intercept)
-        curve = np.maximum(shares * (1 - shares), 0.01)  # each class's own
-        expected = math.hypot(start.doubt, 0.1 + 1.5 * gained)
-        weight = expected**2 / (expected**2 + np.square(found.noise / curve))
-        off = found.value - found.value.mean()
-        return replace(model, intercept=model.intercept + weight * off / curve)
-    if setting.number:
-        width = _as_far(setting, people, 0.045)
-        half = min(max(1.75, width) * start.spread + start.doubt, 2.0)
-        curve, expected = 1.0, (0.05 + 0.3 * gained) * start.spread
+    half = 1.0
+    if setting.square:
+        far = _reach(setting, people) * predictions.left(factor) + predictions.start.doubt
+        half = min(far, 2.0)
+    return Leftover(people=asked, laws=laws, model=model, objective=objective, half=half)
+
+
+def _wide(
+    setting: Setting, predictions: Predictions, factor: float, asked: Agreement, people: int
+) -> tuple[float, float]:
+    """Return where slopes and predictions are cut off, and what the first question weighs then.
+
+    As far out as lets the noise give the factor to `KNOWN`: what is cut off less is more right.
+    """
+    start = predictions.start
+    if setting.square:
+        far, near, curve = 3 * start.spread, 0.8 * predictions.left(factor), 1.0
+    elif setting.scores > 1:
+        shares = start.shares
+        far, near = 1.2, 0.8
+        curve = 0.8 * float((shares * (1 - shares)).sum()) / (len(shares) - 1)
     else:
-        hinge = objective.name == "hinge"
-        half = 2.0 if hinge else 1.0
-        curve = 0.8 if hinge else 0.75 * start.curve
-        expected = 0.1 + 1.5 * gained
-    question = Leftover(people=people, laws=laws, model=model, objective=objective, half=half)
-    (found,) = yield from ask(question)
-    if not found.known:
+        far, near, curve = 1.0, 0.5, 0.8 * float(start.shares[0] * start.shares[1])
+    error = replace(asked, people=people).noise / asked.half
+    room = KNOWN * factor * curve * predictions.spread**2 / error
+    wide = between(1.4, room / (near * predictions.size), 4.0)
+    most = between(near, room / (wide * predictions.size), far)
+    return most, wide
+
+
+def multiplied(model: Model, intercept: Floats, offset: Floats, factor: float) -> Model:
+    """Return the model whose predictions, less their offset, are multiplied."""
+    return replace(model, weights=factor * model.weights, intercept=intercept - factor * offset)
+
+
+def _reach(setting: Setting, people: int) -> float:
+    """Return where targets are cut off, in spreads: further out the less noise there is."""
+    noise = math.sqrt(setting.laws.number.worst_variance() / max(people, 1))
+    return between(1.25, 0.6 * math.log(1 / min(noise, 1.0)), 4.0)
+
+
+def only_level(
+    setting: Setting, model: Model, start: Start, people: int
+) -> Generator[tuple[Question, ...], Sequence[Tally], Model]:
+    """Ask everybody who is left for the target, and for nothing else."""
+    laws, objective = setting.laws, setting.objective
+    if setting.number:
+        half = min(1.3 * _reach(setting, people) * start.spread + 2 * start.doubt, 2.0)
+        if start.doubt > 1:  # nothing is known but the range: the spread is half of it
+            half = start.spread
+        question: Question = Leftover(
+            people=people, laws=laws, model=model, objective=objective, half=half
+        )
+        (answer,) = yield from ask(question)
+        mean = Mean(float(model.intercept[0]), start.doubt**2)
+        if answer.known:
+            mean = mean.with_another(mean.value + answer.single(0.0), answer.noise**2)
+        return replace(model, intercept=np.array([between(-1.0, mean.value, 1.0)]))
+    (answer,) = yield from ask(of_target(setting, people))
+    if not answer.known:
         return model
-    weight = weight_of(found.noise / curve, math.hypot(start.doubt, expected))
-    return replace(model, intercept=model.intercept + weight * found.value / curve)
-
-
-def _as_far(setting: Setting, people: int, noise: float) -> float:
-    """Return where to cut off, so that the mean of so many people has this much noise."""
-    return noise * math.sqrt(people / setting.laws.number.worst_variance())
+    if setting.scores > 1:
+        weight = start.doubt**2 / (start.doubt**2 + answer.noise**2)
+        value = start.shares + weight * (answer.value - start.shares)
+        pooled = Answer(value, answer.noise * math.sqrt(weight), people)
+        return replace(model, intercept=np.log(_class_shares(setting.scores, pooled)))
+    variance = answer.noise**2 / 4
+    mean = Mean(float(start.shares[1]), start.doubt**2)
+    share = mean.with_another((1 + answer.single(0.0)) / 2, variance).value
+    share = between(0.02, share, 0.98)
+    hinge = objective.name == "hinge"
+    return replace(
+        model, intercept=np.array([2 * share - 1 if hinge else math.log(share / (1 - share))])
+    )
 
 
 def score(
@@ -204,7 +294,8 @@ def score(
     laws, model = setting.laws, trained.model
     question: NumberQuestion
     if setting.number:
-        far = _as_far(setting, people, 0.02) * start.spread**2
+        noise = math.sqrt(laws.number.worst_variance() / people)
+        far = 0.02 * start.spread**2 / noise
         half = min(max(6 * start.spread * size, 0.05 * start.spread**2, far), 4.0)
         question = Gain(
             people=people,

@@ -5,11 +5,11 @@ features x and its target y, clips the value to the range of the law, and random
 asked two questions, so a person's loss is that of one report, whatever the question was. Values are
 worked out by `arithmetic.py`, to the bit: what is simulated here is what devices do elsewhere.
 
-    Length     how long the features are
-    Means      the features themselves, to centre them
     Target     the target, for the intercept that training starts from
     Spread     how far the target is from that intercept
     Classes    which of k classes
+    Column     one attribute: its label, or the nearest of nine points of a number
+    Bin        in which part of its range a number to predict is
     Gradient   the slope of the loss at a model, times the features
     Leftover   what the model leaves unexplained, for the intercept that it ends with
     Size       how large predictions are
@@ -29,7 +29,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from murmuration.exact.arrays import Floats, Reports
+from murmuration.exact.arrays import Floats, Ints, Reports
 from murmuration.exact.randomness import Rng
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.domain import Ball, Domain, Items, Number
@@ -39,6 +39,34 @@ from murmuration.planning.auto import mechanism as planned
 from murmuration.results.estimate import Estimate
 from murmuration.training.algorithm.arithmetic import HAIR, added, lengths, shortened
 from murmuration.training.algorithm.losses import Objective
+
+COLUMN_POINTS, BINS = 9, 16
+"""The points that a number of a look is rounded to, and the parts of the target's range."""
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """The columns of one attribute: one for a number, one for each label but the last.
+
+    A label's columns are `absent` where it is not the label: 0, or -1. A column that is `declared`
+    to be a number is scaled by how far it spreads; others may be labels, whatever they look like.
+    """
+
+    first: int
+    width: int = 1
+    labels: bool = False
+    absent: float = 0.0
+    declared: bool = True
+
+    @property
+    def columns(self) -> slice:
+        """Where its columns are."""
+        return slice(self.first, self.first + self.width)
+
+    @property
+    def items(self) -> int:
+        """What a look at it can say."""
+        return self.width + 1 if self.labels else COLUMN_POINTS
 
 
 class Laws:
@@ -54,7 +82,7 @@ class Laws:
     def __init__(self, epsilon: float, given: Iterable[Mechanism] = ()) -> None:
         self.epsilon, self.given = epsilon, tuple(given)
         self._known: dict[Domain, Mechanism] = {
-            law.domain if law.takes is Ball else Number(): law for law in self.given
+            Number() if law.takes is Number else law.domain: law for law in self.given
         }
 
     def __eq__(self, other: object) -> bool:
@@ -89,17 +117,18 @@ class Laws:
 class Model:
     """A linear model of features: scores W (x - centre)/scale + intercept.
 
-    `weights` has a row for each score: one, or one for each of three or more classes.
+    `weights` has a row for each score: one, or one for each of three or more classes. `scale` has
+    a number for each feature.
     """
 
     weights: Floats
     intercept: Floats
     centre: Floats
-    scale: float
+    scale: Floats
 
     def scaled(self, x: Floats) -> Floats:
         """Return the features as the weights know them, (x - centre) / scale, a row each."""
-        return np.asarray((x.T - self.centre[:, None]) / self.scale)
+        return np.asarray((x.T - self.centre[:, None]) / self.scale[:, None])
 
     def predictions(self, x: Floats) -> Floats:
         """Return what the features add to the intercept: sums of w (x - centre) / scale, in order.
@@ -127,8 +156,8 @@ class Question(ABC):
     """Those of them that there is one of for each score."""
     models: ClassVar[tuple[str, ...]] = ()
     """The models that it is about."""
-    vectors_given: ClassVar[tuple[str, ...]] = ()
-    """Its vectors with a number for each feature."""
+    wholes: ClassVar[tuple[str, ...]] = ()
+    """Its whole numbers: places in lists of the campaign."""
 
     people: int
     laws: Laws
@@ -150,7 +179,7 @@ class Question(ABC):
         """The law by which a report is drawn."""
 
     @abstractmethod
-    def values(self, x: Floats, y: Floats) -> Floats:
+    def values(self, x: Floats, y: Floats) -> Floats | Ints:
         """DEVICE. Return what is randomised, in the law's domain, for people with x and y."""
 
     def answer(self, x: Floats, y: Floats, rng: Rng) -> Reports:
@@ -243,44 +272,6 @@ class VectorQuestion(Question):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Length(NumberQuestion):
-    """How long x - centre is: `half` on either side of `middle`."""
-
-    ask: ClassVar[str] = "length"
-    numbers: ClassVar[tuple[str, ...]] = ("half", "middle")
-    vectors_given: ClassVar[tuple[str, ...]] = ("centre",)
-
-    centre: Floats
-    middle: float = 0.0
-
-    def number(self, x: Floats, y: Floats) -> Floats:
-        """The length, less the middle."""
-        del y
-        return lengths(x.T - self.centre[:, None]) - self.middle
-
-    def read(self, tally: Tally) -> Floats:
-        """The mean length."""
-        return self.middle + super().read(tally)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Means(VectorQuestion):
-    """The features themselves."""
-
-    ask: ClassVar[str] = "means"
-
-    @classmethod
-    def length(cls, width: int) -> int:
-        """One number for each feature."""
-        return width
-
-    def vectors(self, x: Floats, y: Floats) -> Floats:
-        """The features."""
-        del y
-        return x.T
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class Target(NumberQuestion):
     """The target, for its mean."""
 
@@ -311,8 +302,31 @@ class Spread(NumberQuestion):
         return self.half + super().read(tally)
 
 
+class ItemQuestion(Question):
+    """A question about one of some items."""
+
+    @property
+    @abstractmethod
+    def items(self) -> int:
+        """How many items there are."""
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The law for so many items."""
+        return self.laws.items(self.items)
+
+    def read(self, tally: Tally) -> Floats:
+        """The share of each item, not clipped."""
+        return np.array(self.mechanism.estimate(tally).value, dtype=np.float64)
+
+    @property
+    def noise(self) -> float:
+        """The standard error of a share."""
+        return math.sqrt(self.mechanism.worst_variance() / max(self.people, 1))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Classes(Question):
+class Classes(ItemQuestion):
     """Which of k classes a person is in."""
 
     ask: ClassVar[str] = "classes"
@@ -320,23 +334,59 @@ class Classes(Question):
     k: int = 2
 
     @property
-    def mechanism(self) -> Mechanism:
-        """The law for k items."""
-        return self.laws.items(self.k)
+    def items(self) -> int:
+        """The classes."""
+        return self.k
 
-    def values(self, x: Floats, y: Floats) -> Floats:
+    def values(self, x: Floats, y: Floats) -> Ints:
         """The number of the class."""
         del x
         return y.astype(np.int64)
 
-    def read(self, tally: Tally) -> Floats:
-        """The share of each class, not clipped."""
-        return np.array(self.mechanism.estimate(tally).value, dtype=np.float64)
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Column(ItemQuestion):
+    """One attribute: the label that is 1 (the last label has no column), or a number's point."""
+
+    ask: ClassVar[str] = "column"
+    wholes: ClassVar[tuple[str, ...]] = ("feature",)
+
+    feature: int
+    """The attribute's number."""
+    attribute: Attribute
 
     @property
-    def noise(self) -> float:
-        """The standard error of a share."""
-        return math.sqrt(self.mechanism.worst_variance() / max(self.people, 1))
+    def items(self) -> int:
+        """The labels, or the points of a number."""
+        return self.attribute.items
+
+    def values(self, x: Floats, y: Floats) -> Ints:
+        """The label's number, or that of the nearest point of -1, -3/4, ..., 1."""
+        del y
+        columns = x[:, self.attribute.columns]
+        if self.attribute.labels:
+            own = columns > 0.5
+            return np.where(own.any(axis=1), own.argmax(axis=1), self.attribute.width)
+        half = (COLUMN_POINTS - 1) / 2
+        return np.floor(half * np.clip(columns[:, 0], -1.0, 1.0) + half + 0.5).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Bin(ItemQuestion):
+    """In which of `BINS` equal parts of [-1, 1] the target is."""
+
+    ask: ClassVar[str] = "bin"
+
+    @property
+    def items(self) -> int:
+        """The parts."""
+        return BINS
+
+    def values(self, x: Floats, y: Floats) -> Ints:
+        """The part's number."""
+        del x
+        places = np.floor((np.clip(y, -1.0, 1.0) + 1) * (BINS / 2)).astype(np.int64)
+        return np.minimum(places, BINS - 1)
 
 
 # --- training ----------------------------------------------------------------------------------
@@ -513,7 +563,7 @@ def _rows(slopes: Floats) -> Floats:
 ROLES: dict[str, type[Question]] = {
     kind.ask: kind
     for kind in (
-        *(Length, Means, Target, Spread, Gradient, Leftover, Leftovers),
+        *(Column, Bin, Target, Spread, Gradient, Leftover, Leftovers),
         *(Size, Offset, Agreement, Gain, Right),
     )
 }

@@ -13,6 +13,7 @@ from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import Estimate
 from murmuration.training.algorithm.losses import Objective
 from murmuration.training.algorithm.questions import (
+    Attribute,
     Laws,
     Model,
     NumberQuestion,
@@ -36,10 +37,16 @@ class Setting:
     least: int = 1
     """Nothing is asked of fewer people than that: what is published would be about too few."""
     laws: Laws = field(default=None)  # type: ignore[assignment]  # the planner's, if left out
+    attributes: tuple[Attribute, ...] = ()
+    """Whose columns the features are; left out: each column is one of its own."""
 
     def __post_init__(self) -> None:
         if self.laws is None:
             object.__setattr__(self, "laws", Laws(self.epsilon))
+        if not self.attributes:
+            places = range(self.features)
+            each = tuple(Attribute(place, declared=False) for place in places)
+            object.__setattr__(self, "attributes", each)
 
     @property
     def number(self) -> bool:
@@ -85,8 +92,8 @@ class Trained:
     path: list[Stage]
     kept: float
     """How much of the trained weights is in the model: 0 where agreement was within noise."""
-    noise: float
-    """The standard deviation that noise has put into each weight, at most."""
+    noise: Floats
+    """The standard deviation that noise has put into each weight, as a column's own unit has it."""
     rounds: int
     score: Estimate | None = None
     question: NumberQuestion | None = None
@@ -138,6 +145,10 @@ class Start:
     """What a constant's loss is: the variance (for the hinge, that of -1 and 1), or the entropy."""
     curve: float
     """The loss's own curvature by a score, before slopes are cut off."""
+    shares: Floats = field(default_factory=lambda: np.full(2, 0.5))
+    """Of the classes, where there are any."""
+    columns: Floats = field(default_factory=lambda: np.zeros(0))
+    """The standard deviation of each column, as the look has it."""
 
 
 @dataclass

@@ -38,16 +38,17 @@ import {
   MOST_ROLES,
   MOST_ROUND_BYTES,
   MOST_ROUNDS,
+  MOST_TRAINING_LAWS,
   ROLE_MODELS,
   ROLE_NUMBERS,
   ROUND_KEYS,
   TRAINING_KEYS,
   WIRE,
 } from "../protocol.js";
-import type { Campaign, Law, Loss, Question, ReadOptions } from "../types.js";
+import type { Campaign, Domain, Law, Loss, Question, ReadOptions } from "../types.js";
 import type { RoundLink } from "./chain.js";
 import { privunit } from "./privunit.js";
-import type { Model, Objective, Role } from "./questions.js";
+import { type Columns, type Model, type Objective, POINTS, type Role, TARGET_PARTS } from "./questions.js";
 
 /** No number of a round is beyond this, and none that is divided by below 1/this. */
 const LARGEST = 2 ** 100;
@@ -151,7 +152,9 @@ function taught(found: Table) {
   whole(found["deadline"], 1, MOST_DEADLINE, "deadline");
   if (found["rounds"] !== undefined) whole(found["rounds"], 10, 1000, "rounds");
   const epsilon = budget(found["epsilon"]);
-  const laws = lawsOf(found["laws"], width, epsilon);
+  const sizes = features.map(({ question }) => question.labels.length || POINTS);
+  const items = [...new Set([...sizes, ...(classes ? [] : [TARGET_PARTS])])].sort((a, b) => a - b);
+  const laws = lawsOf(found["laws"], width, items, epsilon);
   const ratio = most(laws.map((law) => law.loss.ratio));
   return {
     ...{ name: String(found["campaign"]), epsilon, features, target, questions, width, laws },
@@ -188,14 +191,16 @@ function featureOf(value: Json): Feature {
   return { question, typical: [(first + second) / 2, half], width: 1 };
 }
 
-/** Read the laws: for a number, and for vectors of each length; each keeps epsilon. */
-function lawsOf(given: Json | undefined, width: number, epsilon: number): Law[] {
-  const dimensions = [...new Set([1, width, width + 1])];
-  const documents = list(given, 4, "laws");
-  must(documents.length === dimensions.length + 1, "a law for a number, and for each vector");
-  const laws = documents.map((one, i) => (i ? privunit(one) : lawOf(one)));
+/** Read the laws: for a number, for vectors of each length, and for one of each number of items;
+ * each keeps epsilon. */
+function lawsOf(given: Json | undefined, width: number, items: number[], epsilon: number): Law[] {
+  const dimensions = [1, width + 1];
+  const documents = list(given, MOST_TRAINING_LAWS, "laws");
+  must(documents.length === 3 + items.length, "a law for a number, each vector and each list");
+  const laws = documents.map((one, i) => (i === 1 || i === 2 ? privunit(one) : lawOf(one)));
   requireTaken(laws[0]!, { kind: "number" });
   dimensions.forEach((d, i) => requireTaken(laws[i + 1]!, { kind: "ball", d }));
+  items.forEach((k, i) => requireTaken(laws[i + 3]!, { kind: "items", k }));
   for (const { loss, broken, budget: promised, permanent, name } of laws) {
     const kept = loss.kept && !broken && !permanent;
     if (kept && !larger(fraction(promised), fraction(epsilon))) continue;
@@ -213,7 +218,7 @@ function lawsOf(given: Json | undefined, width: number, epsilon: number): Law[] 
 const NUMBERS: Readonly<Record<string, string>> = ROLE_NUMBERS;
 const MODELS: Readonly<Record<string, string>> = ROLE_MODELS;
 const POSITIVE = /^(half|clip|most|reach|size|scale)$/;
-const WHOLES = /^(wire|round|law|model|without|ends)$/;
+const WHOLES = /^(wire|round|law|model|without|feature|ends)$/;
 
 /** Return the round of a document, or say what is wrong with it. */
 export function readRound(bytes: Uint8Array, training: Training): Promise<Round> {
@@ -263,21 +268,35 @@ function roleOf(role: Table, models: readonly Model[], training: Training): Role
   const ask = String(role["ask"]);
   const names = Object.hasOwn(NUMBERS, ask) ? NUMBERS[ask]! : "";
   const at = MODELS[ask] ?? "";
-  const centred = ask === "length" ? "centre" : "";
-  must(names, "a role asks what no training asks");
-  const keys = ["ask law", at, names, centred].filter(Boolean).join(" ");
-  const found = table(role, keys, "a role");
-  const numbers = Object.fromEntries(names.split(" ").map((key) => [key, numberOf(found[key], key)]));
+  must(Object.hasOwn(NUMBERS, ask), "a role asks what no training asks");
+  const found = table(role, ["ask law", at, names].filter(Boolean).join(" "), "a role");
+  const keys = names.split(" ").filter((key) => key && key !== "feature");
+  const numbers = Object.fromEntries(keys.map((key) => [key, numberOf(found[key], key)]));
   const place = (key: string) => models[whole(found[key], 0, models.length - 1, key)]!;
   const law = whole(found["law"], 0, training.laws.length - 1, "law");
-  const d = { means: training.width, gradient: training.width + 1 }[ask] ?? 1;
-  requireTaken(training.laws[law]!, names.includes("clip") ? { kind: "ball", d } : { kind: "number" });
+  const column = ask === "column" ? columnOf(found["feature"], training) : undefined;
+  requireTaken(training.laws[law]!, domainOf(ask, names, column, training.width));
   return {
     ...{ ask, law, numbers },
+    ...(column && { column }),
     ...(at && { model: place("model") }),
     ...(at.includes("without") && { without: place("without") }),
-    ...(centred && { centre: vectorOf(found["centre"], training.width) }),
   };
+}
+
+/** Return where the columns of a feature are, and how many labels it has. */
+function columnOf(value: Json | undefined, { features }: Training): Columns {
+  const place = whole(value, 0, features.length - 1, "feature");
+  const first = features.slice(0, place).reduce((sum, { width }) => sum + width, 0);
+  return { first, width: features[place]!.width, labels: features[place]!.question.labels.length };
+}
+
+/** Return what the law of a role takes. */
+function domainOf(ask: string, names: string, column: Columns | undefined, width: number): Domain {
+  if (column) return { kind: "items", k: column.labels || POINTS };
+  if (ask === "bin") return { kind: "items", k: TARGET_PARTS };
+  if (!names.includes("clip")) return { kind: "number" };
+  return { kind: "ball", d: ask === "gradient" ? width + 1 : 1 };
 }
 
 function modelOf(value: Table, width: number): Model {
@@ -286,13 +305,13 @@ function modelOf(value: Table, width: number): Model {
     weights: vectorOf(weights, width),
     level: numberOf(level, "level"),
     centre: vectorOf(centre, width),
-    scale: numberOf(scale, "scale"),
+    scale: vectorOf(scale, width, "scale"),
   };
 }
 
-function vectorOf(value: Json | undefined, many: number): number[] {
+function vectorOf(value: Json | undefined, many: number, key = ""): number[] {
   must(Array.isArray(value) && value.length === many, `a round's vector has ${many} numbers`);
-  return value.map((one) => numberOf(one, ""));
+  return value.map((one) => numberOf(one, key));
 }
 
 /** Return a number that can be reckoned with: nothing overflows, nothing is divided by 0. */

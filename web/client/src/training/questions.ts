@@ -5,12 +5,22 @@
  * clamped to what the law takes.
  */
 
+/** The points that a number of a feature is rounded to, and the parts of the target's range. */
+export const [POINTS, TARGET_PARTS] = [9, 16];
+
 /** A linear model of features that are centred and scaled. */
 export interface Model {
   readonly weights: readonly number[];
   readonly level: number;
   readonly centre: readonly number[];
-  readonly scale: number;
+  readonly scale: readonly number[];
+}
+
+/** Where the columns of a feature are; no labels: it is a number. */
+export interface Columns {
+  readonly first: number;
+  readonly width: number;
+  readonly labels: number;
 }
 
 /** One role of a round: what is asked, by which law, at which models, with which numbers. */
@@ -19,7 +29,7 @@ export interface Role {
   readonly law: number;
   readonly model?: Model;
   readonly without?: Model;
-  readonly centre?: readonly number[];
+  readonly column?: Columns;
   readonly numbers: Readonly<Record<string, number>>;
 }
 
@@ -34,7 +44,7 @@ const HAIR = 1 + 1e-9;
 const STEPS = 16;
 const ONE = 2 ** 30;
 
-/** Return what is randomised: one number from -1 to 1, or a vector no longer than 1. */
+/** Return what is randomised: one number from -1 to 1, a vector no longer than 1, or an item. */
 export function valuesOf(
   role: Role,
   x: readonly number[],
@@ -42,17 +52,34 @@ export function valuesOf(
   objective: Objective,
 ): number[] {
   const { clip, half } = role.numbers;
+  if (role.column) return [pointOf(role.column, x)];
+  if (role.ask === "bin") {
+    return [Math.min(Math.floor((clamped(y) + 1) * (TARGET_PARTS / 2)), TARGET_PARTS - 1)];
+  }
   if (clip !== undefined) {
     const rows = vectorOf(role, x, y, objective).map((one) => one / clip);
     const most = Math.max(length(rows) * HAIR, 1);
     return rows.map((one) => one / most);
   }
-  return [Math.min(Math.max(numberOf(role, x, y, objective) / half!, -1), 1)];
+  return [clamped(numberOf(role, x, y, objective) / half!)];
+}
+
+/** Return the label, or the nearest of the points -1, ..., 1 of a number. */
+function pointOf({ first, width, labels }: Columns, x: readonly number[]): number {
+  if (labels) {
+    const own = x.slice(first, first + width).findIndex((one) => one > 0.5);
+    return own < 0 ? width : own;
+  }
+  const half = (POINTS - 1) / 2;
+  return Math.floor(half * clamped(x[first]!) + half + 0.5);
+}
+
+function clamped(number: number): number {
+  return Math.min(Math.max(number, -1), 1);
 }
 
 function vectorOf(role: Role, x: readonly number[], y: number, objective: Objective): number[] {
   const { ask, model, numbers } = role;
-  if (ask === "means") return [...x];
   if (ask === "offset") return [prediction(model!, x)];
   const slope = smooth(objective, score(model!, x), y);
   if (ask === "leftovers") return [-slope];
@@ -64,11 +91,9 @@ function vectorOf(role: Role, x: readonly number[], y: number, objective: Object
 }
 
 function numberOf(role: Role, x: readonly number[], y: number, objective: Objective): number {
-  const { ask, model, without, centre, numbers } = role;
+  const { ask, model, without, numbers } = role;
   const { half = 0, middle = 0, level = 0, most = 1, size = 1, lean = 0 } = numbers;
   switch (ask) {
-    case "length":
-      return length(x.map((one, i) => one - centre![i]!)) - middle;
     case "target":
       return y;
     case "spread":
@@ -99,7 +124,7 @@ function square(number: number): number {
 }
 
 function scaled({ centre, scale }: Model, x: readonly number[]): number[] {
-  return x.map((one, i) => (one - centre[i]!) / scale);
+  return x.map((one, i) => (one - centre[i]!) / scale[i]!);
 }
 
 function prediction(model: Model, x: readonly number[]): number {

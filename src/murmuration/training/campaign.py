@@ -148,7 +148,7 @@ class TrainingCampaign:
     model: "linear", "logistic" or "svm"
     features, target: the attributes
     laws: for a number, for vectors of each length in `dimensions`, for one of as many as in `items`
-    rounds: the most there may be; None: as many as the library's training takes (33)
+    rounds: the most there may be; None: as many as the library's training takes (41)
     deadline: seconds after which a round is closed with those who came
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from murmuration.errors import ParameterError
 from murmuration.testing.expected import STANDARD_ERRORS
 from murmuration.training.algorithm import factor as factors
 from murmuration.training.algorithm.before import ask_before
@@ -40,7 +41,8 @@ def setting(n: int, epsilon: float, **options) -> Setting:
 
 def looked(epsilon: float, n: int, seed: int) -> Seen:
     what = setting(n, epsilon)
-    return answered_all(look(what, Crowd(what)), *people(n, seed), seed)
+    seen, _ = answered_all(look(what, Crowd(what)), *people(n, seed), seed)
+    return seen
 
 
 def test_a_look_finds_means_and_spreads() -> None:
@@ -57,7 +59,7 @@ def test_a_look_finds_means_and_spreads() -> None:
 
 def test_columns_that_were_not_declared_are_not_scaled_apart() -> None:
     plain = Setting(objective("squared"), 200_000, 5, 4.0)
-    seen = answered_all(look(plain, Crowd(plain)), *people(200_000), 1)
+    seen, _ = answered_all(look(plain, Crowd(plain)), *people(200_000), 1)
     assert seen.scale == pytest.approx(np.full(5, seen.scale[0]))
 
 
@@ -69,8 +71,14 @@ def test_a_look_that_is_noise_is_drawn_towards_equal_shares() -> None:
 
 def test_no_attribute_is_looked_at_where_they_need_too_many_people() -> None:
     what = setting(3000, 1.0, least=200)
-    seen = answered_all(look(what, Crowd(what)), *people(3000), 1)
+    seen, _ = answered_all(look(what, Crowd(what)), *people(3000), 1)
     assert not seen.centre.any()
+
+
+def test_attributes_are_those_of_all_columns() -> None:
+    for attributes in (ATTRIBUTES[:3], (*ATTRIBUTES, Attribute(5)), ATTRIBUTES[::-1]):
+        with pytest.raises(ParameterError, match="5 columns"):
+            Setting(objective("squared"), 100, 5, 1.0, attributes=attributes)
 
 
 @pytest.mark.parametrize("shares", [[0.5, 0.5], [2.0, -1.0, 0.1], [0.0, 0.0, 0.0, 0.0]])

@@ -43,6 +43,8 @@ FEW = 0.8
 """Of few features predictions are larger: this, over the root of how many features there are."""
 SLOPE = {"squared": 0.5, "hinge": 0.5, "logistic": 0.45, "softmax": 0.9}
 """Where slopes at the constant are cut off: in spreads of the target, or in probabilities."""
+SPREAD = 0.4
+"""The standard deviation of a product from person to person, in units of its half."""
 STEPS = 2
 """So often the factor and the intercept are asked at the model."""
 LEAST_FACTOR = 0.05
@@ -111,8 +113,7 @@ def calibrated(
     log = prior()
     if answer.known:
         expected = predictions.agreement(first.most) / first.half
-        read, noise = answer.single(0.0) / first.half, answer.noise / first.half
-        log = updated(log, read, noise, expected, FORM[0])
+        log = updated(log, *_read(answer, first.half), expected, FORM[0])
     factor = mean_of(log)
     intercept = Intercept.first(setting, sized, factor)
     for _ in range(STEPS):
@@ -124,11 +125,16 @@ def calibrated(
         if about_product.known:
             wide = product.size / predictions.size
             expected = predictions.leftover(factor, product.most, wide) / product.half
-            read, noise = about_product.single(0.0), about_product.noise
-            log = updated(log, read / product.half, noise / product.half, expected, FORM[1])
+            log = updated(log, *_read(about_product, product.half), expected, FORM[1])
             before, factor = factor, mean_of(log)
             intercept = intercept.moved(predictions, before, factor)
     return Calibrated(multiplied(model, intercept.value, sized.offset, factor), factor)
+
+
+def _read(answer: Answer, half: float) -> tuple[float, float]:
+    """Return a mean product in units of its half, and its noise with that of who was asked."""
+    noise = math.hypot(answer.noise / half, SPREAD / math.sqrt(answer.people))
+    return answer.single(0.0) / half, noise
 
 
 def _agreement(
@@ -137,6 +143,7 @@ def _agreement(
     """Return the question whether predictions point to where the constant is off."""
     start, size = sized.predictions.start, sized.predictions.size
     most = SLOPE[setting.objective.name] * (start.spread if setting.square else 1.0)
+    lean = sized.predictions.lean(0.0, most)
     return Agreement(
         people=people,
         laws=setting.laws,
@@ -144,10 +151,10 @@ def _agreement(
         without=without,
         objective=setting.objective,
         middle=sized.offset,
-        lean=np.zeros(setting.scores),
+        lean=lean,
         most=most,
         size=size,
-        half=most * size,
+        half=_half(most, lean) * size,
     )
 
 
@@ -158,7 +165,13 @@ def _product(
     each = people.scale // STEPS if factor > LEAST_FACTOR else 0
     most, wide = _wide(setting, predictions, factor, at, max(each, 1))
     size = wide * predictions.size
-    return replace(at, people=each, most=most, size=size, half=most * size)
+    lean = predictions.lean(factor, most)
+    return replace(at, people=each, lean=lean, most=most, size=size, half=_half(most, lean) * size)
+
+
+def _half(most: float, lean: Floats) -> float:
+    """Return how large a slope can be, less what slopes are on average."""
+    return most + float(np.linalg.norm(lean))
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,26 +50,32 @@ LEAST_SHARE = 0.015
 
 def ask_before(setting: Setting, crowd: Crowd) -> Asking:
     """Ask for the features and the target: features are centred and scaled from then on."""
-    seen = yield from look(setting, crowd)
+    first = _first(setting, crowd)
+    seen, answers = yield from look(setting, crowd, *first)
     zeros = np.zeros((setting.scores, setting.features))
     model = Model(zeros, np.zeros(setting.scores), seen.centre, seen.scale)
-    start = yield from _started(setting, crowd, model)
+    start = started(setting, answers[0] if answers else None)
+    if first and setting.number:
+        start = yield from _number(setting, crowd, model, answers[0])
     return replace(model, intercept=start.intercept), replace(start, columns=seen.spread)
 
 
-def _started(
-    setting: Setting, crowd: Crowd, model: Model
-) -> Generator[tuple[Question, ...], Sequence[Tally], Start]:
+def _first(setting: Setting, crowd: Crowd) -> list[Question]:
+    """Return the first question about the target; none where there is no level."""
     if not setting.intercept:
-        return started(setting, None)
+        return []
     if setting.number:
-        return (yield from _number(setting, crowd, model))
+        return [Bin(people=crowd.take(0.5 * _share(crowd)), laws=setting.laws)]
     noise = crowd.level_noise
     share = between(0.015, 100 * noise, 0.12)
     if setting.scores > 1:
         share = between(0.03, 120 * setting.scores * noise, 0.2)
-    (answer,) = yield from ask(of_target(setting, crowd.take(share)))
-    return started(setting, answer)
+    return [of_target(setting, crowd.take(share))]
+
+
+def _share(crowd: Crowd) -> float:
+    """Return the part of the people who are asked a question about a number to predict."""
+    return between(0.015, 220 * crowd.level_noise, 0.09)
 
 
 @dataclass(frozen=True)
@@ -94,11 +100,10 @@ class Mean:
 
 
 def _number(
-    setting: Setting, crowd: Crowd, model: Model
+    setting: Setting, crowd: Crowd, model: Model, bins: Answer
 ) -> Generator[tuple[Question, ...], Sequence[Tally], Start]:
     """Ask for the intercept of a number and its spread, in ever narrower ranges."""
-    laws, share = setting.laws, between(0.015, 220 * crowd.level_noise, 0.09)
-    (bins,) = yield from ask(Bin(people=crowd.take(0.5 * share), laws=laws))
+    laws, share = setting.laws, _share(crowd)
     low, high = _in_use(bins)
     half, middle = (high - low) / 2, (high + low) / 2
     first = _off(setting, model, crowd.take(share), middle, half)

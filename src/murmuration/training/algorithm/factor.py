@@ -114,10 +114,21 @@ class Predictions:
         if self.setting.scores > 1:
             curve = self._class_curve * self.spread**2 * 0.85
             return np.asarray(apart * curve / math.sqrt(1 + 0.25 * (factor * self.spread) ** 2))
-        now = expit(float(self.intercept(factor)[0]) + factor * self._values)
         chance = expit(self.intercepts(FACTORS)[:, None] + FACTORS[:, None] * self._values)
-        found = (CHANCES * (chance - now) * cut).sum(axis=1)
-        return np.asarray(found * (0.85 if most < 0.8 else 1.0))
+        return np.asarray((CHANCES * self._slopes(factor, most, chance) * cut).sum(axis=1))
+
+    def _slopes(self, factor: float, most: float, chance: Floats) -> Floats:
+        """Return slopes at the model with `factor`, cut at `most`, where chances are these."""
+        now = expit(float(self.intercept(factor)[0]) + factor * self._values)
+        up, down = np.minimum(1 - now, most), np.minimum(now, most)
+        return np.asarray(chance * (up + down) - down)
+
+    def lean(self, factor: float, most: float) -> Floats:
+        """Return what slopes at the model with `factor` are on average, cut at `most`."""
+        if self.setting.square or self.setting.scores > 1:
+            return np.zeros(self.setting.scores)
+        chance = expit(float(self.intercept(factor)[0]) + factor * self._values)
+        return np.array([float((CHANCES * self._slopes(factor, most, chance)).sum())])
 
     def curve(self, factor: float) -> Floats:
         """Return how fast leftovers fall as the intercept grows; for several classes, of each."""

@@ -39,8 +39,13 @@ class Seen:
     scale: Floats
 
 
-def look(setting: Setting, crowd: Crowd) -> Generator[tuple[Question, ...], Sequence[Tally], Seen]:
-    """Ask for the attributes; where too few are there to ask, columns are taken as declared."""
+def look(
+    setting: Setting, crowd: Crowd, *beside: Question
+) -> Generator[tuple[Question, ...], Sequence[Tally], tuple[Seen, list[Answer]]]:
+    """Ask for the attributes, and other people what is asked beside, which is answered in order.
+
+    Where too few are there to ask, columns are taken as declared.
+    """
     attributes = setting.attributes
     noise = setting.laws.items(COLUMN_POINTS).worst_variance() / setting.people
     share = between(0.02, 6 * setting.features * noise, 0.12)
@@ -52,10 +57,13 @@ def look(setting: Setting, crowd: Crowd) -> Generator[tuple[Question, ...], Sequ
         for place, attribute in enumerate(attributes)
         if each
     ]
-    answers = yield from ask(*asked)
+    answers = yield from ask(*beside, *asked)
+    others, answers = answers[: len(beside)], answers[len(beside) :]
     if not answers:
-        return _scaled(np.zeros(setting.features), np.full(setting.features, 0.5), setting)
-    return _seen(setting, _drawn(attributes, answers))
+        seen = _scaled(np.zeros(setting.features), np.full(setting.features, 0.5), setting)
+    else:
+        seen = _seen(setting, _drawn(attributes, answers))
+    return seen, others
 
 
 def _drawn(attributes: Sequence[Attribute], answers: Sequence[Answer]) -> list[Floats]:

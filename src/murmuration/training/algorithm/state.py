@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.estimate import Estimate
@@ -47,6 +48,9 @@ class Setting:
             places = range(self.features)
             each = tuple(Attribute(place, declared=False) for place in places)
             object.__setattr__(self, "attributes", each)
+        ends = [0, *(attribute.first + attribute.width for attribute in self.attributes)]
+        if [*(attribute.first for attribute in self.attributes), self.features] != ends:
+            raise ParameterError(f"attributes are those of {self.features} columns, in order")
 
     @property
     def number(self) -> bool:

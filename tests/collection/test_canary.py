@@ -7,7 +7,6 @@ import json
 import re
 import socket
 import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -19,9 +18,9 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from murmuration.counting.container import HEAD, MAGIC, CampaignTallies, Part
+from murmuration.counting.container import CampaignTallies, Part
 from murmuration.counting.sketch import name_of, sketched
-from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.tally import Tally, sealed
 from murmuration.server.problems import PROBLEMS
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids
@@ -210,7 +209,7 @@ def _tallies(server: Collector, heard: Heard) -> None:
     send(few, Content_Type=OCTETS, Authorization=f"Bearer {heard.tokens[1]}")
     word = WORD.encode()
     send(few, Content_Type=OCTETS)
-    for body in (none, word, b"MURMTLYS" + word * 9, few[:-4] + b"\0" * 4, _strange()):
+    for body in (none, word, b"MURMTLYS" + word * 9, few[:-4] + b"\0" * 4, *_strange()):
         send(body, Content_Type=OCTETS)
     send(none, Content_Type=OCTETS, Content_Encoding=WORD)
 
@@ -224,19 +223,12 @@ def _counted(n: int) -> bytes:
     return CampaignTallies(CAMPAIGN, {HEX[:16]: part, SOURCE: part}, HEX[:16], key).to_bytes()
 
 
-def _strange() -> bytes:
-    """Tallies that are whole, but of a mechanism whose name is a canary."""
-    tally = CAMPAIGN.frame.cells[0].empty().to_bytes()
-    size = int.from_bytes(tally[10:14], "little")
-    head = {**json.loads(tally[14 : 14 + size]), "mechanism": WORD, "fingerprint": WORD}
-    text = json.dumps(head).encode()
-    body = tally[:10] + len(text).to_bytes(4, "little") + text + tally[14 + size : -4]
-    body += zlib.crc32(body).to_bytes(4, "little")
-    part = {"tallies": {"0": [len(body)]}, "sketch": ["0", 0, 0]}
-    top = {"digest": CAMPAIGN.digest, "document": [0, 0], "reports": {}, "collector": "", "key": ""}
-    top |= {"parts": {HEX[:16]: part}, WORD: WORD}
-    front = json.dumps(top).encode()
-    return HEAD.pack(MAGIC, 1, len(front), zlib.crc32(front)) + front + body
+def _strange() -> list[bytes]:
+    """Tallies of a mechanism whose name is a canary, and a head with one."""
+    head = {"mechanism": WORD, "parameters": {WORD: WORD}, "fingerprint": WORD, "n": 0}
+    top = {"digest": CAMPAIGN.digest, "document": 0, "reports": {}, "collector": "", "key": ""}
+    top |= {"parts": {HEX[:16]: {"periods": [0], "sketch": ["0", 0]}}, WORD: WORD}
+    return [sealed(said, word_bytes) for said in (head, top) for word_bytes in (b"", WORD.encode())]
 
 
 @contextmanager

@@ -17,8 +17,9 @@ import pytest
 
 from murmuration.analysis.read import figures as figures_of
 from murmuration.campaign.survey import SurveyCampaign
-from murmuration.counting.container import HEAD, MAGIC, CampaignTallies, Part
+from murmuration.counting.container import CampaignTallies, Part
 from murmuration.counting.sketch import Sketch, name_of
+from murmuration.mechanisms.tally import HEAD, MAGIC, VERSION
 from murmuration.wire import report
 from tests.support.accounts import campaign_of
 from tests.support.collectors import (
@@ -306,7 +307,7 @@ def test_binary_that_cannot_be_read(steady: Collector) -> None:
     body = report.to_binary(PETS_CAMPAIGN.form, *reports(PETS_CAMPAIGN, 3, 9))
     count = report.HEAD.size - 4
     bad = [body[:n] for n in (0, 1, 8, 10, 42, 45, 46, 47, 60, len(body) - 1)]
-    bad += [body + b"\x00", b"MURMTALY" + body[8:], b"[]"]
+    bad += [body + b"\x00", b"MURMTLYS" + body[8:], b"[]"]
     bad += [body[:count] + n.to_bytes(4, "little") + body[count + 4 :] for n in (2, 4, 2**32 - 1)]
     for one_of_them in bad:
         answer = steady.send("pets", one_of_them, BINARY)
@@ -831,16 +832,21 @@ def _damaged(fine: bytes) -> Iterator[bytes]:
         "{}x",
         "[]",
         '{"x": {}}',
-        '{"0123456789abcdef": {"tallies": {"0": [Infinity]}, "sketch": ["0", 0, 0]}}',
-        '{"0123456789abcdef": {"tallies": {"0": [1e999]}, "sketch": ["0", 0, 0]}}',
-        '{"0123456789abcdef": {"tallies": {"00": [1]}, "sketch": ["0", 0, 0]}}',
+        '{"0123456789abcdef": {"periods": [Infinity], "sketch": ["0", 0]}}',
+        '{"0123456789abcdef": {"periods": [0, 0], "sketch": ["0", 0]}}',
+        '{"0123456789abcdef": {"periods": ["0"], "sketch": ["0", 0]}}',
+        '{"0123456789abcdef": {"periods": [1], "sketch": ["0", 0]}}',
+        '{"0123456789abcdef": {"periods": [], "sketch": ["0", 1e999]}}',
+        '{"0123456789abcdef": {"periods": [], "sketch": ["0", -1]}}',
+        '{"0123456789abcdef": {"periods": [0], "sketch": ["0", 0]}}',
     ],
 )
 def test_heads_that_make_no_sense(server: Collector, merge, parts: str) -> None:
     digest = CAMPAIGNS["merging"].digest
-    rest = '"document": [0, 0], "reports": {}, "collector": "", "key": ""'
+    rest = '"document": 0, "reports": {}, "collector": "", "key": ""'
     head = f'{{"digest": "{digest}", {rest}, "parts": {parts}}}'.encode()
-    answer = merge(server, HEAD.pack(MAGIC, 1, len(head), zlib.crc32(head)) + head)
+    data = HEAD.pack(MAGIC, VERSION, len(head), zlib.crc32(head)) + head
+    answer = merge(server, data)
     assert (answer.status, answer.problem) == (400, "unreadable-body")
 
 

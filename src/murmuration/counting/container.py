@@ -5,20 +5,15 @@ later part of a collector counts all that an earlier one counted, in each period
 replaces the smaller. Files of reports that nobody's store has counted are one part without a name
 and, unless it is asked for, without a sketch. A campaign without periods has one, of the number 0.
 
-Bytes: magic, version, length and checksum of a JSON head; the head (campaign, digest, length and
-checksum of the published document, what became of the reports, who wrote it, which key sketches
-are under, and for each part the lengths of its tallies by period and the limit, length and checksum
-of its sketch); the document, if it is there; tallies and sketches. Each tally has its own head and
-checksum. Without the first checksum a damaged name would be another collector, and count twice. The
-same tallies are the same bytes.
+Bytes (`mechanisms.tally.sealed`): a JSON head (campaign, digest, length of the published document,
+what became of the reports, who wrote it, which key sketches are under, and for each part its
+periods and the limit and length of its sketch); the document, if it is there; for each part the
+sums of each period (`Frame.sums`) and its sketch. The same tallies are the same bytes.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import struct
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -31,16 +26,12 @@ from murmuration.campaign.survey import SurveyCampaign
 from murmuration.counting.periods import Tallies, is_anything, plus, pooled
 from murmuration.counting.sketch import NOTHING, Sketch
 from murmuration.definition import document as campaign_document
-from murmuration.errors import FormatError, MismatchError, MurmurationError
-from murmuration.mechanisms.tally import Tally
+from murmuration.errors import FormatError, MismatchError
+from murmuration.exact.arrays import Ints
+from murmuration.mechanisms.tally import UNREADABLE, sealed, unsealed
 
-MAGIC = b"MURMTLYS"
-VERSION = 1
-HEAD = struct.Struct("<8sHII")
-MOST_HEAD = 1 << 24
 NAME = re.compile(r"[0-9a-f]{16}")
 """A collector's: random, given when its store is made."""
-UNREADABLE = "the head of these tallies cannot be read"
 
 
 @dataclass(frozen=True)
@@ -96,19 +87,17 @@ class CampaignTallies:
     def to_bytes(self, document: bool = True) -> bytes:
         """Serialise; without the `document` only who has the campaign can read it."""
         text = campaign_document.publish(self.campaign, 1) if document else b""
-        parts = {name: _packed(part) for name, part in sorted(self.parts.items())}
+        parts = dict(sorted(self.parts.items()))
         head = {
             "campaign": self.campaign.name,
             "digest": self.campaign.digest,
-            "document": [len(text), zlib.crc32(text)],
+            "document": len(text),
             "reports": dict(self.reports),
             "collector": self.collector,
             "key": self.key,
-            "parts": {name: part.head for name, part in parts.items()},
+            "parts": {name: _listed(part) for name, part in parts.items()},
         }
-        front = json.dumps(head, sort_keys=True).encode()
-        start = HEAD.pack(MAGIC, VERSION, len(front), zlib.crc32(front))
-        return b"".join([start, front, text, *(part.body for part in parts.values())])
+        return sealed(head, b"".join([text, *map(_body, parts.values())]))
 
     @classmethod
     def from_bytes(cls, data: bytes, campaign: SurveyCampaign | None = None) -> Self:
@@ -116,8 +105,11 @@ class CampaignTallies:
 
         Anything else is refused with the reason.
         """
-        head, at = _head(data)
-        document, at = _document(head, data, at)
+        head, body = unsealed(data)
+        size = head.get("document")
+        if type(size) is not int or not 0 <= size <= len(body):
+            raise FormatError(UNREADABLE)
+        document, body = body[:size], body[size:]
         if campaign is None and not document:
             raise MismatchError(
                 "these tallies do not say what was asked: give the campaign, as in "
@@ -133,107 +125,65 @@ class CampaignTallies:
             raise FormatError(UNREADABLE) from None
         if not all(map(NAME.fullmatch, filter(None, (*listed, collector, key)))):
             raise FormatError(UNREADABLE)
-        parts = {}
+        if len(body) != 8 * sum(part.numbers(campaign) for part in listed.values()):
+            raise FormatError("these tallies are cut off, or there is more than they list")
+        numbers, parts = np.frombuffer(body, dtype="<i8").astype(np.int64), {}
         for name, part in listed.items():
-            parts[name], at = part.read(data, at, campaign)
-        if at != len(data):
-            raise FormatError("there are bytes after the last tally")
+            own, numbers = np.split(numbers, [part.numbers(campaign)])
+            parts[name] = part.read(own, campaign)
         return cls(campaign, parts, collector, key, reports)
 
 
-@dataclass(frozen=True)
-class _Packed:
-    """A part as bytes, and what the head says of it."""
-
-    head: dict[str, Any]
-    body: bytes
-
-
-def _packed(part: Part) -> _Packed:
-    tallies = {p: [tally.to_bytes() for tally in own] for p, own in part.tallies.items()}
-    sample = part.sketch.values.astype("<u8").tobytes()
-    head = {
-        "tallies": {str(period): [len(data) for data in own] for period, own in tallies.items()},
-        "sketch": [f"{part.sketch.below:x}", len(part.sketch.values), zlib.crc32(sample)],
+def _listed(part: Part) -> dict[str, Any]:
+    """Return what a head says of a part."""
+    return {
+        "periods": list(part.tallies),
+        "sketch": [f"{part.sketch.below:x}", len(part.sketch.values)],
     }
-    return _Packed(head, b"".join([*(data for own in tallies.values() for data in own), sample]))
+
+
+def _body(part: Part) -> bytes:
+    return b"".join(
+        [
+            *(_sums(own).astype("<i8").tobytes() for own in part.tallies.values()),
+            part.sketch.values.astype("<u8").tobytes(),
+        ]
+    )
+
+
+def _sums(tallies: Tallies) -> Ints:
+    """Return what `Frame.sums` made these tallies of."""
+    people = np.array([tally.n for tally in tallies], dtype=np.int64)
+    return np.concatenate([people, *(tally.counts for tally in tallies)])
 
 
 @dataclass(frozen=True)
 class _Listed:
-    """What a head says of a part: lengths of tallies by period; of the sketch limit, size, sum."""
+    """What a head says of a part: its periods; of the sketch limit and length."""
 
-    tallies: dict[int, list[int]]
+    periods: tuple[int, ...]
     below: int
     size: int
-    checksum: int
 
     @classmethod
     def of(cls, campaign: SurveyCampaign, said: Any) -> Self:
         """Read it; raise what Python raises where it is something else."""
-        tallies = {int(period): [int(n) for n in own] for period, own in said["tallies"].items()}
+        periods, (below, size) = tuple(said["periods"]), said["sketch"]
         last = 0 if campaign.every is None else last_possible(campaign.every)
-        if [*map(str, tallies)] != [*said["tallies"]] or not all(0 <= p <= last for p in tallies):
-            raise ValueError("periods are numbers that are possible, each written in one way")
-        below, size, checksum = said["sketch"]
-        return cls(tallies, int(below, 16), int(size), int(checksum))
+        possible = all(type(period) is int and 0 <= period <= last for period in periods)
+        if not possible or periods != tuple(sorted(set(periods))) or type(size) is not int:
+            raise ValueError("periods are numbers that are possible, each once, in their order")
+        if size < 0:
+            raise ValueError("a sketch has 0 ids or more")
+        return cls(periods, int(below, 16), size)
 
-    def read(self, data: bytes, at: int, campaign: SurveyCampaign) -> tuple[Part, int]:
-        """Return the part, and where it ends."""
-        tallies = {}
-        for period, sizes in self.tallies.items():
-            tallies[period], at = _tallies(data, at, sizes, campaign)
-        end = at + 8 * self.size
-        if self.size < 0 or end > len(data):
-            raise FormatError("these tallies are cut off")
-        if zlib.crc32(data[at:end]) != self.checksum:
-            raise FormatError("a sketch is damaged (its checksum does not match)")
-        sample = np.frombuffer(data[at:end], dtype="<u8").astype(np.uint64)
-        return Part(tallies, Sketch(self.below, sample)), end
+    def numbers(self, campaign: SurveyCampaign) -> int:
+        """Return how many numbers the part has."""
+        return len(self.periods) * campaign.frame.ends[-1] + self.size
 
-
-def _head(data: bytes) -> tuple[dict[str, Any], int]:
-    if len(data) < HEAD.size or not data.startswith(MAGIC):
-        raise FormatError("these bytes are no tallies of a campaign")
-    _, version, length, checksum = HEAD.unpack_from(data)
-    if version != VERSION or length > min(MOST_HEAD, len(data)):
-        raise FormatError(f"tallies of version {version} cannot be read")
-    text = data[HEAD.size : HEAD.size + length]
-    if zlib.crc32(text) != checksum:
-        raise FormatError("the head of these tallies is damaged (its checksum does not match)")
-    try:
-        head = json.loads(text)
-    except (ValueError, RecursionError):
-        raise FormatError(UNREADABLE) from None
-    if not isinstance(head, dict):
-        raise FormatError(UNREADABLE)
-    return head, HEAD.size + length
-
-
-def _document(head: dict[str, Any], data: bytes, at: int) -> tuple[bytes, int]:
-    """Return the campaign's document, and where it ends."""
-    try:
-        size, checksum = map(int, head["document"])
-    except (KeyError, TypeError, ValueError, OverflowError):
-        raise FormatError(UNREADABLE) from None
-    document = data[at : at + size]
-    if size < 0 or len(document) < size or zlib.crc32(document) != checksum:
-        raise FormatError("the campaign in these tallies is damaged")
-    return document, at + size
-
-
-def _tallies(
-    data: bytes, at: int, sizes: list[int], campaign: SurveyCampaign
-) -> tuple[Tallies, int]:
-    if len(sizes) != len(campaign.frame.cells):
-        raise FormatError("these tallies do not have one for each cell of the campaign")
-    tallies = []
-    for size, law in zip(sizes, campaign.frame.cells, strict=True):
-        if size < 0 or at + size > len(data):
-            raise FormatError("these tallies are cut off")
-        try:
-            tallies.append(Tally.from_bytes(data[at : at + size], law))
-        except (MurmurationError, ValueError, KeyError, TypeError) as problem:
-            raise FormatError(f"a tally cannot be read: {problem}") from None
-        at += size
-    return tuple(tallies), at
+    def read(self, numbers: Ints, campaign: SurveyCampaign) -> Part:
+        """Return the part."""
+        end, each = len(numbers) - self.size, campaign.frame.ends[-1]
+        sums, sample = numbers[:end].reshape(-1, each), numbers[end:]
+        tallies = zip(self.periods, map(campaign.frame.tallies, sums), strict=True)
+        return Part(dict(tallies), Sketch(self.below, sample.view(np.uint64)))

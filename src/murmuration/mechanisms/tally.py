@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 MAX_PEOPLE = 1 << 40
 """More people than that cannot be counted: sums of counters stay below 2^63."""
 
-MAGIC = b"MURMTALY"
-_VERSION = 1
-_HEAD = struct.Struct("<8sHI")  # magic, version, length of the JSON header
-_CRC = struct.Struct("<I")
+MAGIC, VERSION = b"MURMTLYS", 1
+HEAD = struct.Struct("<8sHII")
+"""Magic, version, length of the JSON head, checksum of all that follows."""
+UNREADABLE = "the head of these tallies cannot be read"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,21 +84,14 @@ class Tally:
         return sum(tallies[1:], start=tallies[0])
 
     def to_bytes(self) -> bytes:
-        """Magic, version, JSON header, little-endian counts, checksum."""
-        header = json.dumps(
-            {
-                "mechanism": self.mechanism.name,
-                "parameters": self.mechanism.parameters,
-                "fingerprint": self.mechanism.fingerprint,
-                "counters": self.mechanism.counters,
-                "n": self.n,
-            },
-            sort_keys=True,
-        ).encode()
-        body = (
-            _HEAD.pack(MAGIC, _VERSION, len(header)) + header + self.counts.astype("<i8").tobytes()
-        )
-        return body + _CRC.pack(zlib.crc32(body))
+        """Serialise: mechanism, fingerprint and people in the head, then little-endian counts."""
+        head = {
+            "mechanism": self.mechanism.name,
+            "parameters": self.mechanism.parameters,
+            "fingerprint": self.mechanism.fingerprint,
+            "n": self.n,
+        }
+        return sealed(head, self.counts.astype("<i8").tobytes())
 
     @classmethod
     def from_bytes(cls, data: bytes, mechanism: Mechanism | None = None) -> Self:
@@ -110,46 +103,51 @@ class Tally:
         fits = mechanism is None or hasattr(mechanism, "fingerprint")
         if not isinstance(data, bytes) or not fits:
             raise FormatError("from_bytes takes the bytes, then the mechanism they belong to")
-        header, counts = _split(data)
-        mechanism = mechanism or _named(header)
-        if header.get("fingerprint") != mechanism.fingerprint:
-            theirs = f"{header.get('mechanism')} {header.get('parameters')}"
+        head, body = unsealed(data)
+        if "mechanism" not in head or type(head.get("n")) is not int:
+            raise FormatError("these bytes are not the tally of one mechanism")
+        mechanism = mechanism or _named(head)
+        if head.get("fingerprint") != mechanism.fingerprint:
+            theirs = f"{head.get('mechanism')} {head.get('parameters')}"
             raise MismatchError(f"this is a tally of {theirs}, not of {mechanism}")
-        return cls(mechanism, np.frombuffer(counts, dtype="<i8"), header["n"])
+        if len(body) != 8 * mechanism.counters:
+            raise FormatError(f"this tally should hold {mechanism.counters} counters")
+        return cls(mechanism, np.frombuffer(body, dtype="<i8"), head["n"])
 
 
-def _split(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return header and counts of a serialised tally, or say why they cannot be read."""
-    if len(data) < _HEAD.size + _CRC.size or not data.startswith(MAGIC):
-        raise FormatError("these bytes are not a tally")
-    _, version, length = _HEAD.unpack_from(data)
-    if version != _VERSION:
-        raise FormatError(f"tally format {version} is unknown; this release reads {_VERSION}")
-    body, (crc,) = data[: -_CRC.size], _CRC.unpack(data[-_CRC.size :])
-    if zlib.crc32(body) != crc:
-        raise FormatError("this tally is truncated or damaged (its checksum does not match)")
-    header, counts = _parsed(body[_HEAD.size : _HEAD.size + length]), body[_HEAD.size + length :]
-    if len(counts) != 8 * header["counters"]:
-        raise FormatError(f"this tally should hold {header['counters']} counters")
-    return header, counts
+def sealed(head: Mapping[str, Any], body: bytes) -> bytes:
+    """Return tallies as bytes: of one mechanism, or of a campaign (`counting.container`).
+
+    The same head and body are the same bytes.
+    """
+    text = json.dumps(head, sort_keys=True).encode()
+    return HEAD.pack(MAGIC, VERSION, len(text), zlib.crc32(text + body)) + text + body
 
 
-def _parsed(text: bytes) -> dict[str, Any]:
-    """Read the JSON header, which anyone may have written."""
+def unsealed(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return the head and the body, which anyone may have written, or say what is wrong."""
+    if len(data) < HEAD.size or not data.startswith(MAGIC):
+        raise FormatError("these bytes are not tallies")
+    _, version, length, checksum = HEAD.unpack_from(data)
+    if version != VERSION:
+        raise FormatError(f"tally format {version} is unknown; this release reads {VERSION}")
+    rest = data[HEAD.size :]
+    if length > len(rest) or zlib.crc32(rest) != checksum:
+        raise FormatError("these tallies are cut off or damaged (their checksum does not match)")
     try:
-        header = json.loads(text)
-        if isinstance(header, dict) and all(type(header[key]) is int for key in ("counters", "n")):
-            return header
-    except (ValueError, KeyError, RecursionError):
-        pass
-    raise FormatError("this tally's header cannot be read")
+        head = json.loads(rest[:length])
+    except (ValueError, RecursionError):
+        head = None
+    if not isinstance(head, dict):
+        raise FormatError(UNREADABLE)
+    return head, rest[length:]
 
 
-def _named(header: dict[str, Any]) -> Mechanism:
-    """Make the mechanism that a header names."""
+def _named(head: dict[str, Any]) -> Mechanism:
+    """Make the mechanism that a head names."""
     from murmuration.mechanisms.registry import from_heading  # here: it imports every mechanism
 
-    return from_heading({key: header.get(key) for key in ("mechanism", "parameters")})
+    return from_heading({key: head.get(key) for key in ("mechanism", "parameters")})
 
 
 def require_same(mechanism: Mechanism, tally: Tally) -> Tally:

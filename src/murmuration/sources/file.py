@@ -13,10 +13,9 @@ from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.figures import Estimates, Trend
 from murmuration.collector.status import Status
 from murmuration.collector.training.model import TrainedModel
-from murmuration.counting.container import MAGIC, CampaignTallies
+from murmuration.counting.container import CampaignTallies
 from murmuration.errors import ParameterError
-from murmuration.mechanisms import tally as one_tally
-from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.tally import MAGIC, Tally, unsealed
 from murmuration.sources.base import Source
 from murmuration.training.campaign import TrainingCampaign
 
@@ -26,13 +25,14 @@ ROWS = (b"PAR1", b"ARROW1")
 
 def campaign_tallies(where: str) -> bytes | None:
     """Return the bytes of a file of a campaign's tallies; None if it is something else."""
-    return _starting(where, MAGIC)
+    data = _tallies(where)
+    return None if data is None or "mechanism" in unsealed(data)[0] else data
 
 
 def mechanism_tally(where: str) -> Tally | None:
     """Return the tally in a file of one mechanism's; None if it is something else."""
-    data = _starting(where, one_tally.MAGIC)
-    return None if data is None else Tally.from_bytes(data)
+    data = _tallies(where)
+    return Tally.from_bytes(data) if data and "mechanism" in unsealed(data)[0] else None
 
 
 def are_reports(where: str) -> bool:
@@ -47,13 +47,13 @@ def are_reports(where: str) -> bool:
     return False
 
 
-def _starting(where: str, magic: bytes) -> bytes | None:
-    """Return the bytes of a file that starts so. A pipe is none: it may wait, and is read once."""
+def _tallies(where: str) -> bytes | None:
+    """Return the bytes of a file of tallies. A pipe is none: it may wait, and is read once."""
     with suppress(OSError, ValueError):
         if not stat.S_ISREG(os.stat(where).st_mode):
             return None
     with suppress(OSError, ValueError), Path(where).open("rb") as file:
-        if (start := file.read(len(magic))) == magic:
+        if (start := file.read(len(MAGIC))) == MAGIC:
             return start + file.read()
     return None
 

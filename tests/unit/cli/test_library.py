@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import struct
 import warnings
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ from murmuration.errors import (
     ParameterError,
 )
 from murmuration.mechanisms.domain import described
-from murmuration.mechanisms.tally import Tally
+from murmuration.mechanisms.tally import Tally, sealed, unsealed
 from murmuration.results import table
 from murmuration.results.estimate import About, AnsweredEstimate, FrequencyEstimate
 from murmuration.results.figure import Figure, Figures
@@ -535,13 +533,9 @@ def test_one_mechanisms_tally_is_a_file(tmp_path: Path) -> None:
 
 
 def headed(tally: Tally, parameters: Any) -> bytes:
-    """A tally whose header names other parameters, with a checksum that fits."""
-    data = tally.to_bytes()
-    magic, version, length = struct.unpack_from("<8sHI", data)
-    header = json.loads(data[14 : 14 + length]) | {"parameters": parameters}
-    text = json.dumps(header, sort_keys=True).encode()
-    body = struct.pack("<8sHI", magic, version, len(text)) + text + data[14 + length : -4]
-    return body + struct.pack("<I", zlib.crc32(body))
+    """A tally whose head names other parameters, with a checksum that fits."""
+    head, body = unsealed(tally.to_bytes())
+    return sealed({**head, "parameters": parameters}, body)
 
 
 def test_a_collectors_tallies_are_a_file(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import zlib
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from murmuration import Tally, mechanism, seeded_rng
 from murmuration.errors import EmptyError, FormatError, MismatchError, ReportError
+from murmuration.mechanisms.tally import HEAD, MAGIC, VERSION
 
 PIECEWISE = mechanism("piecewise", epsilon=1.0)
 LAPLACE = mechanism("laplace", epsilon=1.0)
@@ -65,9 +65,9 @@ def test_damaged_bytes_are_refused(reports, data) -> None:
         Tally.from_bytes(bytes(flipped), PIECEWISE)
 
 
-@pytest.mark.parametrize("junk", [b"", b"PK\x03\x04" + b"x" * 100, b"MURMTALY"])
+@pytest.mark.parametrize("junk", [b"", b"PK\x03\x04" + b"x" * 100, b"MURMTLYS"])
 def test_foreign_bytes_are_refused(junk) -> None:
-    with pytest.raises(FormatError, match="not a tally"):
+    with pytest.raises(FormatError, match="not tallies"):
         Tally.from_bytes(junk, PIECEWISE)
 
 
@@ -112,8 +112,8 @@ def test_what_is_no_tally_is_refused() -> None:
 
 
 def forged(header: bytes, length: int | None = None) -> bytes:
-    body = struct.pack("<8sHI", b"MURMTALY", 1, len(header) if length is None else length) + header
-    return body + struct.pack("<I", zlib.crc32(body))
+    size = len(header) if length is None else length
+    return HEAD.pack(MAGIC, VERSION, size, zlib.crc32(header)) + header
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def forged(header: bytes, length: int | None = None) -> bytes:
         forged(b"\xff\xfe"),
         forged(b"[]"),
         forged(b"{}"),
-        forged(b'{"counters": null, "n": 1}'),
-        forged(b'{"counters": 1, "n": true}'),
+        forged(b'{"mechanism": "piecewise", "n": null}'),
+        forged(b'{"mechanism": "piecewise", "n": true}'),
         forged(b"[" * 100_000),
-        forged(b'{"counters": ' + b"9" * 5000 + b"}"),
-        forged(b'{"counters": 5, "n": 0}'),
+        forged(b'{"n": ' + b"9" * 5000 + b"}"),
+        forged(PIECEWISE.empty().to_bytes()[HEAD.size : -8 * PIECEWISE.counters]),
     ],
     ids=range(10),
 )

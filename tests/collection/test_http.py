@@ -197,25 +197,6 @@ def test_entries_outside_the_alphabet(steady: Collector) -> None:
     assert reasons(steady, batch) == ["bad-symbol"] * len(SYMBOLS)
 
 
-def earlier(fields: dict[str, Any]) -> dict[str, Any]:
-    """The same report as devices of earlier releases wrote it, and may still keep it."""
-    return {"version" if key == "wire" else key: value for key, value in fields.items()}
-
-
-def test_reports_of_earlier_devices_are_read(server: Collector) -> None:
-    a, b, c, d = map(earlier, good(4))
-    neither = {key: value for key, value in d.items() if key != "version"}
-    assert list(a) == ["version", "digest", "id", "entries"]
-    batch = [a, {**b, "version": 2}, {**c, "wire": 1}, neither, {**neither, "wire": 1}]
-    assert reasons(server, batch) == [
-        *("stored", "unknown-wire", "malformed", "malformed", "stored")
-    ]
-    assert server.send("pets", a).json["failures"][0]["type"] == "/problems/duplicate"
-    for body in ({**c, "wire": 1}, neither):  # alone, it is no report at all
-        answer = server.send("pets", body)
-        assert (answer.status, answer.problem) == (400, "unreadable-body")
-
-
 def test_huge_numbers_spoil_nobody_elses_report(server: Collector) -> None:
     a, b, c = good(3)
     assert reasons(server, [a, {**b, "wire": 2**70}, {**c, "entries": [[2**70]]}]) == [

@@ -18,6 +18,7 @@ import pytest
 
 from murmuration import sentences
 from murmuration.campaign import bounds
+from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import document
 from tests.support.places import ROOT
 from tests.support.vectors import VECTORS
@@ -69,7 +70,25 @@ def found() -> dict[str, Any]:
 def told(name: str) -> dict[str, Any]:
     """What people are told about a campaign of the vectors."""
     published = json.loads((VECTORS / "reports" / f"{name}.json").read_text())["document"]
-    return bounds.sentences_of(document.read(published.encode()))
+    return sentences_of(document.read(published.encode(), SurveyCampaign))
+
+
+def sentences_of(campaign: SurveyCampaign) -> dict[str, Any]:
+    """Return what the pages say of a campaign: `docs/vectors/sentences.json` has it for many."""
+    loss, bound = campaign.loss(), bounds.bound_of(campaign)
+    accepted = None if loss.holds else campaign.accept_loss
+    names = campaign.levels.names if campaign.levels is not None else ()
+    offers = [(name, campaign.loss(place).epsilon) for place, name in enumerate(names)]
+    later = bounds.reserved(campaign)
+    return {
+        "odds": sentences.odds(loss.epsilon),
+        "sure": sentences.sure(loss.epsilon),
+        "reveals": sentences.reveals(loss.epsilon, campaign.epsilon, accepted),
+        "allReports": bound and sentences.all_reports(bound.loss, bound.hidden),
+        "levels": [sentences.level_offer(name, told) for name, told in offers],
+        "promise": sentences.promise(loss.epsilon),
+        "reserve": sentences.reserve(later) if later else None,
+    }
 
 
 def written() -> str:

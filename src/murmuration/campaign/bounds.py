@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from murmuration import sentences
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.mechanisms.base import Mechanism
 from murmuration.planning.longitudinal import added
@@ -57,21 +55,3 @@ def alike(law: Mechanism, reports: int) -> float:
 def reserved(campaign: SurveyCampaign) -> float:
     """Return what the first report costs more, so that "no answer" can be said later."""
     return added([law.charge for law in campaign.frame.cells if campaign.can_say_none] or [0.0])
-
-
-def sentences_of(campaign: SurveyCampaign) -> dict[str, Any]:
-    """Return what the pages say of a campaign: `docs/vectors/sentences.json` has it for many."""
-    loss, bound = campaign.loss(), bound_of(campaign)
-    accepted = None if loss.holds else campaign.accept_loss
-    names = campaign.levels.names if campaign.levels is not None else ()
-    offers = [(name, campaign.loss(place).epsilon) for place, name in enumerate(names)]
-    later = reserved(campaign)
-    return {
-        "odds": sentences.odds(loss.epsilon),
-        "sure": sentences.sure(loss.epsilon),
-        "reveals": sentences.reveals(loss.epsilon, campaign.epsilon, accepted),
-        "allReports": bound and sentences.all_reports(bound.loss, bound.hidden),
-        "levels": [sentences.level_offer(name, told) for name, told in offers],
-        "promise": sentences.promise(loss.epsilon),
-        "reserve": sentences.reserve(later) if later else None,
-    }

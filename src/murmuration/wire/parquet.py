@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from murmuration.campaign.form import ReportForm
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.errors import FormatError, missing_extra
-from murmuration.exact.arrays import Rows
+from murmuration.exact.arrays import Bits, Rows
 from murmuration.mechanisms.base import Mechanism
 from murmuration.wire.ids import ID_BYTES, Ids
 
@@ -51,6 +51,9 @@ class Column:
         ('uint16', 'fixed_size_binary[9]')
         """
         return f"uint{8 * self.integer}" if self.integer else f"fixed_size_binary[{self.width}]"
+
+
+ID = Column("id", 0, ID_BYTES, 0)
 
 
 def layout(form: ReportForm) -> tuple[Column, ...]:
@@ -160,41 +163,85 @@ def rows_of(form: ReportForm, batch: Any) -> tuple[Ids, Rows]:
     Other types that hold the same values will do, as engines write them back: wider integers,
     bytes of any length where all have the one. Columns besides are left alone.
     """
+    read = []
+    for column in (ID, *layout(form)):
+        try:
+            octets, good = octets_of(batch, column)
+        except FormatError as problem:
+            raise FormatError(f"these are no reports of {form.name}: {problem}") from None
+        if good is not None:
+            raise FormatError(
+                f"these are no reports of {form.name}: column {column.name} has values that no "
+                "report has"
+            )
+        read.append(octets)
+    return read[0], as_rows(form, read[1:])
+
+
+def octets_of(batch: Any, column: Column) -> tuple[Rows, Bits | None]:
+    """Return a column as rows of bytes, and where it holds what it may; None if everywhere."""
     pa = arrow()
-    ids = _octets(pa, form, batch, "id", pa.binary(ID_BYTES))
-    rows = np.empty((batch.num_rows, form.row_bytes), dtype=np.uint8)
-    for column in layout(form):
-        octets = _octets(pa, form, batch, column.name, _type(pa, column))
-        if octets[:, column.width :].any():
-            raise _strange(form, f"{column.name} has numbers of more than {column.width} bytes")
+    place = batch.schema.get_field_index(column.name)
+    if place < 0:
+        raise FormatError(f"there is no column {column.name}, or more than one")
+    values = batch.column(place)
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.DictionaryArray):
+        values = values.dictionary_decode()
+    if values.null_count:
+        raise FormatError(f"{values.null_count:,} rows have nothing in column {column.name}")
+    if not column.integer:
+        return _bytes(pa, values, column)
+    if not pa.types.is_integer(values.type):
+        raise FormatError(f"column {column.name} has whole numbers; got {values.type}")
+    return _whole(values.to_numpy(zero_copy_only=False), column)
+
+
+def _whole(numbers: Any, column: Column) -> tuple[Rows, Bits | None]:
+    """Return integers as little-endian bytes."""
+    kind, good = np.dtype(f"<u{column.integer}"), None
+    if numbers.dtype != kind or column.width < column.integer:
+        bits = 8 * min(column.integer, column.width or column.integer)
+        if len(numbers) and (numbers.min() < 0 or numbers.max() >= 1 << bits):
+            good = (numbers >= 0) & (numbers < 1 << bits)
+            numbers = np.where(good, numbers, 0)
+        numbers = numbers.astype(kind, copy=False)
+    octets = np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), column.integer)
+    return octets[:, : column.width or column.integer], good
+
+
+def _bytes(pa: Any, values: Any, column: Column) -> tuple[Rows, Bits | None]:
+    """Return bytes as rows of one length; shorter and longer ones are refused."""
+    kind, width, n = values.type, column.width, len(values)
+    if not n:
+        return np.zeros((0, width), dtype=np.uint8), None
+    if pa.types.is_fixed_size_binary(kind):
+        if kind.byte_width != width:
+            raise FormatError(f"column {column.name} has {width} bytes a row; got {kind}")
+        start, data = width * values.offset, values.buffers()[1]
+        return np.frombuffer(data, np.uint8)[start : start + width * n].reshape(n, width), None
+    if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        raise FormatError(f"column {column.name} has bytes; got {kind}")
+    values = values.cast(pa.large_binary())
+    _, ends_data, data = values.buffers()
+    ends = np.frombuffer(ends_data, np.int64)[values.offset : values.offset + n + 1]
+    good = np.diff(ends) == width
+    rows = np.zeros((n, width), dtype=np.uint8)
+    if good.any():
+        places = ends[:-1][good][:, None] + np.arange(width)
+        rows[good] = np.frombuffer(data, np.uint8)[places]
+    return rows, None if good.all() else good
+
+
+def as_rows(form: ReportForm, read: Sequence[Rows]) -> Rows:
+    """Return rows from the bytes of their columns, in the order of `layout`."""
+    rows = np.empty((len(read[0]), form.row_bytes), dtype=np.uint8)
+    for column, octets in zip(layout(form), read, strict=True):
         rows[:, column.start : column.start + column.width] = octets[:, : column.width]
-    return ids, rows
+    return rows
 
 
 def names(form: ReportForm) -> Sequence[str]:
     """Return the names of the columns, the id's first: those that a reader needs."""
     return ("id", *(column.name for column in layout(form)))
-
-
-def _octets(pa: Any, form: ReportForm, batch: Any, name: str, kind: Any) -> NDArray[np.uint8]:
-    """Return a column's values as rows of bytes."""
-    if name not in batch.schema.names:
-        raise _strange(form, f"there is no column {name}")
-    values = batch.column(name)
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    if values.null_count:
-        raise _strange(form, f"{name} is null in places")
-    try:
-        values = values if values.type == kind else values.cast(kind)
-    except pa.ArrowException:  # what it says repeats what is in the file
-        raise _strange(form, f"{name} does not hold values of {kind}") from None
-    size, data = kind.bit_width // 8, values.buffers()[1]
-    if not len(values):
-        return np.zeros((0, size), dtype=np.uint8)
-    flat = np.frombuffer(data, np.uint8, size * len(values), size * values.offset)
-    return flat.reshape(len(values), size)
-
-
-def _strange(form: ReportForm, why: str) -> FormatError:
-    return FormatError(f"these are no reports of {form.name}: {why}")

@@ -9,9 +9,6 @@ number of a cell and the octets of that cell's own report, all of them small int
              all rows (the period's 4 bytes first, if there are periods); little-endian. For one
              campaign.
 
-Devices of earlier releases called `wire` `version`, and such reports may still wait on them: both
-names are read, exactly one in a report.
-
 A report that is sent again has the same id (`wire.ids`) and is counted once.
 """
 
@@ -98,22 +95,11 @@ def copy_first_outcome(fates: Codes, order: Ints, first: NDArray[np.bool_]) -> C
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One report as JSON has it."""
 
-    wire: int | msgspec.UnsetType = msgspec.UNSET
+    wire: int
     digest: str
     id: str
     entries: list[list[int]]
     period: int | msgspec.UnsetType = msgspec.UNSET
-    version: int | msgspec.UnsetType = msgspec.UNSET
-    """What devices of earlier releases called `wire`."""
-
-    def __post_init__(self) -> None:
-        if (self.wire is msgspec.UNSET) is (self.version is msgspec.UNSET):
-            raise ValueError("a report says wire, or version as earlier ones did: one of the two")
-
-    @property
-    def format(self) -> int | msgspec.UnsetType:
-        """The format that it is in, by whichever name."""
-        return self.version if self.wire is msgspec.UNSET else self.wire
 
 
 @dataclass(frozen=True)
@@ -201,8 +187,6 @@ def to_binary(form: ReportForm, ids: Ids, rows: Rows) -> bytes:
 
 SMALL = 1 << 14
 """A body of JSON up to this size is kept as objects."""
-OBJECTS = 15
-"""How many times the size of such a body they take, at most."""
 SLICE = 1 << 18
 """Bytes of JSON that are objects at once, in a larger one."""
 
@@ -338,7 +322,7 @@ def _from_reports(
         _mark(problems, past, "superseded")
         _mark(problems, [r.digest != form.digest for r in reports], "unknown-digest")
     if {report.wire for report in reports} - {WIRE}:
-        _mark(problems, [report.format != WIRE for report in reports], "unknown-wire")
+        _mark(problems, [report.wire != WIRE for report in reports], "unknown-wire")
     ids = _ids(reports, problems)
     rows = _rows(form, reports, problems)
     return Upload(ids if len(rows) == len(ids) else ids[problems == FINE], rows, problems)

@@ -97,12 +97,12 @@ def test_other_types_that_hold_the_same_values_will_do() -> None:
 @pytest.mark.parametrize(
     ("name", "values", "why"),
     [
-        ("entry_0_cell", [256, 0], "entry_0_cell has numbers of more than 1 bytes"),
-        ("entry_0_cell", [-1, 0], "entry_0_cell does not hold values of uint16"),
-        ("entry_0_report", [1 << 16, 0], "entry_0_report does not hold"),
-        ("entry_0_report", [None, 0], "entry_0_report is null in places"),
-        ("entry_0_report", ["secret", "y"], "entry_0_report does not hold values of uint16$"),
-        ("id", [b"short", b"0" * 16], "id does not hold values of fixed_size_binary.16.$"),
+        ("entry_0_cell", [256, 0], "column entry_0_cell has values that no"),
+        ("entry_0_cell", [-1, 0], "column entry_0_cell has values that no"),
+        ("entry_0_report", [1 << 16, 0], "column entry_0_report has values that no"),
+        ("entry_0_report", [None, 0], "1 rows have nothing in column entry_0_report"),
+        ("entry_0_report", ["secret", "y"], "column entry_0_report has whole numbers; got string$"),
+        ("id", [b"short", b"0" * 16], "column id has values that no report has$"),
         ("id", None, "there is no column id"),
         ("entry_1_report", None, "there is no column entry_1_report"),
     ],

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from murmuration.campaign.form import ReportForm
-from murmuration.counting.kernel import ID
 from murmuration.counting.sums import Sums
 from murmuration.errors import FormatError
 from murmuration.exact.arrays import Rows
-from murmuration.wire.parquet import Column, arrow, layout
+from murmuration.wire.parquet import ID, Column, arrow, layout
 
 BLOCK = 1 << 22
 """Bytes that are read together; no line is longer."""

@@ -277,6 +277,31 @@ def attribute_refusals() -> list[dict[str, str]]:
         refused("two of one name", "attribute", "a report is about one", asked(0, name="phone")),
         refused("more labels", "domain", "the law is for three", asked(1, labels=[*towns, "Wien"])),
         refused("none missing", "domain", "the law takes no answer", asked(0, missing=True)),
+        *refused_checks(),
+    ]
+
+
+def refused_checks() -> list[dict[str, str]]:
+    """Checks of whether answers fitted that are of nothing, or have other answers."""
+    return [
+        refused("a check of nobody", "checks", "no such attribute", asked(4, checks="x"), "fit"),
+        refused(
+            *("a check of a check", "checks", "people answer what is checked"),
+            *(asked(4, checks="phone: fit"), "fit"),
+        ),
+        refused("a second check", "checks", "one is enough", asked(6, checks="age"), "fit"),
+        refused(
+            *("a check of other labels", "checks", "devices make two answers"),
+            *(asked(4, labels=["fitted", "no"]), "fit"),
+        ),
+        refused(
+            *("a check with a rule", "checks", "all of its answers fit"),
+            *(asked(4, outside="fitted"), "fit"),
+        ),
+        refused(
+            *("a check that is never missing", "checks", "what it checks may be missing"),
+            *(asked(4, checks="sleep"), "fit"),
+        ),
     ]
 
 
@@ -372,6 +397,7 @@ RULES = {
     "limit": r"limit, .*, must be above 0",
     "repeat": r"repeated question|spells|levels by lot",
     "mechanism": r"no mechanism is called",
+    "checks": r"it checks one attribute|whether an answer fitted is",
     "terms": r"time zone|cohort|upload|RFC3339|origins",
 }
 """What this library says of each rule."""

@@ -86,7 +86,7 @@ def turn_of(campaign: SurveyCampaign, person: int) -> str:
 def raw_answers(campaign: SurveyCampaign, person: int) -> dict[str, Any]:
     """Answers as people give them: most of them fit."""
     found: dict[str, Any] = {}
-    for place, question in enumerate(campaign.questions):
+    for place, question in enumerate(campaign.given):
         turn = person + 3 * place
         if question.missing and turn % 4 == 3:
             if turn % 8 == 3:  # said, or left out
@@ -107,13 +107,14 @@ def chosen(campaign: SurveyCampaign, person: int) -> dict[str, str] | None:
     if campaign.levels is None:
         return None
     names = campaign.levels.names
-    return {q.name: names[(person + i) % len(names)] for i, q in enumerate(campaign.questions)}
+    return {q.name: names[(person + i) % len(names)] for i, q in enumerate(campaign.given)}
 
 
 def person_of(campaign: SurveyCampaign, person: int) -> dict[str, Any]:
     """What a file says about a person."""
     answers, level = raw_answers(campaign, person), chosen(campaign, person)
-    levels = None if level is None else [list(level.values())]
+    asked = [question.checks or question.name for question in campaign.questions]
+    levels = None if level is None else [[level[name] for name in asked]]
     who = person // 2 if campaign.repeated else person  # asked again, the same one
     secret = hashlib.sha256(f"{campaign.name} {who}".encode()).digest()
     turn = turn_of(campaign, person)

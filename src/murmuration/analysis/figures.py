@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from murmuration.campaign.question import FIT_LABELS
 from murmuration.errors import missing_extra
 from murmuration.results.change import Change, Changed
 from murmuration.results.estimate import About
@@ -51,6 +52,8 @@ class Attribute(msgspec.Struct, frozen=True):
     """Whether answers may be missing: then the first figure is the share that answered."""
     note: str = ""
     """What of it is not shown, and why."""
+    checks: str = ""
+    """The attribute of which it says whether answers fitted; empty for others."""
 
 
 class Trend(msgspec.Struct, frozen=True):
@@ -161,10 +164,33 @@ def waiting_note(found: Estimates) -> str:
     )
 
 
-def notes_on(attributes: Sequence[Attribute]) -> list[str]:
-    """Say of each attribute what of it is not shown, if anything."""
+def notes_on(attributes: Sequence[Attribute], figures: Sequence[Figure] = ()) -> list[str]:
+    """Say of each attribute what of it is not shown, if anything, and how many answers fitted."""
     hidden = [f"{one.name}: {why_hidden(one)}" for one in attributes if one.hidden]
-    return hidden + [f"{one.name}: {one.note}" for one in attributes if one.note and not one.hidden]
+    return (
+        misfits_in(attributes, figures)
+        + hidden
+        + [f"{one.name}: {one.note}" for one in attributes if one.note and not one.hidden]
+    )
+
+
+def misfits_in(attributes: Sequence[Attribute], figures: Sequence[Figure]) -> list[str]:
+    """Say of each attribute that is checked how many of its answers did not fit.
+
+    >>> found = Figure("age: fit", FIT_LABELS[1], 0.11, 0.02, 0.07, 0.15, 2000, 1.0, "share")
+    >>> misfits_in([Attribute("age: fit", "category", 2000, 1000, False, checks="age")], [found])
+    ['age: 11.00% ± 2.00% of answers did not fit (interval 7.00% to 15.00%)']
+    """
+    checks = {one.name: one.checks for one in attributes if one.checks}
+    found = []
+    for one in figures:
+        if one.attribute in checks and one.item == FIT_LABELS[1]:
+            error = "" if one.stderr is None else f" ± {one.stderr:.2%}"
+            known = one.low is not None and one.high is not None
+            ends = f" (interval {one.low:.2%} to {one.high:.2%})" if known else ""
+            name = checks[one.attribute]
+            found.append(f"{name}: {one.value:.2%}{error} of answers did not fit{ends}")
+    return found
 
 
 def _csv(found: Sequence[dict[str, Any]]) -> bytes:

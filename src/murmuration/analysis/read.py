@@ -58,7 +58,7 @@ def figures(
     """
     how = (about, confidence, cohort, combine, None, liars)
     found = reading(campaign, tallies, *how, one_each=one_each)
-    return Figures(found.figures, [*found.warnings, *notes_on(found.attributes)])
+    return Figures(found.figures, [*found.warnings, *notes_on(found.attributes, found.figures)])
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ def _attribute(campaign: SurveyCampaign, question: Question, n: int, least: int)
         *(question.low, question.high, question.unit),
         labels=len(question.labels),
         missing=question.missing,
+        checks=question.checks,
         note=f"no level has {least:,} answers" if hidden and campaign.levels else "",
     )
 

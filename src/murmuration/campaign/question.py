@@ -30,6 +30,8 @@ NO_ANSWER, ANSWERED = "no answer", "answered"
 OUTSIDE, UNKNOWN_ANSWER, MISSING = "outside", "unknown", "missing"
 """Why an answer does not fit: out of range; no label, no number; none at all."""
 MOST_LABELS = 1 << 15
+FIT_LABELS = ("fitted", "did not fit")
+"""The labels of an attribute that asks whether the answer to another one fitted."""
 FITS = ("fitted", "clamped", "unknown", "missing")
 """How a raw value fits: it does; it is beyond the range; it is no number or label; it is none."""
 
@@ -54,6 +56,8 @@ class Question:
         then the default, and "refuse" may not.
     case: "ignore" if capital and small letters are the same in labels; else "exact"
     markers: texts that stand for no answer, as "?", where answers may be missing
+    checks: the name of another attribute: then this one asks whether the answer to that one fitted,
+        with the labels `FIT_LABELS`, and the device answers it by itself
 
     >>> from murmuration import system_rng
     >>> age = Question("age", low=18, high=98, unit="years")
@@ -82,6 +86,7 @@ class Question:
     missing: bool = False
     case: str = EXACT
     markers: tuple[str, ...] = ()
+    checks: str = ""
 
     def __post_init__(self) -> None:
         self._check_texts()
@@ -103,17 +108,41 @@ class Question:
             self._check_range()
         checked_bins(self.bins)
         self._check_reading()
+        self._check_check()
 
     def _check_texts(self) -> None:
         """Before any text is brought into a normal form."""
-        own = (self.name, self.unit, self.outside, self.case, *self.markers)
+        own = (self.name, self.unit, self.outside, self.case, self.checks, *self.markers)
         if not all(isinstance(text, str) for text in own):
-            raise ParameterError("an attribute's name, unit, outside, case and markers are texts")
+            raise ParameterError(
+                "an attribute's name, unit, outside, case, checks and markers are texts"
+            )
         texts = (*own, *self.labels)
         if any(isinstance(text, str) and len(text) > MOST_TEXT for text in texts):
             raise ParameterError(
                 f"an attribute's name, unit, labels and markers have {MOST_TEXT} characters at most"
             )
+
+    def _check_check(self) -> None:
+        """Refuse a check whose answers could be anything but those that a device makes."""
+        plain = self.outside == SPREAD and self.case == EXACT and not self.markers
+        if self.checks and not (self.kind == "category" and self.labels == FIT_LABELS and plain):
+            raise ParameterError(
+                f"{self.name}: whether an answer fitted is a category of the labels "
+                f"{' and '.join(FIT_LABELS)}, with outside = {SPREAD!r}"
+            )
+
+    @classmethod
+    def checking(cls, other: Question) -> Question:
+        """Return the question whether the answer to another one fitted.
+
+        >>> Question.checking(Question("age", low=18, high=98)).name
+        'age: fit'
+        """
+        name, missing = f"{other.name}: fit", other.missing
+        return cls(
+            name, "category", labels=FIT_LABELS, outside=SPREAD, missing=missing, checks=other.name
+        )
 
     def _check_reading(self) -> None:
         if self.case not in CASES or (self.case != EXACT and self.kind != "category"):
@@ -288,6 +317,23 @@ class Question:
             places = self.reading.places(values)
             return places >= 0 if self.outside == self._left_out else places != NOTHING
         return ~np.isnan(self._fitting(self.reading.numbers(values)[0]))
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether one of the labels stands for all others, so that every text fits."""
+        return self.outside in self.labels and self.outside not in (SPREAD, self._left_out)
+
+    def fitted(self, values: Any) -> Ints:
+        """Return the answers of the attribute that checks this one, by the raw values of this one.
+
+        >>> Question("age", low=18, high=98, missing=True).fitted([30, 120, "old", None]).tolist()
+        [0, 1, 1, 2]
+        """
+        fits = self.fits(values)
+        unknown = (fits == FITS.index("unknown")) & (not self.has_rest)
+        wrong = (fits == FITS.index("clamped")) | unknown
+        found: Ints = np.select([fits == FITS.index("missing"), wrong], [2, 1], 0)
+        return found
 
     def fits(self, values: Any) -> Ints:
         """Say of each value of a column how it fits: a place in `FITS`.

@@ -156,7 +156,12 @@ def _with_none(
 
     Where the law is the planner's choice, it is the planner's choice for that, too.
     """
-    if campaign.strategy.gathers or law.broken or (law.memoised and not law.domain.items):
+    if (
+        campaign.strategy.gathers
+        or question.checks
+        or law.broken
+        or (law.memoised and not law.domain.items)
+    ):
         return None
     try:
         if _chosen(campaign, law, question, share, none=False).fingerprint == law.fingerprint:
@@ -210,6 +215,8 @@ def _reason(campaign: SurveyCampaign, law: Mechanism, question: Question, share:
     if question.kind == "graded":
         optimal = law.without_none().name == GRADED
         return "least worst-case error that the budgets allow" if optimal else "as the file says"
+    if question.checks:
+        return f"a part of the devices says whether {question.checks} fitted, instead of an answer"
     if question.kind == "distribution":
         return "shows the whole distribution, not only the mean"
     asked, people = (1.0 if campaign.levels else share), campaign.terms.people
@@ -237,6 +244,8 @@ def silence_of(campaign: SurveyCampaign, place: int) -> tuple[str, ...]:
     Silence is no report: nothing of what is here is covered by any epsilon.
     """
     question = campaign.questions[place]
+    if question.checks:
+        return ()  # whoever answers the attribute that it checks answers it, too
     if question.missing:
         return (SPOKEN, *_running_out(campaign, place))
     texts = []
@@ -246,7 +255,7 @@ def silence_of(campaign: SurveyCampaign, place: int) -> tuple[str, ...]:
             f"an answer outside is refused: a device that may be silent is silent, which tells "
             f"that the answer is outside (others send {other})"
         )
-    alone = len(campaign.questions) == 1
+    alone = len(campaign.given) == 1
     whole = "" if alone else ", and its other answers are lost too"
     memoised = campaign.repeated and question.kind != "category"  # such a number takes no missing
     hint = "" if memoised else ". missing = true makes no answer an answer"

@@ -100,6 +100,7 @@ class SurveyCampaign:
             raise ParameterError(f"a campaign has 1 to {MOST_ATTRIBUTES:,} attributes")
         if len({question.name for question in self.questions}) != d:
             raise ParameterError("two attributes have the same name")
+        self._require_checks()
         if self.limit is not None and not self.limit > 0:
             raise ParameterError(
                 f"the limit, the most that a device may spend, must be above 0; got {self.limit!r}"
@@ -144,6 +145,16 @@ class SurveyCampaign:
         for group, attributes in zip(self.frame.groups, groups, strict=True):
             self._check_group(group, self._asked(attributes))
 
+    def _require_checks(self) -> None:
+        """Refuse a check of an attribute that there is not, or that may be missing otherwise."""
+        checked = {question.name: question.missing for question in self.given}
+        for question in self.questions:
+            if question.checks and checked.pop(question.checks, None) != question.missing:
+                raise ParameterError(
+                    f"{question.name}: it checks one attribute of the campaign, once, and may be "
+                    "missing where that one may"
+                )
+
     def _asked(self, attributes: tuple[int, ...]) -> Domain:
         """Return the domain of what a group of attributes asks."""
         if self.strategy.gathers:
@@ -162,6 +173,11 @@ class SurveyCampaign:
     # --- what it is -----------------------------------------------------------------------------
 
     @property
+    def given(self) -> tuple[Question, ...]:
+        """The questions that people answer; devices answer the others: whether answers fitted."""
+        return tuple(question for question in self.questions if not question.checks)
+
+    @property
     def strategy(self) -> Strategy:
         """Which attributes a report is about."""
         return self.frame.strategy
@@ -169,8 +185,8 @@ class SurveyCampaign:
     @property
     def summary(self) -> str:
         """What it asks of whom, in one sentence without its name."""
-        names = [question.name for question in self.questions[:SHOWN]]
-        more = f" and {len(self.questions) - SHOWN} more" if len(self.questions) > SHOWN else ""
+        names = [question.name for question in self.given[:SHOWN]]
+        more = f" and {len(self.given) - SHOWN} more" if len(self.given) > SHOWN else ""
         again = f", again each {self.every}" if self.every else ""
         return f"asks {self.terms.people:,} people about {', '.join(names)}{more}{again}"
 
@@ -431,9 +447,11 @@ def encoded(
         raise InputError(
             f"answers must be a mapping by name, or a DataFrame; got {described(answers)}"
         )
-    answers, names = dict(columns), [question.name for question in questions]
+    answers = dict(columns)
+    names = [question.name for question in questions if not question.checks]
     given = {name: column for name, column in answers.items() if column is not None}
-    if missing := [q.name for q in questions if q.name not in given and not q.missing]:
+    people_answer = [q for q in questions if not q.checks]
+    if missing := [q.name for q in people_answer if q.name not in given and not q.missing]:
         raise InputError(
             f"no answer for {', '.join(missing)}. Nothing was sent. (If an answer may "
             "be missing, set missing = true in the campaign file.)"
@@ -442,7 +460,7 @@ def encoded(
         raise InputError(
             f"the campaign has no attribute {', '.join(map(str, unknown))}. Nothing was sent."
         )
-    asked = [q.never_silent() if never_silent else q for q in questions]
+    asked = [q.never_silent() if never_silent else q for q in people_answer]
     found = {
         q.name: q.encode(given[q.name], rng if isinstance(rng, Rng) else rng[q.name])
         for q in asked
@@ -451,8 +469,11 @@ def encoded(
     people = {len(column) for column in found.values()} or {1}
     if len(people) != 1:
         raise InputError("all columns must have the same length, one row per person")
-    silent = {q.name: q.no_answers(*people) for q in asked if q.name not in found}
-    return [{**found, **silent}[name] for name in names]
+    by_name = {q.name: q for q in people_answer}
+    for check in [q for q in questions if q.checks in given]:
+        found[check.name] = by_name[check.checks].fitted(given[check.checks])
+    silent = {q.name: q.no_answers(*people) for q in questions if q.name not in found}
+    return [{**found, **silent}[question.name] for question in questions]
 
 
 def unusual(question: Question) -> dict[str, Any]:

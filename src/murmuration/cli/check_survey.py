@@ -90,6 +90,7 @@ def _asked_data(asked: Asked) -> dict[str, Any]:
         "unit": unit_of(question),
         "outside": question.outside,
         "missing": question.missing,
+        "checks": question.checks or None,
         "misfit": question.rule,
         "silence": list(asked.silence),
         "share": asked.share,
@@ -171,6 +172,8 @@ SILENT = "not sent (such devices are silent, which can be seen)"
 
 def answer_of(question: Question) -> str:
     """Say what an answer is, and what becomes of one that does not fit."""
+    if question.checks:
+        return f"whether the answer to {question.checks} fitted; the device says it by itself"
     if question.kind == "category":
         shown = ", ".join(question.labels[:4]) + (", ..." if len(question.labels) > 4 else "")
         rules = {REFUSE: SILENT, SPREAD: "counted as one of these, by chance"}
@@ -269,7 +272,8 @@ def _print_misfits(reviewed: Review) -> None:
     say("[bold]What becomes of an answer that does not fit[/] (the app is told, nobody else):")
     alike: dict[str, list[str]] = {}
     for asked in reviewed.asked:
-        alike.setdefault(asked.question.rule, []).append(asked.question.name)
+        if not asked.question.checks:
+            alike.setdefault(asked.question.rule, []).append(asked.question.name)
     for rule, names in alike.items():
         say(f"  {_named(names)}: {escape(rule)}")
 

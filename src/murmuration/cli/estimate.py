@@ -19,7 +19,7 @@ from rich.table import Table
 from murmuration.analysis import figures, select
 from murmuration.analysis.combine import checked_name
 from murmuration.analysis.estimates import Query
-from murmuration.analysis.figures import Attribute, Estimates, waiting_note
+from murmuration.analysis.figures import Attribute, Estimates, misfits_in, waiting_note
 from murmuration.cli.estimate_plot import draw, draw_trend
 from murmuration.cli.extras import require
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Plot, Source, TokenOption
@@ -218,6 +218,8 @@ def show(results: Estimates, screen: Console) -> None:
         screen.print(f"{NO_DIFFERENCE}: not distinguishable from 0", style="dim", highlight=False)
     notes = [(one.attribute, one.note) for one in results.estimates if one.note]
     notes += [(one.name, one.note) for one in results.attributes if one.note]
+    for text in misfits_in(results.attributes, results.estimates):
+        screen.print(escape(text), highlight=False)
     for attribute, note in dict.fromkeys(notes):
         screen.print(f"{escape(attribute)}: {escape(note)}", style="dim", highlight=False)
     if note := waiting_note(results):

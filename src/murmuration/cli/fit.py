@@ -66,13 +66,14 @@ def measure(
     levels: Sequence[str] = (),
 ) -> list[Fit]:
     """Return how a file's values fit, by attribute; the column of levels comes last, if named."""
-    found = {question.name: Fit(question.name, question.missing) for question in campaign.questions}
+    asked = [question for question in campaign.questions if not question.checks]
+    found = {question.name: Fit(question.name, question.missing) for question in asked}
     level = Fit(level_column)
     names = [*found, level_column] if level_column else list(found)
     with progress_bar() as bar:
         task = bar.add_task("looking at the values", total=None)
         for chunk in table.chunks(names, limit):
-            for question in campaign.questions:
+            for question in asked:
                 values = chunk[question.name]
                 found[question.name].add(question.fits(values), values)
             if level_column:

@@ -292,7 +292,7 @@ def _wanted(campaign: SurveyCampaign, level_column: str) -> list[str]:
             if campaign.levels
             else f"{campaign.name} has no levels: leave out --level-column"
         )
-    names = [question.name for question in campaign.questions]
+    names = [question.name for question in campaign.given]
     return [*names, level_column] if level_column else names
 
 
@@ -309,10 +309,8 @@ def _answered(
     answers that are missing where that is one.
     """
     fine = np.ones(len(next(iter(chunk.values()))), dtype=bool)
-    fits = {
-        question.name: question.answered(chunk[question.name]) for question in campaign.questions
-    }
-    for question in campaign.questions:
+    fits = {question.name: question.answered(chunk[question.name]) for question in campaign.given}
+    for question in campaign.given:
         if not question.missing:
             why[question.name] += int((~fits[question.name]).sum())
             fine &= fits[question.name]
@@ -323,12 +321,12 @@ def _answered(
         fine &= picked >= 0
         levels = picked[fine]
     who = np.flatnonzero(fine)
-    for question in campaign.questions:
+    for question in campaign.given:
         none[question.name] += int((~fits[question.name][who]).sum())
     places = who.tolist()
     kept = {
         question.name: [chunk[question.name][place] for place in places]
-        for question in campaign.questions
+        for question in campaign.given
     }
     return kept, levels, who
 

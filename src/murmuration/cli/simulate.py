@@ -84,7 +84,7 @@ def _columns(path: Path, campaign: SurveyCampaign) -> dict[str, Any]:
     fits = measure(campaign, table)
     name_unknown(fits)
     require_fitting(fits, MOST_MISFITS, option=False)
-    names = [question.name for question in campaign.questions]
+    names = [question.name for question in campaign.given]
     found: dict[str, Any] = table.columns(names)
     return found
 

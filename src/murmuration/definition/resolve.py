@@ -20,12 +20,14 @@ from murmuration.campaign.periods import period_of
 from murmuration.campaign.question import KINDS, Question
 from murmuration.campaign.spells import Spells
 from murmuration.campaign.survey import SurveyCampaign
+from murmuration.definition.fit_check import FitCheck, fit_checks
 from murmuration.definition.form import Form
 from murmuration.definition.schema import (
     SPELLS,
     VALUES,
     AttributeTable,
     CampaignTable,
+    CheckFitTable,
     Mistake,
     RepeatTable,
     budget_of,
@@ -112,8 +114,9 @@ def _sharing(table: CampaignTable) -> Sharing:
     name = table.strategy
     if name == AUTO:
         own = all(one.epsilon is not None for one in table.attributes)
-        whole = len(table.attributes) == 1 or (own and table.epsilon is None and table.sample == 1)
-        name = "split" if whole else "sample"
+        alone = len(table.attributes) == 1 and table.check_fit is None
+        whole = alone or (own and table.epsilon is None and table.sample == 1)
+        name = "split" if whole and len(table.attributes) > alone else "sample"
     tuples = list(mechanisms_for(Box))
     if name not in (*WAYS, *tuples):
         raise Mistake(
@@ -123,6 +126,12 @@ def _sharing(table: CampaignTable) -> Sharing:
         )
     if table.sample > 1 and name != "sample":
         raise Mistake("sample above 1 needs strategy = 'sample'", "sample")
+    if table.check_fit is not None and (name != "sample" or table.sample > 1):
+        raise Mistake(
+            "check_fit asks some devices whether their answers fitted, instead of a question: "
+            'that needs strategy = "sample", with one attribute for each device',
+            "check_fit",
+        )
     return Sharing(name)
 
 
@@ -256,12 +265,15 @@ def _collected(
     table: CampaignTable, questions: tuple[Question, ...], sharing: Sharing
 ) -> SurveyCampaign:
     total, levels = _total(table, sharing), _levels(table)
+    checks = list[FitCheck]()
     if sharing.together:
         shares = [1.0] * len(questions)
         groups: list[tuple[Mechanism, ...]] = [(_tuple_law(table, questions, sharing.name, total),)]
     else:
         budgets = _budgets(table, questions, sharing, total)
-        shares = _shares(table, questions, sharing, total)
+        checks = fit_checks(table, questions, budgets, levels)
+        rest = 1 - sum(check.share for check in checks)
+        shares = [share * rest for share in _shares(table, questions, sharing, total)]
         groups = gathered(
             partial(_laws, table, place, question, budgets[place], shares[place], levels)
             for place, question in enumerate(questions)
@@ -270,11 +282,14 @@ def _collected(
         return SurveyCampaign(
             name=table.name,
             terms=table.terms,
-            questions=questions,
-            frame=Frame(tuple(groups), sharing.strategy(table.sample, shares)),
+            questions=(*questions, *(check.question for check in checks)),
+            frame=Frame(
+                (*groups, *(check.laws for check in checks)),
+                sharing.strategy(table.sample, [*shares, *(check.share for check in checks)]),
+            ),
             epsilon=total,
             levels=levels,
-            limit=_limit(table, 1 if levels is None else len(levels)),
+            limit=_limit(table, 1 if levels is None else len(levels), checks),
             accept_loss=table.accept_loss,
             max_reports=1 if table.repeat is None else table.repeat.rounds,
             every=None if table.repeat is None else table.repeat.every,
@@ -475,12 +490,12 @@ def _tuple_law(
 # --- what it may cost --------------------------------------------------------------------------
 
 
-def _limit(table: CampaignTable, levels: int) -> float | None:
+def _limit(table: CampaignTable, levels: int, checks: Sequence[FitCheck]) -> float | None:
     """Return the most this campaign may cost a device: the file's, or that of its values."""
     if table.lifetime is not None or table.repeat is None:
         return table.lifetime
     if (spells := _spells(table.repeat)) is not None:
-        return table.repeat.permanent * spells.number * len(table.attributes)
+        return table.repeat.permanent * spells.number * (len(table.attributes) + len(checks))
     # Each attribute has permanent answers of its own, and over the rounds all may be asked; where
     # "no answer" is one of them, it is paid for with the first report, at every level.
     # A number has one for all of its values.
@@ -488,7 +503,9 @@ def _limit(table: CampaignTable, levels: int) -> float | None:
         table.repeat.values + one.missing * levels if one.kind == "category" else 1
         for one in table.attributes
     ]
-    return table.repeat.permanent * sum(answers)
+    # An answer fitted, or did not: two values more where there are several.
+    fits = [min(table.repeat.values, 2) + check.question.missing * levels for check in checks]
+    return table.repeat.permanent * sum([*answers, *fits])
 
 
 def _check_limit(table: CampaignTable, campaign: SurveyCampaign) -> None:
@@ -529,7 +546,11 @@ def _admitted(campaign: SurveyCampaign) -> SurveyCampaign:
 FORM = Form(
     makes=SurveyCampaign,
     table=CampaignTable,
-    tables={"attributes": AttributeTable, "repeat": RepeatTable},
+    tables={
+        "attributes": AttributeTable,
+        "repeat": RepeatTable,
+        "check_fit": CheckFitTable,
+    },
     check=check,
     resolve=resolve,
     kinds=KINDS,

@@ -135,6 +135,13 @@ class RepeatTable(Table, frozen=True):
     """A day of the first period. With spells only."""
 
 
+class CheckFitTable(Table, frozen=True):
+    """[check_fit]: a share of the devices says whether answers fitted, instead of answers."""
+
+    error: float
+    """The standard error of the share that did not fit, at most; 0.02 is two percentage points."""
+
+
 class CampaignTable(FileTable, frozen=True, kw_only=True):
     """A file that asks for figures."""
 
@@ -146,6 +153,7 @@ class CampaignTable(FileTable, frozen=True, kw_only=True):
     levels: dict[str, float | str] | None = None
     accept_loss: str | None = None
     repeat: RepeatTable | None = None
+    check_fit: CheckFitTable | None = None
 
     ordered: ClassVar[tuple[str, ...]] = ("levels",)
 
@@ -179,6 +187,9 @@ def _table_mistakes(table: CampaignTable) -> Iterator[Mistake]:
             yield Mistake(message, key)
     if table.epsilon is not None:
         yield from _budget_mistakes(table.epsilon, "epsilon")
+    if table.check_fit is not None and not 0 < table.check_fit.error < 0.5:
+        message = "error, the standard error of a share, is above 0 and below 0.5, as 0.02"
+        yield Mistake(message, "check_fit", "error")
     if table.repeat is not None:
         yield from _budget_mistakes(table.repeat.permanent, "repeat", "permanent")
         if not 2 <= table.repeat.rounds <= 1 << 20:

@@ -232,7 +232,7 @@ class Client(Trainee):
         levels, turn = self._levels(level), self._occasion(period)
         with self.ledger.session() as session:
             words = self._words(session)
-            misfits = misfits_of(self.campaign.questions, answers)
+            misfits = misfits_of(self.campaign.given, answers)
             if self._misfit == ERROR:
                 require_fitting(misfits)
             columns = self._encoded(answers, words)
@@ -331,12 +331,13 @@ class Client(Trainee):
         chosen = self._level if level is None else level
         if chosen is None:
             return None
-        names = [question.name for question in self.campaign.questions]
+        asked = self.campaign.questions
         if isinstance(chosen, str):
-            return [[chosen] * len(names)]
+            return [[chosen] * len(asked)]
+        names = [question.name for question in self.campaign.given]
         if set(chosen) != set(names):
             raise InputError(f"levels are one for each of {', '.join(names)}. Nothing was sent.")
-        return [[chosen[name] for name in names]]
+        return [[chosen[question.checks or question.name] for question in asked]]
 
     def _occasion(self, turn: str) -> str:
         """Return the occasion: today, unless told otherwise; none where one is asked once.
@@ -429,7 +430,7 @@ class Client(Trainee):
         levels, turn = self._levels(level), self._occasion(period)
         with self.ledger.session() as session:
             words = None if self.address is None else self._words(session)
-            require_fitting(misfits_of(self.campaign.questions, answers))
+            require_fitting(misfits_of(self.campaign.given, answers))
             columns = self._encoded(answers, words)
             made = None if words is None else session.find(words.origin, words.digest, turn)
             head = preview.in_words(self.campaign, self.address, session.record, self.most)

@@ -56,7 +56,7 @@ def misfits_of(questions: Sequence[Question], answers: Mapping[str, Any]) -> tup
             continue
         fits = question.fits([answer])
         reason = REASONS.get(int(fits[0])) if fits.shape == (1,) else UNKNOWN_ANSWER
-        rest = reason == "unknown" and question.outside in question.labels
+        rest = reason == UNKNOWN_ANSWER and question.has_rest
         if reason is not None and not rest:
             found.append(Misfit(question.name, reason, question.problem(reason)))
     return tuple(found)

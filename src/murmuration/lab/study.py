@@ -231,7 +231,7 @@ def _people(
     if data is None:
         return tuple(_made_up(one, n, seed + place) for place, one in enumerate(campaign.questions))
     answers = reader(data, campaign)
-    kept = np.logical_and.reduce([_fitting(one, answers[one.name]) for one in campaign.questions])
+    kept = np.logical_and.reduce([_fitting(one, answers[one.name]) for one in campaign.given])
     if kept.sum() < MIN_PEOPLE:
         raise ParameterError(f"{data}: fewer than {MIN_PEOPLE} rows have answers that fit")
     fitting = {name: list(compress(values, kept.tolist())) for name, values in answers.items()}

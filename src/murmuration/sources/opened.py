@@ -61,7 +61,8 @@ class Opened:
             return tally.mechanism.estimate(tally, query.about).figures(query.confidence)
         with self._source() as source:
             estimates = source.asked(query)
-        notes = [*estimates.warnings, *notes_on(estimates.attributes), waiting_note(estimates)]
+        told = notes_on(estimates.attributes, estimates.estimates)
+        notes = [*estimates.warnings, *told, waiting_note(estimates)]
         return Figures(estimates.estimates, [note for note in notes if note])
 
     def changes(

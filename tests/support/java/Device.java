@@ -198,6 +198,7 @@ public class Device {
         cells = list(collection.get("cells"));
         require(cells.size() <= limit("cells") && attributes.size() <= limit("attributes"), "too many of them");
         for (Map<String, Object> one : attributes) checkAttribute(one);
+        checkChecks();
         for (Map<String, Object> one : cells) {
             known(one, "cell", true);
             checkKeys(one);
@@ -315,6 +316,47 @@ public class Device {
 
     static double number(String name) { return ((Number) map(protocol.get("limits")).get(name)).doubleValue(); }
 
+    static final List<String> FIT = List.of("fitted", "did not fit");
+
+    /** What a check checks is an attribute that people answer, once, and may be missing alike. */
+    void checkChecks() {
+        Map<String, Object> open = new HashMap<>();
+        for (Map<String, Object> one : attributes) {
+            if (text(one, "checks", "").isEmpty()) open.put(text(one, "name", ""), one.getOrDefault("missing", false));
+        }
+        for (Map<String, Object> one : attributes) {
+            String name = text(one, "checks", "");
+            if (!name.isEmpty()) {
+                require(one.getOrDefault("missing", false).equals(open.remove(name)), "checks: not of an attribute");
+            }
+        }
+    }
+
+    /** The answers to all attributes; whether one fitted is said by the device itself. */
+    List<Object> encodedAll(Map<String, Object> answers, Source words) {
+        List<Object> values = new ArrayList<>();
+        for (Map<String, Object> attribute : attributes) {
+            String name = (String) attribute.get("name"), other = text(attribute, "checks", "");
+            Map<String, Object> of = attributes.stream().filter(one -> one.get("name").equals(other)).findAny().orElse(null);
+            values.add(of == null ? encoded(attribute, answers.get(name), words.of("spread", name))
+                : (Object) fitted(of, answers.get(other)));
+        }
+        return values;
+    }
+
+    /** 0 where an answer fits, 1 where it does not, 2 where it is none. */
+    static long fitted(Map<String, Object> attribute, Object raw) {
+        int place = place(attribute, raw);
+        if (attribute.containsKey("labels")) {
+            String outside = text(attribute, "outside", "");
+            boolean rest = list(attribute.get("labels")).contains(outside) && !List.of("spread", "refuse").contains(outside);
+            return place == NONE ? 2 : place == UNKNOWN && !rest ? 1 : 0;
+        }
+        Double v = value(attribute, raw);
+        if (v == null) return place == NONE || marked(attribute, raw) ? 2 : 1;
+        return v < end(attribute, "low") || v > end(attribute, "high") ? 1 : 0;
+    }
+
     static void checkAttribute(Map<String, Object> one) {
         known(one, "attribute", true);
         List<String> labels = list(one.getOrDefault("labels", List.of()));
@@ -349,6 +391,8 @@ public class Device {
         require(own && Collections.disjoint(keys, marks), "a marker is a label, or there twice");
         require(missing || marks.isEmpty(), "markers stand for no answer");
         require(!missing || Collections.disjoint(labels, List.of("no answer", "answered")), "a label of that name");
+        boolean plain = outside.equals("spread") && !fold && marks.isEmpty();
+        require(text(one, "checks", "").isEmpty() || category && labels.equals(FIT) && plain, "checks: other labels");
         long bins = (Long) one.getOrDefault("bins", 64L);
         require(bins >= 2 && bins <= 512 && Long.bitCount(bins) == 1, "bins are a power of two");
     }
@@ -1319,17 +1363,14 @@ public class Device {
     interface Source { LongSupplier of(Object... parts); }
 
     List<List<Integer>> entries(Map<String, Object> answers, Map<String, Object> level, String round, Source words) {
-        List<Object> values = new ArrayList<>();
-        for (Map<String, Object> attribute : attributes) {
-            String name = (String) attribute.get("name");
-            values.add(encoded(attribute, answers.get(name), words.of("spread", name)));
-        }
+        List<Object> values = encodedAll(answers, words);
         int[] asked = strategy.equals("sample")
             ? which(attributes.size(), sample(), list(collection.get("ends")), words.of("which", round))
             : IntStream.range(0, groups()).toArray();
         List<List<Integer>> found = new ArrayList<>();
         for (int group : asked) {
-            String name = (String) attributes.get(group).get("name");
+            Map<String, Object> about = attributes.get(group);
+            String name = text(about, "checks", "").isEmpty() ? text(about, "name", "") : text(about, "checks", "");
             int cell = group * perGroup() + (levels == null ? 0 : levels.indexOf(level.get(name)));
             List<Object> own = together() ? values : List.of(values.get(group));
             List<Integer> entry = new ArrayList<>(List.of(cell));
@@ -1564,11 +1605,7 @@ public class Device {
         String round = (String) person.get("round");
         Source words = keyed(secret, origin);
         Map<String, Object> answers = map(person.getOrDefault("begun", person.get("answers")));
-        List<Object> values = new ArrayList<>();
-        for (Map<String, Object> attribute : attributes) {
-            String name = (String) attribute.get("name");
-            values.add(encoded(attribute, answers.get(name), words.of("spread", name)));
-        }
+        List<Object> values = encodedAll(answers, words);
         List<Object> entries = new ArrayList<>(), permanent = new ArrayList<>();
         for (List<Long> entry : Device.<List<Long>>list(person.get("entries"))) {
             int number = (int) (long) entry.get(0);
@@ -1675,7 +1712,7 @@ public class Device {
         Map.entry("labels", "labels are all different"), Map.entry("outside", "no such rule"),
         Map.entry("reading", "marker|case is|bins are|label of that name"), Map.entry("domain", "law for other"),
         Map.entry("asking", "asking: "), Map.entry("epsilon", "epsilon is out of range"),
-        Map.entry("limit", "limit of nothing"), Map.entry("repeat", "nothing is permanent|no such period|spell|by lot"),
+        Map.entry("limit", "limit of nothing"), Map.entry("checks", "checks: "), Map.entry("repeat", "nothing is permanent|no such period|spell|by lot"),
         Map.entry("mechanism", "unknown law"), Map.entry("terms", "terms: "));
 
     static String accepted(String document) {

@@ -125,14 +125,13 @@ export function read(question: Question, raw: Raw): Read {
  * outside; unless the person agrees to be silent.
  */
 export function encode(campaign: Campaign, raw: RawAnswers, mayBeSilent = false): Answer[] {
-  const names = campaign.questions.map((question) => question.name);
+  const names = given(campaign).map((question) => question.name);
   const unknown = Object.keys(raw).filter((name) => !names.includes(name));
   if (unknown.length) throw refused(`nobody asks for ${unknown.join(", ")}`);
   return campaign.questions.map((question, place) => {
-    const given = read(
-      question,
-      Object.hasOwn(raw, question.name) ? raw[question.name] : undefined,
-    );
+    const checked = campaign.questions.find(({ name }) => name === question.checks);
+    if (checked) return fitted(checked, rawOf(raw, checked));
+    const given = read(question, rawOf(raw, question));
     const silent = mayBeSilent && question.outside === "refuse";
     const asked = { ...question, name: `question ${place + 1}` }; // errors have no collector's words
     return question.kind === "category" ? item(asked, given, silent) : number(asked, given, silent);
@@ -141,14 +140,45 @@ export function encode(campaign: Campaign, raw: RawAnswers, mayBeSilent = false)
 
 /** Return the answers that do not fit, for the app: a label that is none, a number that is none or
  * out of range. What becomes of them is the campaign's rule; nothing of this is sent. */
-export function misfitsOf({ questions }: Campaign, raw: RawAnswers): Misfit[] {
-  return questions.flatMap((question): Misfit[] => {
-    const { name: attribute, kind, low, high } = question;
-    const given = read(question, Object.hasOwn(raw, attribute) ? raw[attribute] : undefined);
-    if (given === "no label" || given === "no number") return [{ attribute, reason: given }];
-    const out = kind !== "category" && typeof given === "number" && (given < low || given > high);
-    return out ? [{ attribute, reason: "out of range" }] : [];
+export function misfitsOf(campaign: Pick<Campaign, "questions">, raw: RawAnswers): Misfit[] {
+  return given(campaign).flatMap((question): Misfit[] => {
+    const reason = misfit(question, rawOf(raw, question));
+    if (!reason) return [];
+    const problem = `the answer is ${PROBLEMS[reason]}`;
+    const range = reason === "out of range" ? ` ${question.low} to ${question.high}` : "";
+    return [{ attribute: question.name, reason, problem: problem + range }];
   });
+}
+
+const PROBLEMS = {
+  "out of range": "outside the range",
+  "no label": "not one of the labels",
+  "no number": "not a number",
+} as const;
+
+/** The questions that people answer; the others the device answers by itself. */
+export function given({ questions }: Pick<Campaign, "questions">): Question[] {
+  return questions.filter(({ checks }) => !checks);
+}
+
+function rawOf(raw: RawAnswers, { name }: Question): Raw {
+  return Object.hasOwn(raw, name) ? raw[name] : undefined;
+}
+
+/** Why an answer does not fit; undefined if it does, or is none. */
+function misfit(question: Question, raw: Raw): Misfit["reason"] | undefined {
+  const { kind, low, high, labels, outside } = question;
+  const found = read(question, raw);
+  if (found === "no answer") return undefined;
+  const rest = labels.includes(outside) && outside !== "spread" && outside !== "refuse";
+  if (typeof found === "string") return found === "no label" && rest ? undefined : found;
+  return kind !== "category" && (found < low || found > high) ? "out of range" : undefined;
+}
+
+/** Whether an answer fitted, as an answer: the place of "fitted", "did not fit", or of none. */
+function fitted(question: Question, raw: Raw): Answer {
+  if (read(question, raw) === "no answer") return 2;
+  return misfit(question, raw) ? 1 : 0;
 }
 
 function number(

@@ -47,11 +47,12 @@ export interface ClientOptions {
   /** Refuse, where the campaign says so, what is outside a range or a list, and be silent: silence
    * tells that the answer is outside. Else the device sends by the other rule. */
   readonly mayBeSilent?: boolean | undefined;
-  /** For development: an answer that does not fit is an error of kind `input` and reason `misfit`,
-   * as it always is in `preview`. Where people answer, silence would tell that one does not fit. */
-  readonly strict?: boolean | undefined;
-  /** Told of each answer that does not fit, before a report is sent; never a value, and never on the
-   * wire. Left out: `console.warn` says it. */
+  /** `"error"`: an answer that does not fit is an error of kind `input` and reason `misfit`, as it
+   * always is in `preview`, and nothing is sent. Silence tells that one does not fit, so it needs
+   * `mayBeSilent`. Left out, `"tell"`: the app is told, and the report is sent. */
+  readonly misfit?: "tell" | "error" | undefined;
+  /** Told of each answer that does not fit, each time, before a report is sent; never a value, and
+   * never on the wire. Left out: `console.warn` says it. */
   readonly onMisfit?: ((misfits: readonly Misfit[]) => void) | undefined;
   readonly allowPlainHttp?: boolean | undefined;
   readonly patience?: Patience | undefined;
@@ -125,6 +126,7 @@ export class Client {
 
   /** Fetch a campaign, check it, and open the person's ledger. */
   static async open(url: string, options: ClientOptions = {}): Promise<Client> {
+    requireSilence(options);
     const where = address(url, options.allowPlainHttp);
     const campaign = await fetched(where, options.digest);
     await requireWitness(campaign, where, options);
@@ -145,22 +147,17 @@ export class Client {
    */
   async report(answers: RawAnswers, occasion: Occasion = {}): Promise<Receipt> {
     const { campaign, address } = this;
-    const misfits = this.#misfits(answers, this.options.strict);
+    const misfits = misfitsOf(campaign, answers);
+    refuseMisfits(misfits, this.options.misfit === "error");
     const encoded = encode(campaign, answers, this.options.mayBeSilent);
     const round = this.#round(occasion.round);
+    tell(misfits, this.options);
     const known = await this.ledger.find(address.origin, campaign.digest, round);
-    if (known) return this.#sent({ entry: known, cost: 0n, fresh: false });
+    if (known) return { ...(await this.#sent({ entry: known, cost: 0n, fresh: false })), misfits };
     this.#requireOpen(round);
     await this.#requireSmall();
-    if (misfits.length) (this.options.onMisfit ?? warn)(misfits);
-    return { ...(await this.#sent(await this.#answered(encoded, occasion.level, round))), misfits };
-  }
-
-  /** Return the answers that do not fit; refuse them, if it is strict. */
-  #misfits(answers: RawAnswers, strict = false): Misfit[] {
-    const misfits = misfitsOf(this.campaign, answers);
-    if (!strict || !misfits.length) return misfits;
-    throw new MurmurationError("input", `${inWords(misfits)}. Nothing was sent.`, "misfit");
+    const charged = await this.#answered(encoded, occasion.level, round, misfits);
+    return { ...(await this.#sent(charged)), misfits };
   }
 
   /** Send what this campaign has charged and nobody has acknowledged: the same bytes. */
@@ -214,8 +211,13 @@ export class Client {
    *
    * Running out depends on the values that a person has had, so silence would tell about them.
    */
-  async #answered(answers: Answer[], level: Level | undefined, round: string): Promise<Charged> {
-    const charged = () => this.#charged(answers, level, round);
+  async #answered(
+    answers: Answer[],
+    level: Level | undefined,
+    round: string,
+    misfits: readonly Misfit[],
+  ): Promise<Charged> {
+    const charged = () => this.#charged(answers, level, round, misfits);
     try {
       // What a spell begins with is drawn and kept by one tab.
       if (!this.campaign.spells) return await charged();
@@ -223,11 +225,16 @@ export class Client {
     } catch (problem) {
       const spent = problem instanceof MurmurationError && problem.kind === "budget";
       if (!spent || problem.reason === "rounds" || !this.campaign.speaksAlways) throw problem;
-      return this.#charged(encode(this.campaign, {}), level, round);
+      return this.#charged(encode(this.campaign, {}), level, round, misfits);
     }
   }
 
-  async #charged(answers: Answer[], level: Level | undefined, round: string): Promise<Charged> {
+  async #charged(
+    answers: Answer[],
+    level: Level | undefined,
+    round: string,
+    misfits: readonly Misfit[],
+  ): Promise<Charged> {
     const { campaign, ledger } = this;
     const { origin } = this.address;
     const secret = await ledger.secret(this.options.secret);
@@ -242,6 +249,7 @@ export class Client {
       rounds: campaign.rounds,
       report: new TextDecoder().decode(made.bytes),
       reportId: made.report.id,
+      misfits,
     };
     return ledger.charge(wanted);
   }
@@ -317,7 +325,7 @@ export class Client {
    * nobody learns from it. */
   async preview(answers: RawAnswers, occasion: Occasion = {}): Promise<Preview> {
     const { campaign } = this;
-    this.#misfits(answers, true);
+    refuseMisfits(misfitsOf(campaign, answers), true);
     const encoded = encode(campaign, answers, this.options.mayBeSilent);
     const made = await this.made(occasion.round);
     const explained = explain(campaign, encoded, occasion.level);
@@ -415,12 +423,49 @@ export async function lowered(ledger: Ledger, limits: ClientOptions["limits"] = 
   await ledger.lower(limits);
 }
 
+/** Refuse a device that is silent about what does not fit, unless the person agrees to silence. */
+export function requireSilence({ misfit = "tell", mayBeSilent }: ClientOptions): void {
+  if (misfit !== "tell" && misfit !== "error") {
+    throw new MurmurationError("parameter", 'misfit is "tell" or "error"');
+  }
+  if (misfit === "tell" || mayBeSilent) return;
+  throw new MurmurationError(
+    "parameter",
+    'misfit: "error" makes a device silent where an answer does not fit, and that can be seen: it ' +
+      "tells that the answer does not fit. Say mayBeSilent: true to agree to that",
+  );
+}
+
+/** Return the answers that do not fit, having told the app; or refuse them, where it says so. */
+export function misfitsTold(
+  campaign: Pick<Campaign, "questions">,
+  answers: RawAnswers,
+  options: ClientOptions,
+): Misfit[] {
+  const misfits = misfitsOf(campaign, answers);
+  refuseMisfits(misfits, options.misfit === "error");
+  tell(misfits, options);
+  return misfits;
+}
+
+function refuseMisfits(misfits: readonly Misfit[], refuse: boolean): void {
+  if (!refuse || !misfits.length) return;
+  throw new MurmurationError("input", `${inWords(misfits)}. Nothing was sent.`, "misfit");
+}
+
+function tell(misfits: readonly Misfit[], { onMisfit = warn }: ClientOptions): void {
+  if (misfits.length) onMisfit(misfits);
+}
+
 function inWords(misfits: readonly Misfit[]): string {
-  return `answers do not fit: ${misfits.map((one) => `${one.attribute} (${one.reason})`).join(", ")}`;
+  return misfits.map(({ attribute, problem }) => `${attribute}: ${problem}`).join("; ");
 }
 
 function warn(misfits: readonly Misfit[]): void {
-  console.warn(`murmuration: ${inWords(misfits)}; they count by the campaign's rule`);
+  console.warn(
+    `murmuration: answers that do not fit what the campaign asks: ${inWords(misfits)}. They count ` +
+      "as no answer, or by the rule `outside`, as the campaign says",
+  );
 }
 
 /** Refuse laws that break their promise, unless the person's side says so too. */

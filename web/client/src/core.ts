@@ -6,7 +6,7 @@
 
 export { type Address, address } from "./address.js";
 export { encode } from "./answers.js";
-export { lowered } from "./client.js";
+export { lowered, misfitsTold, requireSilence } from "./client.js";
 export { approximate, type Cost, exact, sum, written as writtenCost } from "./cost.js";
 export { another, terms } from "./document.js";
 export { type Kind, MurmurationError } from "./errors.js";

@@ -40,7 +40,7 @@ import {
   UPLOADS,
   WIRE,
 } from "./protocol.js";
-import { questionOf } from "./question.js";
+import { questionOf, requireChecks } from "./question.js";
 import { type Sample, sample } from "./strategy.js";
 import type { Campaign, Cell, Domain, LevelOffer, Question, ReadOptions } from "./types.js";
 import { WHOLE, digestOf } from "./words.js";
@@ -143,6 +143,7 @@ function questionsAndLaws(found: Table) {
   const questions = list(found["attributes"], MOST_ATTRIBUTES, "attributes").map(questionOf);
   const names = new Set(questions.map((question) => question.name));
   must(names.size === questions.length, "two attributes have one name");
+  requireChecks(questions);
   const levels = levelsOf(found["levels"], epsilon);
   must(
     chosen === "freely" || (chosen === "by lot" && levels.length),

@@ -12,6 +12,7 @@
  */
 
 import { lossAt } from "./bounds.js";
+import { given } from "./answers.js";
 import { Client, type ClientOptions, type Receipt } from "./client.js";
 import { buttons, type Control, control } from "./controls.js";
 import { folded, make } from "./dom.js";
@@ -133,11 +134,12 @@ export class MurmurCampaign extends Base {
   async #ask(client: Client, signal: AbortSignal): Promise<void> {
     const { campaign, address } = client;
     const speaker = this.#speaker;
-    const asked = campaign.questions.map((one, place) => control(one, `q${place}`, speaker));
+    const questions = given(campaign);
+    const asked = questions.map((one, place) => control(one, `q${place}`, speaker));
     const level = await this.#levels(client);
     const controls = level.control ? [...asked, level.control] : asked;
     const answers = () =>
-      Object.fromEntries(campaign.questions.map((one, place) => [one.name, asked[place]!.value()]));
+      Object.fromEntries(questions.map((one, place) => [one.name, asked[place]!.value()]));
     this.said = () => ({ answers: answers(), level: level.chosen() });
     const form = make("form", { novalidate: true }, ...controls.map((one) => one.root), ...level.note);
     const button = make("button", { part: "send" }, speaker.say("send"));
@@ -146,8 +148,8 @@ export class MurmurCampaign extends Base {
       event.preventDefault();
       if (this.#complete(controls)) void this.#send(client, signal, button, answers(), level.chosen());
     });
-    const sampled = campaign.strategy === "sample" && campaign.sample < campaign.questions.length;
-    const counts = { count: campaign.sample, all: campaign.questions.length };
+    const sampled = campaign.strategy === "sample" && campaign.sample < questions.length;
+    const counts = { count: campaign.sample, all: questions.length };
     this.#main.replaceChildren(
       make("h2", { part: "purpose", dir: "auto" }, campaign.purpose),
       make("p", {}, speaker.say("stays", { host: hostOf(address.origin) })),

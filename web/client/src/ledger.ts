@@ -13,7 +13,8 @@
 import { hostOf } from "./address.js";
 import { approximate, type Cost, exact, sum, written } from "./cost.js";
 import { MurmurationError } from "./errors.js";
-import type { Book, Entry, Limits, Store } from "./store.js";
+import type { Book, Entry, Limits, Misfits, Store } from "./store.js";
+import type { Misfit } from "./types.js";
 
 /** A permanent answer about one value: charged when it is new, and never again. */
 export interface Memo {
@@ -40,6 +41,8 @@ export interface Charge {
   readonly reportId: string;
   /** It may still be taken back: it is not sent before it was let go. */
   readonly held?: true;
+  /** The answers that did not fit: counted with the report, here and nowhere else. */
+  readonly misfits?: readonly Misfit[] | undefined;
 }
 
 /** A report that was made, and what this call has charged for it. */
@@ -137,6 +140,11 @@ export class Ledger {
   /** Return the permanent answer of a spell, hidden, as it is kept. */
   kept(name: string): Promise<string | undefined> {
     return this.store.read((book) => book.kept?.[name]);
+  }
+
+  /** Return how many answers did not fit, by attribute and reason: only this device knows. */
+  misfits(): Promise<readonly Misfits[]> {
+    return this.store.read((book) => book.misfits ?? []);
   }
 
   /** Return what was charged and not acknowledged, oldest first: send the same bytes again. */
@@ -261,7 +269,8 @@ function entryOf(wanted: Charge): Entry {
 }
 
 /** Note the permanent answers that are new, and the campaign's total. */
-function note(book: Book, { origin, campaign }: Charge, memos: Memo[], cost: Cost): void {
+function note(book: Book, { origin, campaign, misfits }: Charge, memos: Memo[], cost: Cost): void {
+  for (const { attribute, reason } of misfits ?? []) count(book, { origin, campaign, attribute, reason });
   const paid = memos.map((memo) => ({
     ...{ name: memo.name, origin, campaign },
     cost: written(memo.cost),
@@ -272,4 +281,16 @@ function note(book: Book, { origin, campaign }: Charge, memos: Memo[], cost: Cos
   const total = written(sum([spentBy(book, origin, campaign), cost]));
   const others = book.totals.filter((t) => t.origin !== origin || t.campaign !== campaign);
   book.totals = [...others, { origin, campaign, cost: total }];
+}
+
+/** Count an answer that did not fit. */
+function count(book: Book, which: Omit<Misfits, "times">): void {
+  const same = (one: Misfits) =>
+    one.origin === which.origin &&
+    one.campaign === which.campaign &&
+    one.attribute === which.attribute &&
+    one.reason === which.reason;
+  const before = (book.misfits ?? []).find(same);
+  const others = (book.misfits ?? []).filter((one) => !same(one));
+  book.misfits = [...others, { ...which, times: (before?.times ?? 0) + 1 }];
 }

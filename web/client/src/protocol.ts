@@ -29,7 +29,7 @@ export const MOST_ROUNDS = 1048576;
 export const MOST_DEADLINE = 31622400;
 export const DOCUMENT_KEYS = "format campaign version digest purpose people opens closes cohort keep_reports upload origins=[] grace=1 collection";
 export const COLLECTION_KEYS = "wire campaign epsilon strategy sample=1 ends=null levels=null chosen=\"freely\" limit=null accept_loss=null rounds=1 every=null first=null spell=null attributes cells";
-export const ATTRIBUTE_KEYS = "name kind=\"number\" low=null high=null unit=\"\" labels=[] outside=\"\" bins=64 missing=false case=\"exact\" markers=[]";
+export const ATTRIBUTE_KEYS = "name kind=\"number\" low=null high=null unit=\"\" labels=[] outside=\"\" bins=64 missing=false case=\"exact\" markers=[] checks=\"\"";
 export const CELL_KEYS = "attributes level=null mechanism parameters law";
 export const TRAINING_KEYS = "wire kind campaign model epsilon people deadline rounds=null logistic=null features target laws";
 export const ROUND_KEYS = "format campaign round digest people closes asked";

@@ -8,25 +8,45 @@ import type { Question } from "./types.js";
 
 /** No labels where answers may be missing. */
 const RESERVED = ["no answer", "answered"];
+/** Of an attribute that says whether the answer to another one fitted. */
+const FIT_LABELS = ["fitted", "did not fit"];
 const BINS = [2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /** Return an attribute, or say what is wrong with it. */
 export function questionOf(value: Json): Question {
   const found = table(value, ATTRIBUTE_KEYS, "an attribute");
   const { name, kind = "number", unit = "", outside, missing = false } = found;
-  const { case: letters = "exact", markers = [], bins = 64 } = found;
-  texts([name!, unit, outside!], "name, unit and outside");
+  const { case: letters = "exact", markers = [], bins = 64, checks = "" } = found;
+  texts([name!, unit, outside!, checks], "name, unit, outside and checks");
   const known =
     /^(number|category|distribution|graded)$/.test(String(kind)) && typeof missing === "boolean";
   must(known && (letters === "exact" || letters === "ignore"), "an attribute's kind, missing or case");
   const question = {
     ...(kind === "category" ? category(found) : range(found)),
-    ...{ name, unit, outside, missing, kind, case: letters },
+    ...{ name, unit, outside, missing, kind, case: letters, checks },
     markers: texts(markers, "markers"),
   } as Question;
   requireRule(question);
   requireReading(question, bins);
+  requireCheck(question);
   return question;
+}
+
+/** Refuse a check whose answers could be anything but those that a device makes by itself. */
+function requireCheck({ checks, labels, outside, case: letters, markers }: Question): void {
+  const plain = outside === "spread" && letters === "exact" && !markers.length;
+  const own = labels.length === FIT_LABELS.length && labels.every((one, i) => one === FIT_LABELS[i]);
+  must(!checks || (own && plain), "a check has labels of its own");
+}
+
+/** Refuse a check of an attribute that there is not, a second one, and one that may be missing
+ * otherwise. */
+export function requireChecks(questions: readonly Question[]): void {
+  const open = new Map(questions.filter(({ checks }) => !checks).map((one) => [one.name, one.missing]));
+  for (const { checks, missing } of questions.filter((one) => one.checks)) {
+    must(open.get(checks) === missing, "a check is of one attribute, once, and may be missing alike");
+    open.delete(checks);
+  }
 }
 
 function category({ labels: given = [], low, high }: Table) {

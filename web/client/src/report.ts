@@ -138,8 +138,8 @@ export function cellsAt(
   level: Level | undefined,
 ): number[] {
   if (!levels.length && level === undefined) return [...cells.keys()];
-  return questions.map(({ name }, group) => {
-    const chosen = typeof level === "object" ? level[name] : level;
+  return questions.map(({ name, checks }, group) => {
+    const chosen = typeof level === "object" ? level[checks || name] : level;
     const place = levels.findIndex((offer) => offer.name === chosen);
     if (place >= 0) return group * levels.length + place;
     throw new MurmurationError("input", "a level is one that is offered. Nothing was sent.");

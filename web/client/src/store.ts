@@ -42,6 +42,15 @@ export interface Paid {
   readonly cost: string;
 }
 
+/** How many answers to an attribute did not fit, and why; no answer is here. */
+export interface Misfits {
+  readonly origin: string;
+  readonly campaign: string;
+  readonly attribute: string;
+  readonly reason: string;
+  readonly times: number;
+}
+
 /** All that a device keeps. Nothing in it is an answer, but secret and report reveal one. */
 export interface Book {
   readonly format: 1;
@@ -57,6 +66,8 @@ export interface Book {
   kept?: Record<string, string>;
   /** Digests of the rounds of trainings that this device was shown, by origin and campaign. */
   rounds?: Record<string, Record<number, string>>;
+  /** Answers that did not fit, counted. */
+  misfits?: Misfits[];
 }
 
 /** One person's book. `work` is done at once, without waiting, on a book of its own. */

@@ -38,6 +38,8 @@ export interface Question {
   readonly case: "exact" | "ignore";
   /** Texts that stand for no answer. */
   readonly markers: readonly string[];
+  /** The attribute of which it says whether the answer fitted, by the device itself; else empty. */
+  readonly checks: string;
 }
 
 /** An encoded answer: the place of a label, or a number from -1 to 1. No answer is the place after
@@ -66,6 +68,8 @@ export interface Loss {
 export interface Misfit {
   readonly attribute: string;
   readonly reason: "out of range" | "no label" | "no number";
+  /** What is wrong, in words, without the answer. */
+  readonly problem: string;
 }
 
 /** What a law takes: a number, a number or none, one of k items, or several attributes at once

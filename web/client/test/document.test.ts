@@ -34,6 +34,7 @@ const RULES: Record<string, RegExp> = {
   limit: /limit is above 0/,
   repeat: /repeated question|every is|spell is|spells take no levels|levels by lot/,
   mechanism: /no law is called that/,
+  checks: /a check has labels of its own|a check is of one attribute/,
   terms: /cohort is|a time has a zone|there is no such day|upload is|origins are/,
 };
 

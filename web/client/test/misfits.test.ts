@@ -20,9 +20,12 @@ import { around, collection } from "./documents.js";
 
 const STORED = '{"received":1,"stored":1,"failures":[]}';
 
-async function published(use: (url: string, sent: string[]) => Promise<void>): Promise<void> {
+async function published(
+  use: (url: string, sent: string[]) => Promise<void>,
+  name = "sample",
+): Promise<void> {
   const sent: string[] = [];
-  const document = around(collection("sample"));
+  const document = around(collection(name));
   const server = createServer((request, response) => {
     let body = "";
     request.on("data", (part: Buffer) => (body += part.toString()));
@@ -34,7 +37,7 @@ async function published(use: (url: string, sent: string[]) => Promise<void>): P
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   try {
     const { port } = server.address() as AddressInfo;
-    await use(`http://127.0.0.1:${port}/v1/campaigns/sample`, sent);
+    await use(`http://127.0.0.1:${port}/v1/campaigns/${name}`, sent);
   } finally {
     server.closeAllConnections();
     server.close();
@@ -67,11 +70,32 @@ test("an answer that does not fit is told to the app, and never in an error of a
     const reasons = new Map(misfits.map((one) => [one.attribute, one.reason]));
     assert.deepEqual([outcome, reasons.get(category), reasons.get(number)], ["stored", "no label", "out of range"]);
     assert.deepEqual(told, [misfits]);
+    const { low, high } = campaign.questions.find(({ name }) => name === number)!;
+    const problems = new Map(misfits.map((one) => [one.attribute, one.problem]));
+    assert.equal(problems.get(category), "the answer is not one of the labels");
+    assert.equal(problems.get(number), `the answer is outside the range ${low} to ${high}`);
+    assert.deepEqual((await client.report(wrong)).misfits, misfits); // told each time, counted once
+    assert.equal(told.length, 2);
+    const counted = await client.ledger.misfits();
+    assert.deepEqual(
+      new Set(counted.map((one) => `${one.attribute} ${one.reason} ${one.times}`)),
+      new Set([`${category} no label 1`, `${number} out of range 1`]),
+    );
+    assert.doesNotMatch(JSON.stringify(counted), /iPhone|1000000000/);
     assert.doesNotMatch(JSON.stringify([sent, misfits]), /iPhone|1000000000/);
-    const strict = await opened(url, { strict: true });
+    await assert.rejects(opened(url, { misfit: "error" }), { kind: "parameter", message: /mayBeSilent/ });
+    const strict = await opened(url, { misfit: "error", mayBeSilent: true });
     await assert.rejects(strict.report(wrong), { kind: "input", reason: "misfit" });
     assert.deepEqual((await strict.report(fitting)).misfits, []);
     assert.equal(sent.length, 2);
+  }, "split");
+});
+
+test("a text fits where a label stands for all others", async () => {
+  await published(async (url) => {
+    const client = await opened(url);
+    const { misfits } = await client.report({ ...(await questions(url)), phone: "nokia" });
+    assert.deepEqual(misfits, []);
   });
 });
 

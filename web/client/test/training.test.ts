@@ -216,6 +216,27 @@ test("one report in all rounds", async () => {
   }
 });
 
+test("a training tells the app what does not fit, counts it and never sends it", async () => {
+  const { state, server, url } = await collector();
+  try {
+    const told: unknown[] = [];
+    const onMisfit = (misfits: unknown) => told.push(misfits);
+    const client = await TrainingClient.open(url, { store: new MemoryStore(), onMisfit });
+    const { misfits, outcome } = await client.train({ ...ANN, age: 1e9 }, "yes");
+    assert.deepEqual([misfits.length, misfits[0]!.attribute, outcome], [1, "age", "stored"]);
+    assert.match(misfits[0]!.problem, /^the answer is outside the range [0-9]/);
+    assert.deepEqual(told, [misfits]);
+    assert.deepEqual((await client.ledger.misfits()).map((one) => one.times), [1]);
+    assert.deepEqual((await client.train(ANN, "yes")).misfits, []);
+    const misfit = { store: new MemoryStore(), misfit: "error", mayBeSilent: true } as const;
+    const strict = await TrainingClient.open(url, misfit);
+    await assert.rejects(strict.train({ ...ANN, age: 1e9 }, "yes"), { kind: "input", reason: "misfit" });
+    assert.equal(state.bodies.length, 1);
+  } finally {
+    server.close();
+  }
+});
+
 test("what was not answered is sent again as it was, and stays what it was", async () => {
   const { state, server, url } = await collector();
   try {

@@ -42,8 +42,8 @@ export interface Told {
 export function tell(campaign: Campaign, said: Said): Told[] {
   const { questions } = campaign;
   const answered = questions.map(({ name }) => said.answers[name] !== undefined);
-  const filled = questions.map(
-    (one) => [one.name, said.answers[one.name] ?? stand(one, said)] as const,
+  const filled = questions.flatMap((one) =>
+    one.checks ? [] : [[one.name, said.answers[one.name] ?? stand(one, said)] as const],
   );
   const explained = explain(campaign, encode(campaign, Object.fromEntries(filled)), said.level);
   const known = explained.filter(({ attributes }) => attributes.every((place) => answered[place]));

@@ -25,18 +25,20 @@ import {
   Keyed,
   Ledger,
   lowered,
+  misfitsTold,
   MurmurationError,
   named,
   outcome,
   PATIENCE,
   reason,
   reportBytes,
+  requireSilence,
   spread,
   sum,
   writtenCost,
 } from "../core.js";
 import { MOST_DOCUMENT_BYTES, MOST_ROUND_BYTES } from "../protocol.js";
-import type { Campaign, Raw, RawAnswers, Report } from "../types.js";
+import type { Campaign, Misfit, Raw, RawAnswers, Report } from "../types.js";
 import { type Digests, followed, joined, refusal, type RoundLink } from "./chain.js";
 import { type Round, type Training, readRound, readTraining } from "./document.js";
 import { valuesOf } from "./questions.js";
@@ -104,6 +106,7 @@ export class TrainingClient {
 
   /** Fetch a training, check it, and open the person's ledger. */
   static async open(url: string, options: ClientOptions = {}): Promise<TrainingClient> {
+    requireSilence(options);
     const where = address(url, options.allowPlainHttp);
     const training = await fetched(where, options.digest);
     const other = witness(where, options);
@@ -123,7 +126,15 @@ export class TrainingClient {
     const { training, address: where } = this;
     const secret = await this.ledger.secret(this.options.secret);
     const keyed = new Keyed(secret, [where.origin, training.digest]);
+    const raw = { ...features, [training.target.name]: target };
+    const misfits = misfitsTold(training, raw, this.options);
     const answer = await encoded(training, features, target, keyed);
+    const receipt = await this.#trained(answer, secret, misfits);
+    return { ...receipt, misfits };
+  }
+
+  #trained(answer: Encoded, secret: Uint8Array, misfits: readonly Misfit[]): Promise<Receipt> {
+    const { training, address: where } = this;
     return this.ledger.store.alone(`train ${training.digest}`, async () => {
       const known = await this.ledger.find(where.origin, training.digest, "");
       if (known && !known.held) return this.#sent(known, 0n, false);
@@ -136,7 +147,7 @@ export class TrainingClient {
         await this.#takeBack(known);
       }
       const report = await answered(training, round, answer, secret, where.origin);
-      const { entry, cost } = await this.#charged(report);
+      const { entry, cost } = await this.#charged(report, misfits);
       return this.#sent(await this.#letGo(entry), cost, true);
     });
   }
@@ -220,7 +231,7 @@ export class TrainingClient {
     return charge < epsilon ? charge : epsilon;
   }
 
-  #charged(report: Report) {
+  #charged(report: Report, misfits: readonly Misfit[]) {
     const { training, address: where } = this;
     const cost = this.#most();
     return this.ledger.charge({
@@ -228,6 +239,7 @@ export class TrainingClient {
       ...{ purpose: training.purpose, cost, limit: cost, memos: [], rounds: 1, held: true },
       report: new TextDecoder().decode(reportBytes(report)),
       reportId: report.id,
+      misfits,
     });
   }
 

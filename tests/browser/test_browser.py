@@ -101,6 +101,26 @@ labels = {towns}
 missing = true
 mechanism = "subset"
 """
+CHOSEN = """
+name = "chosen"
+purpose = "What a person did not choose is not sent."
+epsilon = 2
+cohort = 100
+origins = ["{origin}"]
+[check_fit]
+error = 0.02
+[[attributes]]
+name = "age"
+low = 0
+high = 110
+missing = true
+outside = "clamp"
+markers = ["99"]
+[[attributes]]
+name = "phone"
+kind = "category"
+labels = ["android", "ios"]
+"""
 DAILY = """
 name = "daily"
 purpose = "A question that is asked again."
@@ -168,6 +188,7 @@ def collector(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         FORMS.format(origin=origin, countries=json.dumps(COUNTRIES), towns=json.dumps(TOWNS)),
         *(costly(f"four-{turn}", 4, origin) for turn in range(3)),
         costly("five", 5, origin),
+        CHOSEN.format(origin=origin),
         DAILY.format(origin=origin),
         LAWS.format(origin=origin),
         costly("invited", 1, origin).replace("epsilon", 'upload = "token"\nepsilon', 1),
@@ -302,6 +323,30 @@ def test_what_is_missing_is_asked_for(page: Page, site: Site, collector: Collect
     send(page)
     expect(age).to_have_accessible_description(re.compile("Please enter a number"))
     assert watch.bodies == []
+
+
+def test_nothing_is_sent_that_a_person_did_not_choose(
+    page: Page, site: Site, collector: Collector
+) -> None:
+    """What would be clamped, spread or no answer is asked for again; checks are not asked."""
+    watch = shown(page, site, collector, "chosen")
+    age = page.get_by_role("spinbutton", name="age")
+    expect(page.get_by_text("fit", exact=False)).to_have_count(0)
+    for typed in ("141", "-1", "99"):  # the last one is a text that stands for no answer
+        age.fill(typed)
+        page.get_by_role("radio", name="ios").check()
+        send(page)
+        expect(age).to_have_attribute("aria-invalid", "true")
+    age.fill("41")
+    page.get_by_role("radio", name="ios").evaluate("one => { one.checked = false; }")
+    send(page)
+    expect(page.get_by_text("Please answer this")).to_be_visible()
+    assert watch.bodies == []
+    page.get_by_role("radio", name="ios").check()
+    send(page)
+    thanked(page)
+    assert len(watch.bodies) == 1
+    assert ledger(page, collector, "ledger.misfits()") == []
 
 
 def test_a_report_that_did_not_arrive_is_sent_again_as_it_is(

@@ -179,18 +179,23 @@ def misfits_in(attributes: Sequence[Attribute], figures: Sequence[Figure]) -> li
 
     >>> found = Figure("age: fit", FIT_LABELS[1], 0.11, 0.02, 0.07, 0.15, 2000, 1.0, "share")
     >>> misfits_in([Attribute("age: fit", "category", 2000, 1000, False, checks="age")], [found])
-    ['age: 11.00% ± 2.00% of answers did not fit (interval 7.00% to 15.00%)']
+    ['age: 11% of answers did not fit (standard error 2%, interval 7% to 15%)']
     """
     checks = {one.name: one.checks for one in attributes if one.checks}
     found = []
     for one in figures:
         if one.attribute in checks and one.item == FIT_LABELS[1]:
-            error = "" if one.stderr is None else f" ± {one.stderr:.2%}"
-            known = one.low is not None and one.high is not None
-            ends = f" (interval {one.low:.2%} to {one.high:.2%})" if known else ""
+            about = [] if one.stderr is None else [f"standard error {_percent(one.stderr)}"]
+            if one.low is not None and one.high is not None:
+                about.append(f"interval {_percent(one.low)} to {_percent(one.high)}")
+            more = f" ({', '.join(about)})" if about else ""
             name = checks[one.attribute]
-            found.append(f"{name}: {one.value:.2%}{error} of answers did not fit{ends}")
+            found.append(f"{name}: {_percent(one.value)} of answers did not fit{more}")
     return found
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}%"
 
 
 def _csv(found: Sequence[dict[str, Any]]) -> bytes:

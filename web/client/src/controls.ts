@@ -1,5 +1,6 @@
 /** One native control for each question. Nothing is chosen beforehand: a default would be an answer. */
 
+import { read } from "./answers.js";
 import { make } from "./dom.js";
 import type { Speaker, Texts } from "./texts.js";
 import type { Question, Raw } from "./types.js";
@@ -116,6 +117,7 @@ function number(question: Question, name: string, speaker: Speaker): Control {
   const problem = (): Problem => {
     if (none()) return "";
     if (!input.value) return input.validity.badInput ? "noNumber" : "missingAnswer";
+    if (typeof read(question, input.value) !== "number") return "noNumber"; // it is a marker
     return Number(input.value) < low || Number(input.value) > high ? "outOfRange" : "";
   };
   return checked(root, input, () => input.focus(), given, problem, name, speaker);

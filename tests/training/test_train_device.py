@@ -15,11 +15,20 @@ import pytest
 from murmuration import Client, Ledger
 from murmuration.device import ledger as one_ledger
 from murmuration.device import training as device_training
+from murmuration.device.misfits import Misfit
 from murmuration.device.record import Record
 from murmuration.device.sending import Patience
 from murmuration.device.training import answers
 from murmuration.device.words import CrowdWords, DeviceWords
-from murmuration.errors import BudgetError, MismatchError, NoRoundError, ParameterError, SendError
+from murmuration.errors import (
+    AnswerError,
+    BudgetError,
+    MisfitWarning,
+    MismatchError,
+    NoRoundError,
+    ParameterError,
+    SendError,
+)
 from murmuration.exact.keyed import Key, Keys
 from murmuration.exact.randomness import seeded_rng
 from murmuration.lab.fleet import keys_of, made_for_round
@@ -126,6 +135,20 @@ def test_what_was_not_answered_is_sent_again_as_it_was(collector, tmp_path) -> N
     assert client(collector, tmp_path).train(ANN, "no").outcome == "refused:stale-round"
     assert collector.bodies[0] == collector.bodies[1]
     assert one.ledger.spent() == 1.0
+
+
+def test_what_does_not_fit_is_told_to_the_app_and_never_sent(collector, tmp_path) -> None:
+    one = client(collector, tmp_path)
+    with pytest.warns(MisfitWarning, match="age: the answer is outside the range") as told:
+        receipt = one.train({**ANN, "age": 1234567}, "yes")
+    assert receipt.misfits == (Misfit("age", "outside"),)
+    assert "1234567" not in str(told[0].message) + collector.bodies[0].decode()
+    assert [row[2:] for row in one.ledger.misfits()] == [("age", "outside", 1)]
+    strict = client(collector, tmp_path, "s.db", misfit="error", refuse_outside=True)
+    with pytest.raises(AnswerError, match="age: the answer is outside the range"):
+        strict.train({**ANN, "age": 1234567}, "yes")
+    assert len(collector.bodies) == 1
+    assert strict.ledger.spent() == 0
 
 
 def test_limits_of_the_person(collector, tmp_path) -> None:

@@ -296,4 +296,9 @@ _TAIL = """\
 #                 # and intervals of changes of a number are narrower
 # changes = 2  # with spells: one spell more than that, each costs permanent
 # first = 2026-11-16  # with spells: a day of the first period
+
+# How many answers do not fit, where they are clamped or spread: a planned share of the devices says
+# so, privately, instead of an answer.
+# [check_fit]
+# error = 0.02  # the standard error of that share, at most
 """

@@ -28,7 +28,12 @@ from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
 from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
-from murmuration.definition.schema import AttributeTable, CampaignTable, RepeatTable
+from murmuration.definition.schema import (
+    AttributeTable,
+    CampaignTable,
+    CheckFitTable,
+    RepeatTable,
+)
 from murmuration.exact.randomness import seeded_rng
 from murmuration.mechanisms.tally import Tally
 from murmuration.wire import parquet, report
@@ -134,7 +139,7 @@ def test_init_from_a_data_file(murmur, tmp_path) -> None:
     assert "must come from public knowledge" in text
     assert "Column id was left out: nearly all rows differ" in text
     assert "Column empty was left out: it is empty" in text
-    for table in (CampaignTable, AttributeTable, RepeatTable):
+    for table in (CampaignTable, AttributeTable, RepeatTable, CheckFitTable):
         for field in msgspec.structs.fields(table):
             assert f"{field.name} = " in text or f"[{field.name}]" in text, field.name
     assert "digest" in murmur("check")

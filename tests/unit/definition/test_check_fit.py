@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from murmuration.definition import document as campaign_document
 from murmuration.definition import load as campaign_file
 from murmuration.errors import CampaignError, InputError
 from murmuration.exact.randomness import seeded_rng
+from tests.support import collectors, command
 
 HEAD = """
 name = "phones"
@@ -154,3 +159,29 @@ def test_levels_and_periods_take_it() -> None:
     again = parsed(CHECK + repeat + PHONE, people=100_000)
     assert again.repeated
     assert again.limit == 2.0 * (3 + 2)  # fitted and not: two more answers that are kept
+
+
+@pytest.mark.slow
+def test_the_operator_sees_how_many_answers_did_not_fit(tmp_path: Path) -> None:
+    """From devices to `murmur estimate`, in words and as JSON, with its interval."""
+    rows = [["iPhone" if i % 100 < 11 else "ios", 40] for i in range(6000)]
+    with (tmp_path / "people.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["phone", "age"], *rows])
+    text = HEAD.format(people=6000, epsilon=4.0, more="") + CHECK + PHONE + AGE
+    with collectors.running(tmp_path / "store.db", text) as collector:
+        url = collector.collection("phones").url
+        refused = command.murmur("send", url, "people.csv", folder=tmp_path, code=2)
+        assert "phone 11.00%" in refused.stderr
+        command.murmur("send", url, "people.csv", "--allow-misfits", "0.2", folder=tmp_path)
+    said = command.murmur("estimate", "store.db", folder=tmp_path).stdout
+    assert re.search(r"phone: [0-9.]+% of answers did not fit \(standard error [0-9.]+%, int", said)
+    found = json.loads(command.murmur("estimate", "store.db", "--json", folder=tmp_path).stdout)
+    checks = {one["name"]: one["checks"] for one in found["attributes"]}
+    assert checks["phone: fit"] == "phone"
+    (share,) = [
+        one
+        for one in found["estimates"]
+        if (one["attribute"], one["item"]) == ("phone: fit", "did not fit")
+    ]
+    assert share["low"] < 0.11 < share["high"]
+    assert share["stderr"] < 0.03

@@ -26,7 +26,7 @@ from murmuration.device.words import DeviceWords
 from murmuration.exact.keyed import Key
 from murmuration.server.problems import PROBLEMS
 from murmuration.training import round as round_document
-from murmuration.training.algorithm.questions import ROLES, VectorQuestion
+from murmuration.training.algorithm.questions import ROLES, ItemQuestion, VectorQuestion
 from murmuration.wire import protocol, report
 from murmuration.wire.protocol import specified
 from murmuration.wire.report import BUSY, FINAL
@@ -109,7 +109,7 @@ def test_periods() -> None:
 
 SAID = ("least_cohort", "least_epsilon", "epsilon", "compared_per_pair", "report_bytes_per_number")
 """Limits that the page says in other places, or inside a row."""
-TRAININGS = ("columns", "round_bytes", "roles", "rounds", "deadline")
+TRAININGS = ("columns", "training_laws", "round_bytes", "roles", "rounds", "deadline")
 
 
 def test_limits() -> None:
@@ -251,9 +251,10 @@ def test_the_roles_of_a_round() -> None:
     for ask, models, numbers, law, _ in rows:
         name = codes(ask)[0]
         assert tuple(codes(models)) == ROLES[name].models
-        assert codes(numbers) == list(round_document.numbers_of(ROLES[name]))
-        vector = issubclass(ROLES[name], VectorQuestion)
-        assert law.strip().startswith("vector" if vector else "number")
+        kind = ROLES[name]
+        assert codes(numbers) == [*kind.wholes, *round_document.numbers_of(kind)]
+        item, vector = issubclass(kind, ItemQuestion), issubclass(kind, VectorQuestion)
+        assert ("items" if item else "vector" if vector else "number") in law.split()
 
 
 def role_lines() -> list[str]:

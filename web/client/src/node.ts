@@ -1,11 +1,36 @@
 /** A person's book in a file, for node: `import { FileStore } from "murmuration-ldp/node"`.
  *
- * One process writes at a time: whoever makes the file `PATH.lock` first. A change is written beside
- * the file, flushed to the disk, and put in its place: there is the old book or the new one, never half
- * of one. Only the owner may read it, as the secret is in it.
+ * One process writes at a time: whoever makes the lock `PATH.write.lock` first. A change is written
+ * beside the file, flushed to the disk, and put in its place: there is the old book or the new one, never
+ * half of one. Only the owner may read it, as the secret is in it.
+ *
+ * A lock is a symbolic link to nothing; its target is a text of its own, which says whose it is: the
+ * number of the process, the machine, and a random id. Link and text are made in one step, which fails
+ * if the lock is there: no lock is without its text, and no two have the same one.
+ *
+ * A lock whose process has ended is taken away only by whoever holds a second lock, which is named
+ * after the id of the first, and only if the first still has the same text. Nobody else may remove a
+ * lock with that text (its own process has ended), and no lock has it again. So between the look and
+ * the removal it cannot have become another's, however long that takes. A process that is killed while
+ * it holds the second lock has left a lock like any other, with an id of its own.
+ *
+ * Whether a process has ended is known on its own machine only: a lock of another one is waited for.
+ * Containers that share a book have to have names of their own (hostnames), or see each other's
+ * processes.
  */
 
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeSync,
+} from "node:fs";
+import { hostname } from "node:os";
 import { dirname } from "node:path";
 
 import { MurmurationError } from "./errors.js";
@@ -87,7 +112,7 @@ export class FileStore implements Store {
   /** Over all processes: by a file that only one of them can make. */
   async #locked<T>(name: string, work: () => Promise<T>): Promise<T> {
     const lock = `${this.path}.${name.replace(/[^a-z0-9]+/gi, "-")}.lock`;
-    await taken(lock);
+    await take(lock);
     try {
       return await work();
     } finally {
@@ -97,33 +122,64 @@ export class FileStore implements Store {
 }
 
 /** Make a lock; one whose process has ended is taken away first. */
-async function taken(lock: string): Promise<void> {
+async function take(lock: string): Promise<void> {
+  const mine = `${process.pid} ${hostname()} ${crypto.randomUUID()}`;
   for (let waited = 0; ; waited += PAUSE_MS) {
     try {
-      const file = openSync(lock, "wx", 0o600);
-      writeSync(file, String(process.pid));
-      return closeSync(file);
+      return symlinkSync(mine, lock);
     } catch (problem) {
       if ((problem as { code?: string }).code !== "EEXIST") throw unusable(problem);
     }
-    if (waited >= PATIENCE_MS) {
-      throw new MurmurationError("ledger", `${lock} is held by another process. Nothing was sent.`);
-    }
-    if (ended(lock)) rmSync(lock, { force: true });
-    else await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    const owner = ownerOf(lock);
+    if (owner !== undefined && hasEnded(owner)) await takeAway(lock, owner);
+    else if (waited < PATIENCE_MS) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    else throw held(lock, owner);
+  }
+}
+
+/** Remove the lock of a process that has ended, if it is still there: see above. */
+async function takeAway(lock: string, owner: string): Promise<void> {
+  const second = `${lock}-${owner.split(" ")[2] ?? ""}`;
+  await take(second);
+  try {
+    if (ownerOf(lock) === owner) rmSync(lock);
+  } finally {
+    rmSync(second);
+  }
+}
+
+/** The text of a lock: "" if it is a file, as no process makes; undefined if there is no lock. */
+function ownerOf(lock: string): string | undefined {
+  try {
+    return readlinkSync(lock);
+  } catch (problem) {
+    const { code } = problem as { code?: string };
+    if (code === "ENOENT") return undefined;
+    if (code === "EINVAL") return "";
+    throw unusable(problem);
   }
 }
 
 /** Whether the process that made a lock is gone. */
-function ended(lock: string): boolean {
+function hasEnded(owner: string): boolean {
+  const [pid, machine] = owner.split(" ");
+  if (!Number(pid)) return true;
+  if (machine !== hostname()) return false;
   try {
-    const owner = Number(readFileSync(lock, "utf8"));
-    if (!owner) return false; // it is being made
-    process.kill(owner, 0);
+    process.kill(Number(pid), 0);
     return false;
   } catch (problem) {
     return (problem as { code?: string }).code === "ESRCH";
   }
+}
+
+function held(lock: string, owner = ""): MurmurationError {
+  const [pid, machine] = owner.split(" ");
+  return new MurmurationError(
+    "ledger",
+    `${lock} is held by process ${pid} on ${machine}. Nothing was sent. If no process there uses ` +
+      "this book, delete the lock.",
+  );
 }
 
 function unusable(problem: unknown): MurmurationError {

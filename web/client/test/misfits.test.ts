@@ -1,20 +1,16 @@
-/** Answers that do not fit are said to the app; limits, hosts and deadlines; a book in a file. */
+/** Answers that do not fit are said to the app; limits, hosts and deadlines. */
 
 import assert from "node:assert/strict";
-import { mkdtempSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
 
 import { address, hostOf } from "../src/address.js";
 import { Client, type ClientOptions } from "../src/client.js";
 import { exact } from "../src/cost.js";
 import { Ledger } from "../src/ledger.js";
-import { FileStore } from "../src/node.js";
 import { deliver } from "../src/sending.js";
-import { MemoryStore, type Store } from "../src/store.js";
+import { MemoryStore } from "../src/store.js";
 import type { Misfit } from "../src/types.js";
 import { around, collection } from "./documents.js";
 
@@ -144,23 +140,4 @@ test("one deadline is for a whole call: who drips holds it no longer", async () 
   assert.ok(performance.now() - start < 5000);
   server.closeAllConnections();
   server.close();
-});
-
-test("a book in a file outlives the program, is the owner's alone, and has one writer", async () => {
-  const path = join(mkdtempSync(join(tmpdir(), "murmuration-")), "book.json");
-  const stores: Store[] = [new FileStore(path), new FileStore(path)];
-  const count = (store: Store) =>
-    store.change((book) => {
-      book.limits.lifetime = String(Number(book.limits.lifetime) + 1);
-    });
-  const secret = await new Ledger(stores[0]!).secret();
-  await Promise.all(Array.from({ length: 20 }, (_, turn) => count(stores[turn % 2]!)));
-  assert.equal(await stores[1]!.read((book) => book.limits.lifetime), "36");
-  assert.deepEqual(await new Ledger(new FileStore(path)).secret(), secret);
-  assert.equal(statSync(path).mode & 0o777, 0o600);
-  const failed = stores[0]!.change(() => {
-    throw new Error("no");
-  });
-  await assert.rejects(failed);
-  assert.equal(await stores[0]!.read((book) => book.limits.lifetime), "36");
 });

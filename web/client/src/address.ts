@@ -6,6 +6,8 @@
 import { MurmurationError } from "./errors.js";
 
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+/** An IPv4 address as IPv6 has it, as browsers write it. */
+const MAPPED = /^\[::ffff:([0-9a-f]+):([0-9a-f]+)\]$/;
 const PLAIN = /^[\x21-\x7e]+$/;
 
 /** Where a campaign is collected, such as https://collector.example/v1/campaigns/phones. */
@@ -17,9 +19,17 @@ export interface Address {
   readonly name: string;
 }
 
-/** Return the host of an origin: one for all its ports, and for all names of this machine. */
+/** Return the host of an origin: one for all its ports, for all spellings of an IP address (browsers
+ * write all but the mapped ones alike), and for all names of this machine. */
 export function hostOf(origin: string): string {
-  const hostname = new URL(origin).hostname.replace(/\.$/, "");
+  const hostname = new URL(origin).hostname
+    .replace(/\.$/, "")
+    .replace(MAPPED, (_, high: string, low: string) =>
+      [high, low]
+        .map((half) => parseInt(half, 16))
+        .map((half) => `${half >> 8}.${half & 255}`)
+        .join("."),
+    );
   return LOOPBACK.test(hostname) ? "localhost" : hostname;
 }
 
@@ -35,7 +45,7 @@ export function address(text: string, allowPlainHttp = false): Address {
         "query or a fragment",
     );
   }
-  if (!secure && !allowPlainHttp && !LOOPBACK.test(url.hostname)) {
+  if (!secure && !allowPlainHttp && hostOf(text) !== "localhost") {
     throw new MurmurationError(
       "parameter",
       `${url.hostname} is another machine and this is plain HTTP: reports and tokens could be ` +

@@ -13,6 +13,7 @@ import { deliver } from "../src/sending.js";
 import { MemoryStore } from "../src/store.js";
 import type { Misfit } from "../src/types.js";
 import { around, collection } from "./documents.js";
+import { vectors } from "./vectors.js";
 
 const STORED = '{"received":1,"stored":1,"failures":[]}';
 
@@ -113,10 +114,11 @@ test("an app cannot raise a limit, and is told so", async () => {
   });
 });
 
-test("a collector is a host, whatever its port, and this machine is one", async () => {
-  assert.equal(hostOf("https://a.example:443"), hostOf("https://a.example:8443"));
-  const here = ["http://localhost:1", "http://127.0.0.1:2", "http://127.1:3", "http://[::1]:4"];
-  assert.deepEqual(new Set(here.map((url) => hostOf(address(`${url}/x`).origin))), new Set(["localhost"]));
+test("a collector is a host, whatever its port and however it is spelt, and this machine is one", async () => {
+  const collectors: string[][] = vectors("hosts.json").collectors;
+  const hosts = collectors.map((urls) => new Set(urls.map((url) => hostOf(address(url).origin))));
+  assert.deepEqual(hosts.map((found) => found.size), collectors.map(() => 1));
+  assert.equal(new Set(hosts.flatMap((found) => [...found])).size, collectors.length);
   const ledger = new Ledger(new MemoryStore());
   const charge = (origin: string, digest: string) =>
     ledger.charge({

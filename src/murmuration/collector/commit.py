@@ -5,22 +5,27 @@
     received = stored + duplicate + refused(reason), at all times, crashes included.
 
 Reports of a group are sorted by id, looked up, stored, counted into tallies and accounted for
-together; when `commit` returns, all of it is on the disk.
+together; when `commit` returns, all of it is on the disk. A report that was counted before is a
+duplicate, also where it comes too late now: a device that sends it again, as its answer was lost,
+has to know that it counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from murmuration.campaign.terms import ONE_DEVICE
 from murmuration.collector.files.sink import ToFolder
 from murmuration.collector.served import Intake
 from murmuration.collector.store import Store
-from murmuration.wire.ids import ID_BYTES
+from murmuration.collector.store.runs import picked
+from murmuration.exact.arrays import Ints
+from murmuration.wire.ids import ID_BYTES, Ids, in_order
 from murmuration.wire.report import (
     CODES,
     EARLY,
@@ -33,8 +38,10 @@ from murmuration.wire.report import (
 )
 
 DUPLICATE = CODES["duplicate"]
+Mask = NDArray[np.bool_]
 OUTCOMES = ("stored", *REASONS)
 """What can become of a report, by the code of its problem."""
+UNTIMELY = [CODES[reason] for reason in ("outside-window", "wrong-period", EARLY)]
 
 
 @dataclass
@@ -77,13 +84,13 @@ def commit(store: Store, group: Sequence[Batch], reports: ToFolder | None = None
     by_intake: dict[tuple[int, int], list[Batch]] = {}
     for batch in sorted(group, key=lambda batch: batch.incoming.columns is not None):
         by_intake.setdefault(batch.goes_to, []).append(batch)
-    uploads = [_checked(batches) for batches in by_intake.values()]
+    checked = [_checked(batches) for batches in by_intake.values()]
     with store.transaction():
         if reports is not None:
             reports.begin(store)
         found = [
-            _commit_intake(store, batches, upload, reports)
-            for batches, upload in zip(by_intake.values(), uploads, strict=True)
+            _commit_intake(store, batches, each, reports)
+            for batches, each in zip(by_intake.values(), checked, strict=True)
         ]
         end = 0 if reports is None else reports.write(store)
     if reports is not None:
@@ -95,24 +102,46 @@ def commit(store: Store, group: Sequence[Batch], reports: ToFolder | None = None
             batch.problems = problems
 
 
-def _checked(batches: Sequence[Batch]) -> Upload:
+@dataclass(frozen=True)
+class _Checked:
+    """The uploads for one intake, put together and checked."""
+
+    upload: Upload
+    places: Ints
+    """Which of all reports are refused for the time at which they came."""
+    ids: Ids
+    """Their ids."""
+
+
+def _checked(batches: Sequence[Batch]) -> _Checked:
     """Put the uploads for one intake together and check them."""
     intake, incoming = batches[0].intake, [batch.incoming for batch in batches]
-    upload = joined(intake.form, incoming, intake.older)
-    upload = upload.renaming("superseded", intake.outdated)
+    whole = joined(intake.form, incoming, intake.older)
+    upload = whole = whole.renaming("superseded", intake.outdated)
+    for reason, which in _refusals(batches, whole):
+        upload = upload.refusing(which, reason)
+    fine = np.flatnonzero(whole.problems == FINE)
+    refused = np.flatnonzero(np.isin(upload.problems[fine], UNTIMELY))
+    return _Checked(upload, fine[refused], picked(whole.ids, refused))
+
+
+def _refusals(batches: Sequence[Batch], upload: Upload) -> Iterator[tuple[str, Mask]]:
+    """Yield reasons that follow from when and how reports came, and for which of all reports."""
+    intake, sizes = batches[0].intake, [len(batch) for batch in batches]
     late = np.array([not batch.in_time for batch in batches])
     if late.any():
-        each = np.repeat(late, [len(batch) for batch in batches])
-        upload = upload.refusing(each, "outside-window")
+        yield "outside-window", np.repeat(late, sizes)
     if intake.campaign.terms.upload == ONE_DEVICE:
-        sizes = np.array([len(batch) for batch in batches])
-        alone = np.array([bool(batch.token) for batch in batches]) & (sizes == 1)
-        upload = upload.refusing(np.repeat(~alone, sizes), "token-used")
-    return upload if intake.form.every is None else _of_open_periods(intake, batches, upload)
+        alone = [bool(batch.token) and len(batch) == 1 for batch in batches]
+        yield "token-used", ~np.repeat(alone, sizes)
+    if intake.form.every is not None:
+        yield from _outside_periods(intake, batches, upload)
 
 
-def _of_open_periods(intake: Intake, batches: Sequence[Batch], upload: Upload) -> Upload:
-    """Refuse reports of periods that were over when they arrived, or, for now, had not begun."""
+def _outside_periods(
+    intake: Intake, batches: Sequence[Batch], upload: Upload
+) -> Iterator[tuple[str, Mask]]:
+    """Yield reports of periods that were over when they arrived, or, for now, had not begun."""
     everything = range(1 << 32)
     windows = [everything if batch.periods is None else batch.periods for batch in batches]
     sizes = [len(batch) for batch in batches]
@@ -121,20 +150,47 @@ def _of_open_periods(intake: Intake, batches: Sequence[Batch], upload: Upload) -
     fine, periods = upload.problems == FINE, intake.form.periods_of(upload.rows)
     over, early = np.zeros((2, len(upload)), dtype=bool)
     over[fine], early[fine] = periods < first[fine], periods >= end[fine]
-    return upload.refusing(over, "wrong-period").refusing(early, EARLY)
+    yield "wrong-period", over
+    yield EARLY, early
+
+
+def _acknowledged(store: Store, intake: Intake, found: _Checked, problems: Codes) -> Codes:
+    """Say of reports that came too late, and are counted, that they are duplicates.
+
+    Once the others of their group are stored: theirs may be among them.
+    """
+    past = np.flatnonzero(found.upload.problems == CODES[intake.outdated])
+    problems = problems.copy()
+    for places, ids, keys in (
+        (past, found.upload.past, intake.keys_of_older),
+        (found.places, found.ids, lambda _: [intake.key]),
+    ):
+        if len(ids):
+            problems[places[_counted(store, keys(store), ids)]] = DUPLICATE
+    return problems
+
+
+def _counted(store: Store, keys: Sequence[int], ids: Ids) -> Mask:
+    """Tell which ids are those of reports that are stored under one of several numbers."""
+    order, first = in_order(ids)
+    distinct, known = picked(ids, order[first]), np.zeros(len(ids), dtype=bool)
+    for key in keys:
+        known[order] |= store.known_reports(key, distinct)[np.cumsum(first) - 1]
+    return known
 
 
 def _commit_intake(
-    store: Store, batches: Sequence[Batch], upload: Upload, reports: ToFolder | None
+    store: Store, batches: Sequence[Batch], found: _Checked, reports: ToFolder | None
 ) -> Codes:
     """Store the reports for one intake and account for them; return their problems and duplicates.
 
-    The upload is left as it was: it may have to be tried again.
+    What was found is left as it was: it may have to be tried again.
     """
     intake = batches[0].intake
     one_device = intake.campaign.terms.upload == ONE_DEVICE
-    tokens = _tokens(batches, upload) if one_device else []
-    problems = intake.take(store, upload, tokens, reports)
+    tokens = _tokens(batches, found.upload) if one_device else []
+    problems = intake.take(store, found.upload, tokens, reports)
+    problems = _acknowledged(store, intake, found, problems)
     unreadable = sum(batch.unreadable for batch in batches)
     store.add_counts(intake.campaign.name, outcomes(problems, unreadable))
     return problems

@@ -53,6 +53,9 @@ class Intake(Protocol):
     def outdated(self) -> str:
         """Why a report of such a digest is refused."""
 
+    def keys_of_older(self, store: Store) -> Sequence[int]:
+        """Under which numbers the store knows the reports of such digests that were counted."""
+
     def take(
         self, store: Store, upload: Upload, tokens: Sequence[bytes], reports: Sink | None
     ) -> Codes:

@@ -40,6 +40,10 @@ class ServedSurvey(Served[SurveyCampaign]):
         del store, digest
         return self
 
+    def keys_of_older(self, store: Store) -> list[int]:
+        """Each version has a number of its own."""
+        return [key for digest in self.older if (key := store.key_of(digest)) is not None]
+
     def resume(self, store: Store) -> None:
         """Show what is due now: the cohort may be another one since."""
         show(store, self.key, self.campaign)

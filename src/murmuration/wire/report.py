@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, pairwise
 
@@ -108,12 +108,14 @@ class Upload:
 
     `problems[i]` is 0 for a report that can be counted, else the code of the reason why not; `ids`
     and `rows` are those of the reports with a 0, in their order. A refused report has no row, so
-    that what takes two bytes on the wire does not take a thousand here.
+    that what takes two bytes on the wire does not take a thousand here. `past` are the ids of those
+    that are refused as "superseded", in their order: some may have been counted in their time.
     """
 
     ids: Ids
     rows: Rows
     problems: Codes
+    past: Ids = field(default_factory=lambda: np.zeros((0, ID_BYTES), dtype=np.uint8))
 
     def __len__(self) -> int:
         return len(self.problems)
@@ -123,7 +125,7 @@ class Upload:
         fine = self.problems == FINE
         problems = np.where(fine & which, CODES[reason], self.problems).astype(np.uint8)
         stay = ~which[fine]
-        return Upload(self.ids[stay], self.rows[stay], problems)
+        return replace(self, ids=self.ids[stay], rows=self.rows[stay], problems=problems)
 
     def renaming(self, reason: str, better: str) -> Upload:
         """Return this with another reason for what was refused for one."""
@@ -131,7 +133,7 @@ class Upload:
             return self
         found = self.problems == CODES[reason]
         problems = np.where(found, CODES[better], self.problems).astype(np.uint8)
-        return Upload(self.ids, self.rows, problems)
+        return replace(self, problems=problems)
 
 
 @dataclass(frozen=True)
@@ -310,6 +312,7 @@ def _together(parts: Sequence[Upload]) -> Upload:
         np.concatenate([one.ids for one in parts]),
         np.concatenate([one.rows for one in parts]),
         np.concatenate([one.problems for one in parts]),
+        np.concatenate([one.past for one in parts]),
     )
 
 
@@ -325,7 +328,8 @@ def _from_reports(
         _mark(problems, [report.wire != WIRE for report in reports], "unknown-wire")
     ids = _ids(reports, problems)
     rows = _rows(form, reports, problems)
-    return Upload(ids if len(rows) == len(ids) else ids[problems == FINE], rows, problems)
+    past = ids[problems == CODES["superseded"]]
+    return Upload(ids if len(rows) == len(ids) else ids[problems == FINE], rows, problems, past)
 
 
 def _mark(problems: Codes, where: Sequence[bool], reason: str) -> None:
@@ -446,7 +450,8 @@ def from_binary(form: ReportForm, body: bytes, older: Container[str] = ()) -> Up
         wrong = "unknown-wire"
     if wrong is not None:
         problems[:] = CODES[wrong]
-        return Upload(ids[:0], np.zeros((0, form.row_bytes), dtype=np.uint8), problems)
+        past = ids if wrong == "superseded" else ids[:0]
+        return Upload(ids[:0], np.zeros((0, form.row_bytes), dtype=np.uint8), problems, past)
     if len(body) != HEAD.size + (ID_BYTES + form.row_bytes) * count:
         raise FormatError(f"{count} reports do not fit a body of {len(body)} bytes")
     rows = np.frombuffer(body, np.uint8, offset=HEAD.size + ID_BYTES * count)

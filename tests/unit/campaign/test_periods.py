@@ -248,6 +248,14 @@ def test_periods_that_are_not_open_are_refused_and_counted(store: Store) -> None
     assert counts == {"received": 4, "stored": 2, "wrong-period": 1, "early-period": 1}
 
 
+def test_what_was_stored_is_a_duplicate_once_its_period_is_over(store: Store) -> None:
+    served, ids = serve(store, CAMPAIGN), new_ids(3)
+    take(store, served, ids[:2], rows_of(2))
+    found = take(store, served, ids, rows_of(3), range(WEEK + 1, WEEK + 2))
+    assert found == ["duplicate", "duplicate", "wrong-period"]
+    audited(store, CAMPAIGN)
+
+
 def test_each_upload_goes_by_the_time_at_which_it_came(store: Store) -> None:
     """Uploads of both forms in one group, with other periods open for each."""
     served = serve(store, CAMPAIGN)

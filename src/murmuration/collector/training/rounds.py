@@ -82,6 +82,11 @@ class RoundIntake:
         """The round's number."""
         return self.kept.number
 
+    def keys_of_older(self, store: Store) -> list[int]:
+        """Ids of all rounds are the training's."""
+        del store
+        return [self.key]
+
     def take(
         self, store: Store, upload: Upload, tokens: Sequence[bytes], reports: Sink | None
     ) -> Codes:

@@ -114,9 +114,10 @@ def _sharing(table: CampaignTable) -> Sharing:
     name = table.strategy
     if name == AUTO:
         own = all(one.epsilon is not None for one in table.attributes)
-        alone = len(table.attributes) == 1 and table.check_fit is None
+        alone = len(table.attributes) == 1
         whole = alone or (own and table.epsilon is None and table.sample == 1)
-        name = "split" if whole and len(table.attributes) > alone else "sample"
+        checked_alone = alone and table.check_fit is not None
+        name = "split" if whole and not checked_alone else "sample"
     tuples = list(mechanisms_for(Box))
     if name not in (*WAYS, *tuples):
         raise Mistake(

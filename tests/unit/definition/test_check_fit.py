@@ -58,6 +58,9 @@ def parsed(text: str, people: int = 40_000, epsilon: float = 1.0, more: str = ""
 def test_left_out_it_changes_no_digest() -> None:
     plain = parsed(PHONE + AGE)
     assert "checks" not in plain.text
+    assert (parsed(AGE).strategy.name, parsed(CHECK + AGE).strategy.name) == ("split", "sample")
+    alone = parsed('strategy = "split"\n' + AGE)
+    assert parsed(AGE).digest == alone.digest
     checked = parsed(CHECK + PHONE + AGE)
     assert checked.digest != plain.digest  # it changes what a device sends
     assert campaign_document.read(campaign_document.publish(checked)).digest == checked.digest

@@ -656,7 +656,7 @@ def test_estimates_are_the_librarys(
 
 def _typed(row: dict[str, str]) -> dict[str, Any]:
     numbers = {"value": float, "stderr": float, "low": float, "high": float, "epsilon": float}
-    numbers["liars"] = float
+    numbers |= {"liars": float, "permanent": float}
     kinds: dict[str, Callable[[str], Any]] = {**numbers, "n": int}
     return {
         key: (None if text == "" and key in numbers else kinds.get(key, str)(text))

@@ -98,7 +98,7 @@ def reading(
         question, n = campaign.questions[place], 0 if part is None else part.n
         if part is not None and n >= least:
             answered_by = [tally for tally in own if tally.n]
-            rows = in_units(question, part, answered_by, confidence, together)
+            rows = _lasting(in_units(question, part, answered_by, confidence, together), own)
             found += with_liar_bounds(rows, campaign, place, part, own, lies, plain=plain)
         attributes.append(_attribute(campaign, question, n, least))
     lots = _is_whole(campaign, tallies)
@@ -227,21 +227,22 @@ def _widened(part: Part, own: Sequence[Tally], max_reports: int) -> Part:
 
     and about the population, where a person's own answer is a draw too, R times everything.
     """
-    laws = [tally.mechanism for tally in own]
     if max_reports == 1:
-        lasting = [law.charge for law in laws if law.memoised]
-        return replace(part, epsilon=max(lasting)) if lasting else part
-    share = max(law.kept_share() for law in laws)
+        return part
+    share = max(tally.mechanism.kept_share() for tally in own)
     factor = max_reports if part.about is About.POPULATION else 1 + (max_reports - 1) * share
-    note = f"up to {max_reports} reports per person: error and epsilon allow for all of them"
-    said: dict[str, Any] = {
-        "epsilon": max(law.charge for law in laws),
-        "note": "; ".join(filter(None, [part.note, note])),
-    }
+    told = f"up to {max_reports} reports per person: the error allows for all of them"
+    note = "; ".join(filter(None, [part.note, told]))
     if isinstance(part, AnsweredEstimate):
-        return replace(part.widened(factor), **said)
+        return replace(part.widened(factor), note=note)
     stderr: Any = part.stderr * math.sqrt(factor)
-    return replace(part, stderr=stderr, **said)
+    return replace(part, stderr=stderr, note=note)
+
+
+def _lasting(rows: Sequence[Figure], own: Sequence[Tally]) -> list[Figure]:
+    """Say beside figures of a repeated question what its permanent answers may reveal."""
+    costs = [tally.mechanism.charge for tally in own if tally.mechanism.memoised]
+    return [replace(row, permanent=max(costs)) for row in rows] if costs else list(rows)
 
 
 # --- in the attribute's own units ----------------------------------------------------------------

@@ -9,9 +9,12 @@ import typer
 
 from murmuration import __version__
 from murmuration.cli.lazy import Entry, group_of
-from murmuration.errors import MurmurationError, RefusedError
+from murmuration.errors import CampaignError, MurmurationError, RefusedError
 
 AGAIN_SECONDS = 0.01
+MORE = (
+    "More mistakes may follow when these are put right: values and laws are looked at after keys."
+)
 
 PLANS = {
     "graded": Entry(
@@ -215,4 +218,10 @@ def _end(problem: Exception, code: int, *also: Exception) -> None:
 
     for one in (problem, *also):
         errors.print(f"[bold red]murmur:[/] {escape(str(one))}", highlight=False, soft_wrap=True)
+    if (
+        isinstance(problem, CampaignError)
+        and problem.line
+        and not isinstance(problem, RefusedError)
+    ):
+        errors.print(MORE, highlight=False, soft_wrap=True)
     sys.exit(code)

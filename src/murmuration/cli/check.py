@@ -70,8 +70,9 @@ def check(
 ) -> None:
     """Check a campaign file, audit its laws, and say in plain words what each person reveals.
 
-    All mistakes are told in one run, each with its line. Exit code 1 if the audit refuses it, 2 if
-    there is a mistake in it, or if more than 1% of an attribute's values in --data do not fit.
+    Mistakes are told together, each with its line: keys and types, then values, then laws. Exit
+    code 1 if the audit refuses it, 2 if there is a mistake in it, or if more than 1% of an
+    attribute's values in --data do not fit.
     """
     form = Form.said(delimiter, encoding, header, columns, decimal)
     if document == "-" and as_json:

@@ -93,7 +93,8 @@ def _show(campaign: TrainingCampaign, audits: list[Audit], passed: bool) -> None
     most = "as many as it takes" if campaign.rounds is None else f"{campaign.rounds} at most"
     say(
         f"[bold]Rounds[/]: {most}; each closes when its people have answered, or after "
-        f"{_span(campaign.deadline)}; {campaign.terms.people:,} people are expected"
+        f"{_span(campaign.deadline)}{_longest(campaign)}; {campaign.terms.people:,} people are "
+        "expected"
     )
     if campaign.terms.people < QUESTIONS * campaign.least:
         say(
@@ -133,6 +134,13 @@ def _answer(question: Any) -> str:
         return f"one of {len(question.labels)} labels ({shown})"
     low, high = question.range
     return f"{low:g} to {high:g}{' ' + question.unit if question.unit else ''}"
+
+
+def _longest(campaign: TrainingCampaign) -> str:
+    """Say how long all rounds may take, where their number has an end."""
+    if campaign.rounds is None:
+        return ""
+    return f", so all of them take {_span(campaign.rounds * campaign.deadline)} at most"
 
 
 def _span(seconds: int) -> str:

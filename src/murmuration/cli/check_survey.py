@@ -130,6 +130,8 @@ def _print(reviewed: Review) -> None:
     campaign = reviewed.campaign
     say(f"[bold]{campaign.name}[/]: {escape(campaign.terms.purpose)}")
     console.print(_questions(reviewed))
+    if sharing := how_often(reviewed):
+        say(f"[bold]How often each is asked[/]: {sharing}")
     say(f"[bold]What one person sends[/]: {_sent(campaign)}")
     say(f"[bold]What it reveals[/]: {_revealed(reviewed)}")
     for text in _details(reviewed):
@@ -165,6 +167,19 @@ def _questions(reviewed: Review) -> Table:
             escape(_error(asked)),
         )
     return table
+
+
+def how_often(reviewed: Review) -> str:
+    """Say why some attributes are asked more often, or all alike; nothing if all are answered."""
+    shares = {asked.share for asked in reviewed.asked}
+    if min(shares) == 1:
+        return ""
+    if len(shares) > 1:
+        return "more people are asked what is harder to estimate"
+    return (
+        "all alike. By what is harder to estimate only where all are numbers and categories with "
+        'mechanism = "auto", sample = 1, and no epsilons of their own, levels or [repeat]'
+    )
 
 
 SILENT = "not sent (such devices are silent, which can be seen)"

@@ -113,11 +113,14 @@ def _finite(number: float) -> float | None:
 def _print(kept: Ledger, reports: bool) -> None:
     entries = kept.entries()
     table = Table(title=_shown(str(kept.path)))
-    for heading in ("campaign", "purpose", "period", "when (UTC)", "epsilon", "outcome"):
-        table.add_column(heading, justify="right" if heading == "epsilon" else "left")
+    for heading in ("campaign", "purpose", "period", "when (UTC)", "charged", "outcome"):
+        table.add_column(heading, justify="right" if heading == "charged" else "left")
+    lasting = kept.permanent()
     for entry in entries:
         when = entry.made_at.removesuffix("+00:00").replace("T", " ")
-        words = (entry.campaign, entry.purpose, entry.period, when, f"{entry.epsilon:g}")
+        apart = not entry.epsilon and (entry.origin, entry.campaign) in lasting
+        charged = "in the sum" if apart else f"{entry.epsilon:g}"
+        words = (entry.campaign, entry.purpose, entry.period, when, charged)
         outcome = _shown(entry.outcome) if entry.outcome else "[yellow]not acknowledged[/]"
         table.add_row(*map(_shown, words), outcome)
     console.print(table)
@@ -133,7 +136,7 @@ def _print(kept: Ledger, reports: bool) -> None:
             f"{_shown(name)}: {times} answer{'s' * (times != 1)} to {_shown(attribute)} did not "
             f"fit ({word}). Only this device knows."
         )
-    if kept.permanent():
+    if lasting:
         say(
             "Permanent answers are in the sums, not in the lines: when a value changed is not kept."
         )

@@ -94,7 +94,9 @@ class Receipt:
     """Its name, or what `report` was told; empty in a campaign that is answered once."""
     report_id: str
     epsilon: float
-    """What it was charged; 0 where a permanent answer was paid for before."""
+    """What it added to the device's account. A permanent answer is paid for in full with the first
+    report that rests on it, so this can be more than the campaign's epsilon, and 0 later. The
+    ledger has it in its sums and not in its lines, which would show when a value changed."""
     outcome: str
     """"stored", "duplicate" (it had arrived before), or "refused:<reason>"."""
     new: bool = True

@@ -8,7 +8,10 @@ from dataclasses import dataclass, fields
 from typing import Any, overload
 
 from murmuration.results import plot
-from murmuration.results.table import Columns, Table
+from murmuration.results.table import Columns, Table, text_table
+
+SHOWN = ("attribute", "item", "period", "value", "low", "high", "n", "unit")
+"""The columns that `print` shows."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,15 @@ class Figure:
     high: float | None
     n: int
     epsilon: float
+    """What one report may reveal about it, at most."""
     unit: str = ""
     note: str = ""
     period: str = ""
     """The name of the period that it is about, where a question comes back; "all" for several."""
     liars: float | None = None
     """How far the share of liars that was asked about can have moved it; None: no bound."""
+    permanent: float | None = None
+    """Of a repeated question, what all reports about one value may reveal together."""
 
 
 class Figures(Sequence[Figure], Table):
@@ -39,6 +45,9 @@ class Figures(Sequence[Figure], Table):
     >>> found = Figures([Figure("age", "mean", 48.4, 0.16, 48.1, 48.7, 1000, 1.0, "years")])
     >>> found
     Figures(1: age)
+    >>> print(found)
+    attribute  item  value    low   high      n  unit
+    age        mean  48.40  48.10  48.70  1,000  years
     >>> found.to_pandas().loc[0, "high"].item()
     48.7
     """
@@ -97,6 +106,12 @@ class Figures(Sequence[Figure], Table):
     def _repr_html_(self) -> str:
         said = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         return super()._repr_html_() + said
+
+    def __str__(self) -> str:
+        """Return a small table: value, interval and answers of each figure, and the notes."""
+        columns = self.columns()
+        shown = {name: columns[name] for name in SHOWN if any(c != "" for c in columns[name])}
+        return "\n".join([*text_table(shown, columns["stderr"]), *self.notes])
 
     def __repr__(self) -> str:
         names = self.attributes

@@ -91,6 +91,31 @@ def _plain(column: Sequence[Any]) -> list[Any]:
     return values
 
 
+# --- a terminal ----------------------------------------------------------------------------------
+
+
+def text_table(columns: Columns, stderr: Sequence[Any]) -> list[str]:
+    """Return the first rows as lines of text; numbers with two digits of their standard error."""
+    names = list(columns)
+    rows = [
+        [_cell(name, value, error) for name, value in zip(names, row, strict=True)]
+        for row, error in zip(zip(*columns.values(), strict=True), stderr[:MOST_ROWS], strict=False)
+    ]
+    numbers = [
+        all(v is None or isinstance(v, int | float) for v in columns[name]) for name in names
+    ]
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(row, widths, numbers, strict=True)
+        ).rstrip()
+        for row in (names, *rows)
+    ]
+    more = len(stderr) - MOST_ROWS
+    return [*lines, f"... and {more:,} more rows"] if more > 0 else lines
+
+
 # --- a notebook's page ---------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ What is opened is only read, and is closed again before the figures are returned
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -15,6 +15,7 @@ from typing import Any
 
 from murmuration.analysis.estimates import Query
 from murmuration.analysis.figures import notes_on, waiting_note
+from murmuration.analysis.select import chosen
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.status import Status
 from murmuration.collector.training.model import TrainedModel, with_liars
@@ -47,6 +48,7 @@ class Opened:
         together: int | None = None,
         period: str = "",
         liars: float = SHARE,
+        where: str | Sequence[str] = (),
     ) -> Figures:
         """Return all figures with intervals of this confidence: in order, and as a table.
 
@@ -54,13 +56,17 @@ class Opened:
         categories with more labels than `together`, intervals are right all at once. Where a
         question comes back, `period` is one by its name, "last" (unless told otherwise) or "all".
         Each figure says how far a share of `liars` can have moved it; the notes say what honest
-        devices never send.
+        devices never send. `where` names attributes or labels, as `murmur estimate --where` does:
+        "age", ["phone=ios", "income*"].
         """
+        wanted = [where] if isinstance(where, str) else list(where)
         query = Query(about, confidence, combine, together, period, liars=liars)
         if (tally := mechanism_tally(self.where)) is not None:
+            if wanted:
+                raise ParameterError(f"{self.where} has one mechanism's tally, without attributes")
             return tally.mechanism.estimate(tally, query.about).figures(query.confidence)
         with self._source() as source:
-            estimates = source.asked(query)
+            estimates = chosen(source.asked(query), wanted)
         told = notes_on(estimates.attributes, estimates.estimates)
         notes = [*estimates.warnings, *told, waiting_note(estimates)]
         return Figures(estimates.estimates, [note for note in notes if note])
@@ -81,6 +87,10 @@ class Opened:
         query = Query(about, confidence, combine, None, period, since)
         with self._source() as source:
             estimates = source.asked(query)
+        if not estimates.period:
+            raise ParameterError(
+                f"{estimates.campaign} has no periods: nothing in it can have changed since another"
+            )
         return Changes(estimates.changes, estimates.changed)
 
     def trend(

@@ -750,3 +750,22 @@ def test_status_and_model_name_only_the_sources_that_they_take(murmur) -> None:
     assert "murmur tally" not in murmur("status", "--help")
     assert "murmur tally" not in murmur("model", "--help")
     assert "murmur tally" in murmur("estimate", "--help")
+
+
+def test_check_says_that_more_mistakes_may_follow(murmur, tmp_path) -> None:
+    """Values and laws are looked at when the keys are right."""
+    (tmp_path / "c.toml").write_text(CAMPAIGN.replace("name = ", "nmae = ", 1))
+    assert "More mistakes may follow" in murmur("check", "c.toml", code=2)
+
+
+def test_check_says_why_all_are_asked_alike(murmur, tmp_path) -> None:
+    """One distribution, and shares no longer follow what is harder to estimate."""
+    both = CAMPAIGN.partition("[[attributes]]")[0] + (
+        "[[attributes]]\nname = 'a'\nlow = 0\nhigh = 9\n"
+        "[[attributes]]\nname = 'b'\nkind = 'category'\nlabels = ['x', 'y', 'z', 'w']\n"
+    )
+    (tmp_path / "c.toml").write_text(both)
+    assert "more people are asked what is harder" in " ".join(murmur("check", "c.toml").split())
+    more = "[[attributes]]\nname = 'c'\nkind = 'distribution'\nlow = 0\nhigh = 1\nbins = 16\n"
+    (tmp_path / "c.toml").write_text(both + more)
+    assert "How often each is asked: all alike" in " ".join(murmur("check", "c.toml").split())

@@ -64,7 +64,7 @@ mechanism = "grr"
 """
 COLUMNS = [
     *("attribute", "item", "value", "stderr", "low", "high"),
-    *("n", "epsilon", "unit", "note", "period", "liars"),
+    *("n", "epsilon", "unit", "note", "period", "liars", "permanent"),
 ]
 
 
@@ -470,6 +470,20 @@ def test_the_estimates_of_a_store_in_two_lines(tmp_path: Path) -> None:
     narrow = murmuration.open(str(where), "survey").estimates("population", confidence=0.5)
     assert narrow[0].high < found[0].high
     assert murmuration.open(f"sqlite:///{where}").status().people == 1000
+
+
+def test_figures_are_chosen_by_name_and_printed_as_a_table(tmp_path: Path) -> None:
+    where, *_ = filled(tmp_path, 1000)
+    opened = murmuration.open(where)
+    assert [one.item for one in opened.estimates(where="phone=ios")] == ["ios"]
+    assert opened.estimates(where=["age"]).attributes == ["age"]
+    with pytest.raises(ParameterError, match="no attribute or label is called 'agee'"):
+        opened.estimates(where="agee")
+    head, *rows = str(opened.estimates()).splitlines()
+    assert head.split() == ["attribute", "item", "value", "low", "high", "n", "unit"]
+    assert [row.split()[:2] for row in rows[:2]] == [["age", "mean"], ["phone", "android"]]
+    with pytest.raises(ParameterError, match="has no periods"):
+        opened.changes()
 
 
 def test_what_is_hidden_is_said(tmp_path: Path) -> None:

@@ -973,6 +973,7 @@ def test_ledger_shows_what_was_spent_and_sent(
     shown = murmur("ledger", str(ledger)).stdout
     for part in ("phones", "Which phones to test on.", "monday", "stored", "0 of 5 is left"):
         assert part in shown
+    assert "in the sum" in shown  # the permanent answer's cost is in no line
     found = json.loads(murmur("ledger", str(ledger), "--json").stdout)
     assert (found["spent"], found["remaining"]) == (3.0, 0.0)
     assert "2 is set aside for later reports" in shown

@@ -17,12 +17,22 @@ from murmuration.collector.merging import key_file
 from murmuration.collector.merging.key_file import shared_key, take_key
 from murmuration.collector.merging.reports import Joined
 from murmuration.collector.merging.reports import merge as merge_one
-from murmuration.collector.merging.tallies import merge_tallies, remove
+from murmuration.collector.merging.tallies import (
+    merge_tallies,
+    remove,
+    removed_in_figures,
+)
 from murmuration.collector.publish import served
 from murmuration.collector.store import Store, open_store
 from murmuration.counting.container import CampaignTallies
 from murmuration.errors import MismatchError, ParameterError
 from murmuration.sources.file import campaign_tallies
+
+STILL_IN_FIGURES = (
+    "Figures still contain them. Those of an attribute change once what is merged differs from "
+    "what they show by {:,} answers (the cohort) at each level: the difference of fewer people "
+    "would tell about these."
+)
 
 
 def merge(
@@ -84,7 +94,10 @@ def _remove(target: Store, into: str, campaign: str, source: str) -> list[dict[s
     if None in found.values() and not any(gone is not None for gone in found.values()):
         raise ParameterError(f"this store has no tallies of a collector {source!r}")
     return [
-        {"store": into, "campaign": name, "removed": gone}
+        {
+            **{"store": into, "campaign": name, "removed": gone},
+            "waits_for": removed_in_figures(target, name),
+        }
         for name, gone in found.items()
         if gone is not None
     ]
@@ -151,6 +164,8 @@ def _print(row: dict[str, object]) -> None:
         say(f"{row['store']}: key {row['key']}", markup=False)
     elif "removed" in row:
         say(f"{row['store']}, {row['campaign']}: {row['removed']:,} reports less", markup=False)
+        if row["waits_for"]:
+            say(STILL_IN_FIGURES.format(row["waits_for"]), markup=False)
     else:
         known = f", {row['known']:,} were here already" if row["known"] else ""
         more = f", tallies of {row['collectors']:,} more collectors" if row["collectors"] else ""

@@ -19,8 +19,9 @@ from murmuration.collector.merging import key_file
 from murmuration.collector.merging.key_file import take_key
 from murmuration.collector.merging.known import exported, known, total
 from murmuration.collector.merging.reports import merge
-from murmuration.collector.merging.tallies import merge_tallies, remove
+from murmuration.collector.merging.tallies import merge_tallies, remove, removed_in_figures
 from murmuration.collector.publish import serve
+from murmuration.collector.shown import shown
 from murmuration.collector.store import open_store
 from murmuration.counting import sketch
 from murmuration.counting.container import CampaignTallies
@@ -483,10 +484,29 @@ def test_murmur_merge_takes_out_what_was_merged(one) -> None:
     a, b = one("a", A), one("b", B)
     a.hears(b.told())
     said = murmur("merge", a.path, "--remove", b.name, "--json").stdout
-    assert json.loads(said) == [{"store": str(a.path), "campaign": "commute", "removed": 100}]
+    row = {"store": str(a.path), "campaign": "commute", "removed": 100, "waits_for": 0}
+    assert json.loads(said) == [row]
     problem = murmur("merge", a.path, "--remove", "f" * 16, code=2).problem
     assert "no tallies of a collector" in problem
     assert "say which stores" in murmur("merge", a.path, code=2).problem
+
+
+def test_figures_may_still_contain_what_was_taken_out(one) -> None:
+    """The difference of 50 people would tell about these, and the command says so."""
+    a, b, c = one("a"), one("b", slice(0, 300)), one("c", slice(300, 350))
+    b.hears(c.told())
+    a.hears(b.told())
+    both = CAMPAIGN.tally(ROWS[:350])
+    assert shown(a.store, CAMPAIGN)[0] == both
+    said = " ".join(murmur("merge", a.path, "--remove", c.name).stdout.split())
+    assert "50 reports less Figures still contain them." in said
+    assert "differs from what they show by 100 answers (the cohort) at each level" in said
+    assert removed_in_figures(a.store, "commute") == 100
+    assert shown(a.store, CAMPAIGN)[0] == both
+    b.take(slice(350, 700))
+    a.hears(b.told(), b.name)
+    assert removed_in_figures(a.store, "commute") == 0
+    assert shown(a.store, CAMPAIGN)[0] == CAMPAIGN.tally(np.delete(ROWS, slice(300, 350), axis=0))
 
 
 def test_a_merge_token_names_its_sources(one) -> None:

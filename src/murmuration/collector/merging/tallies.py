@@ -16,13 +16,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from murmuration.campaign.form import ByPeriod
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.merging.known import Known, known, own_sketch, stored
 from murmuration.collector.served import Served
 from murmuration.collector.shown import show_merged
 from murmuration.collector.store import Store
+from murmuration.counting.cohort import needed
 from murmuration.counting.container import CampaignTallies, Part
-from murmuration.counting.periods import Tallies, minus
+from murmuration.counting.periods import Tallies, minus, plus
 from murmuration.counting.sketch import Sketch, name_of
 from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError, MismatchError
@@ -239,7 +241,7 @@ def remove(store: Store, name: str, source: str) -> int | None:
     """Forget the tallies of a source; its reports that were merged one by one stay.
 
     Return how many reports count no more, or None if nothing was known of that source. This
-    collector's own are not touched.
+    collector's own are not touched. Figures may still contain them (`removed_in_figures`).
     """
     gone = found = 0
     with store.transaction():
@@ -258,3 +260,35 @@ def remove(store: Store, name: str, source: str) -> int | None:
                 gone += ours.n(counted) - ours.n(held)
             show_merged(store, key, ours.campaign)
     return gone if found else None
+
+
+def removed_in_figures(store: Store, name: str) -> int:
+    """Return 0, or the cohort if figures contain answers that were merged and are removed since.
+
+    Figures without fewer people than the cohort would tell about these, by the difference. So those
+    of an attribute change once what is merged differs from what they show by a cohort, at each
+    level that they show.
+    """
+    waits_for = 0
+    with store.snapshot():
+        for digest in store.digests(name):
+            key, document = store.key_of(digest), store.document_of(name, digest)
+            if key is None or document is None:
+                continue
+            campaign = campaign_document.read(document, SurveyCampaign)
+            if _shows_more(store, key, campaign):
+                waits_for = max(waits_for, needed(campaign))
+    return waits_for
+
+
+def _shows_more(store: Store, key: int, campaign: SurveyCampaign) -> bool:
+    """Whether figures contain more answers than were merged, in any cell."""
+    frame = campaign.frame
+    now: ByPeriod = {}
+    for part in known(store, campaign).counted.values():
+        now = plus(now, part.tallies)
+    return any(
+        old.n > new.n
+        for period, tallies in store.shown(key, frame.cells, merged=True).items()
+        for old, new in zip(tallies, now.get(period) or frame.empty(), strict=True)
+    )

@@ -149,10 +149,11 @@ def _periods(
     if campaign.every is None:
         return []
     taken = campaign.open_periods(now) if campaign.terms.accepts(now) else range(0)
+    frame, least = campaign.frame, needed(campaign)
     return [
         PeriodArrived(
             campaign.name_of(period),
-            campaign.frame.reports(figures[period]) if period in figures else 0,
+            frame.reports(enough(figures[period], least)) if period in figures else 0,
             period in taken,
         )
         for period in by_period

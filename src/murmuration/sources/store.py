@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
+
 from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
@@ -55,7 +59,8 @@ class StoreSource(Source):
     def status(self) -> Status:
         """Read the counts."""
         with self.store.snapshot():
-            return self._served().status(self.store)
+            latest = served(self.store, self.name).campaign.terms.cohort
+            return _with_cohort(self._served(), latest).status(self.store)
 
     def model(self) -> tuple[TrainingCampaign, TrainedModel]:
         """Read what training has ended with."""
@@ -72,3 +77,13 @@ class StoreSource(Source):
     def close(self) -> None:
         """Close the store."""
         self.store.close()
+
+
+def _with_cohort(asked: Served[Campaign], least: int) -> Served[Campaign]:
+    """Return a version with the cohort of the latest one, if that is the larger one."""
+    terms = asked.campaign.terms
+    if terms.cohort >= least:
+        return asked
+    return replace(
+        asked, campaign=asked.campaign.with_terms(msgspec.structs.replace(terms, cohort=least))
+    )

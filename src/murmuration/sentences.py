@@ -242,11 +242,18 @@ def changes_show(reports: int, told: float, threshold: bool) -> str:
 
 
 def may_spend(
-    one: float, limit: float | None, *, spells: bool, by_value: bool, numbers: bool
+    one: float,
+    limit: float | None,
+    *,
+    spells: bool,
+    by_value: bool,
+    numbers: bool,
+    says_none: bool = False,
 ) -> str:
     """Say what a device may spend on a campaign.
 
-    `by_value`: what is kept is paid for with each new value; `numbers`: for numbers only once.
+    `by_value`: what is kept is paid for with each new value; `numbers`: for numbers only once;
+    `says_none`: where the limit is reached it says "no answer", which is paid for by then.
 
     >>> may_spend(1.0, None, spells=False, by_value=False, numbers=False)
     '1 for its one report, and nothing after that'
@@ -263,6 +270,7 @@ def may_spend(
         once = " (for a number once, whatever its values)" if numbers else ""
         return (
             f"{report} for each new value that it reports{once}, nothing for saying it again, "
-            f"{limit:g} over the whole campaign; then it stops"
+            f"{limit:g} over the whole campaign; then it "
+            + ('says "no answer"' if says_none else "stops")
         )
     return f"{report} per report at most, {limit:g} over the whole campaign; then it stops"

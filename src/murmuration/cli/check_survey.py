@@ -341,13 +341,16 @@ def _print_pairs(reviewed: Review) -> None:
 
 def _spent(reviewed: Review) -> str:
     """Say what a device may spend, and where a new ledger allows less."""
-    limit, usual = reviewed.campaign.limit, LIMITS["collector"]
+    campaign, usual = reviewed.campaign, LIMITS["collector"]
+    limit = campaign.limit
     if limit is None or limit <= usual:
         return _spends(reviewed)
-    return (
-        f"{_spends(reviewed)} (a new ledger allows {usual:g} for one collector: "
-        "a device whose limit does not hold all of it never takes part)"
+    then = (
+        'a device whose limit is reached says "no answer" from then on'
+        if campaign.can_say_none
+        else "a device whose limit does not hold all of it never takes part"
     )
+    return f"{_spends(reviewed)} (a new ledger allows {usual:g} for one collector: {then})"
 
 
 def _spends(reviewed: Review) -> str:
@@ -358,6 +361,7 @@ def _spends(reviewed: Review) -> str:
         spells=campaign.spells is not None,
         by_value=campaign.repeated,
         numbers=not all(law.by_value for law in campaign.frame.cells),
+        says_none=campaign.can_say_none,
     )
 
 

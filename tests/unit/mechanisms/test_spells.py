@@ -609,6 +609,14 @@ def test_check_says_what_all_periods_tell(tmp_path: Path) -> None:
     assert "or more (law" in category
     dear = told(tmp_path, HEAD + SPELLS + ATTRIBUTES)
     assert "a new ledger allows 8 for one collector" in dear
+    assert "a device whose limit does not hold all of it never takes part" in dear
+    long = PERMANENT + "values = 5\n" + TWO
+    silent, says_none = (told(tmp_path, HEAD + long + more) for more in ("", "missing = true\n"))
+    assert "10 over the whole campaign; then it stops (a new" in silent
+    assert "a device whose limit does not hold all of it never takes part" in silent
+    assert '12 over the whole campaign; then it says "no answer" (a new' in says_none
+    assert 'a device whose limit is reached says "no answer" from then on' in says_none
+    assert "never takes part" not in says_none
 
 
 @pytest.mark.parametrize("repeat", [SPELLS, PERMANENT])

@@ -56,9 +56,9 @@ def warnings_by_period(campaign: SurveyCampaign, shown: ByPeriod, counted: ByPer
     return _said(alarms(evidence))
 
 
-def _said(found: Sequence[Alarm]) -> list[str]:
-    more = [f"and {len(found) - MOST_SAID:,} more"] if len(found) > MOST_SAID else []
-    return [*map(str, found[:MOST_SAID]), *more]
+def _said(alarms: Sequence[Alarm]) -> list[str]:
+    more = [f"and {len(alarms) - MOST_SAID:,} more"] if len(alarms) > MOST_SAID else []
+    return [*map(str, alarms[:MOST_SAID]), *more]
 
 
 def _lots(

@@ -46,10 +46,10 @@ def over_time(law: Mechanism, reports: int, length: int) -> float:
 
 def alike(law: Mechanism, reports: int) -> float:
     """Return what so many reports of one permanent answer tell."""
-    found = law.loss_of(reports) if reports <= MOST_ALIKE else law.long_run()
-    if found is None:
+    loss = law.loss_of(reports) if reports <= MOST_ALIKE else law.long_run()
+    if loss is None:
         raise TypeError(f"{law.name} keeps no answer")
-    return found.epsilon
+    return loss.epsilon
 
 
 def reserved(campaign: SurveyCampaign) -> float:

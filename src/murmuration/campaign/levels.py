@@ -142,10 +142,10 @@ class Levels:
                 "choices are one level per person, or a row of levels per person"
             ) from None
         if given.dtype.kind in "UO" and given.size:
-            found = np.full(given.shape, -1, dtype=np.int64)
+            numbers = np.full(given.shape, -1, dtype=np.int64)
             for number, name in enumerate(self.names):
-                found[given == name] = number
-            given = found
+                numbers[given == name] = number
+            given = numbers
         whole = given.dtype.kind in "iu" or not given.size
         if not whole or (given.size and not 0 <= given.min() <= given.max() < len(self)):
             names, first = ", ".join(self.names), self._first_bad(np.asarray(choices), given)

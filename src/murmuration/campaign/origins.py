@@ -28,13 +28,13 @@ def checked_origin(text: str) -> str:
     murmuration.errors.ParameterError: https://app.example:443: browsers leave the usual port out: \
 https://app.example
     """
-    found = _FORM.fullmatch(text)
-    if found is None:
+    parts = _FORM.fullmatch(text)
+    if parts is None:
         raise ParameterError(
             f"{text}: an origin is https://HOST or https://HOST:PORT in small letters, without a "
             "path, a slash at the end or a *: name each one"
         )
-    scheme, host, port = found[1], found[2], found[3]
+    scheme, host, port = parts[1], parts[2], parts[3]
     if port is not None and (int(port) > 65535 or int(port) == USUAL_PORTS[scheme]):
         raise ParameterError(f"{text}: browsers leave the usual port out: {scheme}://{host}")
     if not _is_host(host):
@@ -49,10 +49,10 @@ https://app.example
 
 def checked_origins(origins: Sequence[str]) -> tuple[str, ...]:
     """Return origins, all different and not too many, or say what is wrong with them."""
-    found = tuple(map(checked_origin, origins))
-    if len(set(found)) < len(found) or len(found) > MOST_ORIGINS:
+    checked = tuple(map(checked_origin, origins))
+    if len(set(checked)) < len(checked) or len(checked) > MOST_ORIGINS:
         raise ParameterError(f"origins must all be different, and {MOST_ORIGINS} at most")
-    return found
+    return checked
 
 
 def _is_host(host: str) -> bool:

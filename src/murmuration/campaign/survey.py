@@ -405,10 +405,12 @@ class SurveyCampaign:
         """Return the periods of which reports are taken at that time; 0 where there are none."""
         if self.every is None:
             return range(1)
-        found = open_at(self.every, now, self.terms.opens, self.terms.grace)
+        open_now = open_at(self.every, now, self.terms.opens, self.terms.grace)
         if self.spells is None:
-            return found
-        return range(max(found.start, self.spells.first), min(found.stop, self.spells.last + 1))
+            return open_now
+        return range(
+            max(open_now.start, self.spells.first), min(open_now.stop, self.spells.last + 1)
+        )
 
     def spell_of(self, period: int | None) -> int | None:
         """Return the spell that a period is in; None where there are none."""
@@ -461,19 +463,19 @@ def encoded(
             f"the campaign has no attribute {', '.join(map(str, unknown))}. Nothing was sent."
         )
     asked = [q.never_silent() if never_silent else q for q in people_answer]
-    found = {
+    given_columns = {
         q.name: q.encode(given[q.name], rng if isinstance(rng, Rng) else rng[q.name])
         for q in asked
         if q.name in given
     }
-    people = {len(column) for column in found.values()} or {1}
+    people = {len(column) for column in given_columns.values()} or {1}
     if len(people) != 1:
         raise InputError("all columns must have the same length, one row per person")
     by_name = {q.name: q for q in people_answer}
     for check in [q for q in questions if q.checks in given]:
-        found[check.name] = by_name[check.checks].fitted(given[check.checks])
-    silent = {q.name: q.no_answers(*people) for q in questions if q.name not in found}
-    return [{**found, **silent}[question.name] for question in questions]
+        given_columns[check.name] = by_name[check.checks].fitted(given[check.checks])
+    silent = {q.name: q.no_answers(*people) for q in questions if q.name not in given_columns}
+    return [{**given_columns, **silent}[question.name] for question in questions]
 
 
 def unusual(question: Question) -> dict[str, Any]:

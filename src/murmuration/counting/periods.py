@@ -20,22 +20,22 @@ def pooled(campaign: SurveyCampaign, tallies: ByPeriod) -> Tallies:
 
 def plus(some: ByPeriod, more: ByPeriod) -> ByPeriod:
     """Add tallies, period by period and cell by cell."""
-    found = dict(some)
+    together = dict(some)
     for period, own in more.items():
-        here = found.get(period)
-        found[period] = own if here is None else _added(here, own)
-    return found
+        here = together.get(period)
+        together[period] = own if here is None else _added(here, own)
+    return together
 
 
 def minus(whole: ByPeriod, part: ByPeriod) -> ByPeriod:
     """Take tallies out of larger ones; refuse what is not in them, in each period."""
-    found = dict(whole)
+    rest = dict(whole)
     for period, own in part.items():
-        if period in found:
-            found[period] = _less(found[period], own)
+        if period in rest:
+            rest[period] = _less(rest[period], own)
         elif is_anything(own):
             raise FormatError("these tallies are no part of those")
-    return {period: own for period, own in found.items() if is_anything(own)}
+    return {period: own for period, own in rest.items() if is_anything(own)}
 
 
 def least_people(campaign: SurveyCampaign, by_period: ByPeriod) -> int:
@@ -51,14 +51,14 @@ def is_anything(tallies: Sequence[Tally]) -> bool:
 
 
 def _added(some: Sequence[Tally], more: Sequence[Tally]) -> Tallies:
-    return tuple(one + other for one, other in zip(some, more, strict=True))
+    return tuple(tally + addend for tally, addend in zip(some, more, strict=True))
 
 
 def _less(whole: Sequence[Tally], part: Sequence[Tally]) -> Tallies:
     try:
         return tuple(
-            Tally(one.mechanism, one.counts - other.counts, one.n - other.n)
-            for one, other in zip(whole, part, strict=True)
+            Tally(tally.mechanism, tally.counts - other.counts, tally.n - other.n)
+            for tally, other in zip(whole, part, strict=True)
         )
     except ValueError:
         raise FormatError("these tallies are no part of those") from None

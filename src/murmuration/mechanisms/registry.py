@@ -102,7 +102,7 @@ def from_document(document: Mapping[str, Any]) -> Mechanism:
     """
     if not isinstance(document, Mapping) or set(document) != {"mechanism", "parameters", "law"}:
         raise FormatError("a published mechanism has mechanism, parameters, law and nothing else")
-    return _read(document, lambda found: found.with_law(document["law"]))
+    return _read(document, lambda mechanism: mechanism.with_law(document["law"]))
 
 
 def from_heading(heading: Mapping[str, Any]) -> Mechanism:
@@ -111,7 +111,7 @@ def from_heading(heading: Mapping[str, Any]) -> Mechanism:
     >>> from_heading({"mechanism": "duchi", "parameters": {"epsilon": 1.0}})
     Duchi(epsilon=1.0)
     """
-    return _read(heading, lambda found: found.with_law(found.law()))
+    return _read(heading, lambda mechanism: mechanism.with_law(mechanism.law()))
 
 
 def _read(heading: Mapping[str, Any], planted: Callable[[Mechanism], Mechanism]) -> Mechanism:

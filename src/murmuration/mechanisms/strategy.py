@@ -57,7 +57,7 @@ class Strategy(ABC):
     def grouped(self, attributes: int) -> list[tuple[int, ...]]:
         """Return the attributes of each group."""
         everything = tuple(range(attributes))
-        return [everything] if self.gathers else [(one,) for one in everything]
+        return [everything] if self.gathers else [(attribute,) for attribute in everything]
 
     def costliest(self, groups: Sequence[_T], size: Callable[[_T], Any]) -> list[_T]:
         """Return those that one report can name at worst, the largest first."""

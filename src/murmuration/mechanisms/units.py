@@ -95,11 +95,11 @@ class Range:
         share = (inside - self.low) / (self.high - self.low)
         return np.clip(2 * share - 1, -1.0, 1.0), count
 
-    def read(self, found: AnyEstimate) -> AnyEstimate:
+    def read(self, estimate: AnyEstimate) -> AnyEstimate:
         """Return an estimate in these units."""
-        if not isinstance(found, Estimate | AnsweredEstimate):
-            raise MismatchError(f"{type(found).__name__} is not about a number")
-        return found.scaled(self.low, self.high)
+        if not isinstance(estimate, Estimate | AnsweredEstimate):
+            raise MismatchError(f"{type(estimate).__name__} is not about a number")
+        return estimate.scaled(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -131,11 +131,11 @@ class Named:
         del outside
         return self.labels.items(values), 0
 
-    def read(self, found: AnyEstimate) -> AnyEstimate:
+    def read(self, estimate: AnyEstimate) -> AnyEstimate:
         """Return shares with their labels."""
-        if not isinstance(found, FrequencyEstimate):
-            raise MismatchError(f"{type(found).__name__} is not about items")
-        return found.labelled(self.labels.names)
+        if not isinstance(estimate, FrequencyEstimate):
+            raise MismatchError(f"{type(estimate).__name__} is not about items")
+        return estimate.labelled(self.labels.names)
 
 
 @dataclass(frozen=True)
@@ -225,10 +225,10 @@ class InUnits:
                 f"values are a table with the columns {', '.join(self.names)}, or a list of "
                 f"{len(self.names)} columns; got {described(values)}"
             )
-        found = dict(named)
-        if missing := [name for name in self.names if name not in found]:
+        columns = dict(named)
+        if missing := [name for name in self.names if name not in columns]:
             raise InputError(f"no column is called {', '.join(missing)}. Nothing was sent.")
-        return [found[name] for name in self.names]
+        return [columns[name] for name in self.names]
 
     def privatize(self, values: Any, rng: Rng) -> Reports:
         """DEVICE. Turn answers into reports, one for each person."""
@@ -255,14 +255,14 @@ class InUnits:
         self, tally: Tally, about: str = "participants", everybody: int | None = None
     ) -> AnyEstimate:
         """ANALYST. Read a tally, in the attributes' own units and under their names."""
-        found = self.mechanism.estimate(tally, about, everybody)
+        estimate = self.mechanism.estimate(tally, about, everybody)
         if not self.names:
-            return self.units[0].read(found)
-        if not isinstance(found, TupleEstimate):
+            return self.units[0].read(estimate)
+        if not isinstance(estimate, TupleEstimate):
             raise MismatchError(f"{self.mechanism.name} is not for several attributes")
-        pairs = zip(self.units, found.parts, strict=True)
+        pairs = zip(self.units, estimate.parts, strict=True)
         parts: Any = tuple(unit.read(part) for unit, part in pairs)
-        return dataclasses.replace(found, parts=parts).named(self.names)
+        return dataclasses.replace(estimate, parts=parts).named(self.names)
 
     def distribution(
         self, tally: Tally, method: str = "auto", bins: int = 64, replicates: int = 0
@@ -271,8 +271,8 @@ class InUnits:
         unit = self.units[0]
         if self.names or not isinstance(unit, Range):
             raise ParameterError(f"{self.mechanism.name} is not for a number: no distribution")
-        found = self.mechanism.distribution(tally, method, bins, replicates)
-        return found.scaled(unit.low, unit.high)
+        whole = self.mechanism.distribution(tally, method, bins, replicates)
+        return whole.scaled(unit.low, unit.high)
 
     # --- auditor ---
 

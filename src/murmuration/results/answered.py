@@ -229,10 +229,10 @@ class Quotient:
         near = np.concatenate([self.centre - OFFSETS, self.centre + OFFSETS])
         points = np.unique(np.concatenate([POINTS, np.clip(near, -1, 1), [self.centre]]))
         error = math.sqrt(self.share_variance)
-        found = [
+        largest = [
             self._spread(points, share) for share in (self.likely - error, self.likely + error)
         ]
-        return points, np.maximum(*found)
+        return points, np.maximum(*largest)
 
     def _spread(self, points: Floats, share: float) -> Floats:
         inside, alone = min(max(share, 0.0), 1.0), len(self.groups) == 1

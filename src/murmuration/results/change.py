@@ -111,8 +111,8 @@ class Changes(Sequence[Change], Table):
     def __getitem__(self, place: slice) -> Changes: ...
 
     def __getitem__(self, place: int | slice) -> Change | Changes:
-        found = self._changes[place]
-        return Changes(found, self.changed) if isinstance(found, tuple) else found
+        chosen = self._changes[place]
+        return Changes(chosen, self.changed) if isinstance(chosen, tuple) else chosen
 
     def __len__(self) -> int:
         return len(self._changes)

@@ -172,15 +172,15 @@ def fit(
     shown, channel = checked_bins(bins), fine_channel(probabilities)
     if none is not None:
         channel = np.vstack([channel, none])
-    found = {
+    fits = {
         name: _fitted(channel, counts[None], name, epsilon)
         for name in (("em", "ems") if method == "auto" else (method,))
     }
-    chosen = _by_likelihood(found, channel, counts)
+    chosen = _by_likelihood(fits, channel, counts)
     crowds = _resampled(counts, replicates)
     again = _fitted(channel, np.array(crowds), chosen, epsilon) if crowds else None
     others = None if again is None else _coarse(again, shown)
-    shares = _coarse(found[chosen], shown)[0]
+    shares = _coarse(fits[chosen], shown)[0]
     return Distribution(shares, int(counts.sum()), epsilon, chosen, replicates=others)
 
 
@@ -198,12 +198,12 @@ def _fitted(channel: Floats, crowds: Ints, method: str, epsilon: float) -> Float
     return _maximise(channel, crowds, method == "ems", gain)
 
 
-def _by_likelihood(found: Mapping[str, Floats], channel: Floats, counts: Ints) -> str:
+def _by_likelihood(fits: Mapping[str, Floats], channel: Floats, counts: Ints) -> str:
     """Return the method that was asked for; of both, "em" where it is clearly more likely."""
-    if len(found) == 1:
-        return next(iter(found))
+    if len(fits) == 1:
+        return next(iter(fits))
     seen = counts > 0
-    em, ems = (counts[seen] @ np.log((found[name] @ channel)[0, seen]) for name in ("em", "ems"))
+    em, ems = (counts[seen] @ np.log((fits[name] @ channel)[0, seen]) for name in ("em", "ems"))
     return "em" if em - ems > CLEARLY else "ems"
 
 

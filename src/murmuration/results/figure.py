@@ -63,8 +63,8 @@ class Figures(Sequence[Figure], Table):
     def __getitem__(self, place: slice) -> Figures: ...
 
     def __getitem__(self, place: int | slice) -> Figure | Figures:
-        found = self._figures[place]
-        return Figures(found) if isinstance(found, tuple) else found
+        chosen = self._figures[place]
+        return Figures(chosen) if isinstance(chosen, tuple) else chosen
 
     def __len__(self) -> int:
         return len(self._figures)

@@ -189,12 +189,12 @@ def alarms(
 
     All tests together give a false alarm with probability `false_alarm` at most (Bonferroni).
     """
-    found = list(evidence)
-    looks = sum(one.looks for _, one in found)
+    named = list(evidence)
+    looks = sum(part.looks for _, part in named)
     if not looks:
         return []
     level = math.log(false_alarm / looks)
-    return [replace(alarm, of=name) for name, one in found for alarm in one.alarms(level)]
+    return [replace(alarm, of=name) for name, part in named for alarm in part.alarms(level)]
 
 
 def _percent(share: float) -> str:

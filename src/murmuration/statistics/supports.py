@@ -129,18 +129,18 @@ class Supports:
         possible = np.clip(counts, 1.0, self.n)
         none, everybody = (self.deviation(possible, np.array([share])) for share in (0.0, 1.0))
         low, high = (counts < 1) | (none <= z), (counts > self.n) | (everybody >= z)
-        found = np.zeros(len(counts))
+        shares = np.zeros(len(counts))
         reports = self.n * (self.p - self.q)
         if low.any():
-            found[low] = (counts[low] - self._count_at(0.0, z)) / reports
+            shares[low] = (counts[low] - self._count_at(0.0, z)) / reports
         if high.any():
-            found[high] = 1 + (counts[high] - self._count_at(1.0, z)) / reports
+            shares[high] = 1 + (counts[high] - self._count_at(1.0, z)) / reports
         inside = ~(low | high)
         if inside.any():
             own = counts[inside]
             ends = np.zeros(len(own)), np.ones(len(own))
-            found[inside] = root(lambda share: self.deviation(own, share) - z, *ends)
-        return found
+            shares[inside] = root(lambda share: self.deviation(own, share) - z, *ends)
+        return shares
 
     def _count_at(self, share: float, z: float) -> float:
         """Return the count at which a share has z; mostly it lies between two whole numbers."""

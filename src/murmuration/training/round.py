@@ -148,12 +148,12 @@ class Round:
     @cached_property
     def _models(self) -> list[dict[str, Any]]:
         """The different models of all roles, in the order in which they are named."""
-        found: list[dict[str, Any]] = []
+        tables: list[dict[str, Any]] = []
         for question in self.questions:
             for key in question.models:
-                if (table := _model_table(getattr(question, key))) not in found:
-                    found.append(table)
-        return found
+                if (table := _model_table(getattr(question, key))) not in tables:
+                    tables.append(table)
+        return tables
 
     def _role(self, question: Question, models: Sequence[dict[str, Any]]) -> dict[str, Any]:
         at = {k: models.index(_model_table(getattr(question, k))) for k in question.models}
@@ -225,16 +225,16 @@ class AskedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ends: tuple[int, ...] | None = None
 
 
-def publish(found: Round) -> bytes:
+def publish(opened: Round) -> bytes:
     """Return a round's document."""
     document = RoundDocument(
         format=FORMAT,
-        campaign=found.campaign.name,
-        round=found.number,
-        digest=found.digest,
-        people=found.size,
-        closes=found.closes,
-        asked=found.text,
+        campaign=opened.campaign.name,
+        round=opened.number,
+        digest=opened.digest,
+        people=opened.size,
+        closes=opened.closes,
+        asked=opened.text,
     )
     return msgspec.json.encode(document)
 
@@ -259,23 +259,23 @@ def read(data: bytes, campaign: TrainingCampaign) -> Round:
     if document.round != table.round:
         raise FormatError("the number of the round differs inside and outside its text")
     try:
-        found = _round(campaign, table, document)
+        opened = _round(campaign, table, document)
     except MurmurationError as problem:
         raise FormatError(f"the round cannot be used: {problem}") from None
     except (TypeError, ValueError, LookupError, OverflowError, RecursionError) as problem:
         raise FormatError(f"the round cannot be read: {problem}") from None
-    if found.text != document.asked:
+    if opened.text != document.asked:
         raise FormatError(
             "the round is not written as it is published: another spelling of the same words has "
             "another digest, which could tell devices apart"
         )
-    return found
+    return opened
 
 
 def _round(campaign: TrainingCampaign, table: AskedTable, document: RoundDocument) -> Round:
     if len(table.roles) > MOST_ROLES or len(table.models) > 2 * MOST_ROLES:
         raise FormatError(f"a round has {MOST_ROLES} roles at most")
-    models = [_model(campaign, one) for one in table.models]
+    models = [_model(campaign, model) for model in table.models]
     questions = tuple(_question(campaign, role, models) for role in table.roles)
     if document.people < 0:
         raise FormatError("the number of people of a round cannot be negative")

@@ -113,9 +113,9 @@ def in_own_units(campaign: TrainingCampaign, model: Model, noise: Floats | float
     units = [unit for feature in campaign.features for unit in feature.units()]
     weights, each = model.weights[0] / model.scale, np.broadcast_to(noise, model.centre.shape)
     rows = zip(campaign.columns, units, weights, model.centre, each, strict=True)
-    found, errors, intercept = {}, {}, float(model.intercept[0])
+    coefficients, errors, intercept = {}, {}, float(model.intercept[0])
     for name, (at, by), weight, centre, error in rows:
-        found[name] = half * float(weight) * by
+        coefficients[name] = half * float(weight) * by
         errors[name] = half * float(error) * by
         intercept += float(weight) * (at - float(centre))
-    return OwnUnits(middle + half * intercept, found, errors)
+    return OwnUnits(middle + half * intercept, coefficients, errors)

@@ -119,7 +119,7 @@ def schema(form: ReportForm, metadata: Mapping[bytes, bytes] | None = None) -> A
     """Return the pyarrow schema of reports; its digest is in the metadata."""
     pa = arrow()
     fields = [pa.field("id", pa.binary(ID_BYTES), nullable=False)]
-    fields += [pa.field(one.name, _type(pa, one), nullable=False) for one in layout(form)]
+    fields += [pa.field(column.name, _type(pa, column), nullable=False) for column in layout(form)]
     return pa.schema(fields, {DIGEST: form.digest.encode(), **(metadata or {})})
 
 
@@ -131,9 +131,9 @@ def _type(pa: Any, column: Column) -> Any:
 
 def writer(file: Any, made: Any) -> Any:
     """Return a writer of a Parquet file with this schema; its metadata are written once."""
-    found = arrow().parquet.ParquetWriter(file, made, compression="zstd", store_schema=False)
-    found.add_key_value_metadata(made.metadata)
-    return found
+    opened = arrow().parquet.ParquetWriter(file, made, compression="zstd", store_schema=False)
+    opened.add_key_value_metadata(made.metadata)
+    return opened
 
 
 def batch(form: ReportForm, ids: Ids, rows: Rows, made: Any = None) -> Any:

@@ -87,9 +87,9 @@ def copy_first_outcome(fates: Codes, order: Ints, first: NDArray[np.bool_]) -> C
     ['round-full', 'stored', 'round-full', 'duplicate']
     """
     leading = fates[order[first]][np.cumsum(first) - 1]
-    found, refused = fates.copy(), leading != FINE
-    found[order[refused]] = leading[refused]
-    return found
+    told, refused = fates.copy(), leading != FINE
+    told[order[refused]] = leading[refused]
+    return told
 
 
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -131,8 +131,8 @@ class Upload:
         """Return this with another reason for what was refused for one."""
         if reason == better:
             return self
-        found = self.problems == CODES[reason]
-        problems = np.where(found, CODES[better], self.problems).astype(np.uint8)
+        named = self.problems == CODES[reason]
+        problems = np.where(named, CODES[better], self.problems).astype(np.uint8)
         return replace(self, problems=problems)
 
 
@@ -158,25 +158,25 @@ def to_json(form: ReportForm, ids: Ids, rows: Rows) -> bytes:
         Report(
             wire=WIRE,
             digest=form.digest,
-            id=one.tobytes().hex(),
+            id=report_id.tobytes().hex(),
             entries=entries_of(form, row),
             period=msgspec.UNSET if form.every is None else period,
         )
-        for one, row, period in zip(ids, rows, form.periods_of(rows).tolist(), strict=True)
+        for report_id, row, period in zip(ids, rows, form.periods_of(rows).tolist(), strict=True)
     ]
     return msgspec.json.encode(reports[0] if len(reports) == 1 else reports)
 
 
 def entries_of(form: ReportForm, row: NDArray[np.uint8]) -> list[list[int]]:
     """Return a row's entries: the cell's number, then the octets of the cell's report."""
-    found, start = [], form.head_bytes
+    entries, start = [], form.head_bytes
     for width in form.frame.widths:
         octets = row[start : start + width].tolist()
         cell = int.from_bytes(bytes(octets[: form.frame.index_bytes]), "little")
         size = int(form.frame.sizes[cell])
-        found.append([cell, *octets[form.frame.index_bytes :][:size]])
+        entries.append([cell, *octets[form.frame.index_bytes :][:size]])
         start += width
-    return found
+    return entries
 
 
 def to_binary(form: ReportForm, ids: Ids, rows: Rows) -> bytes:
@@ -215,10 +215,10 @@ def decode(form: ReportForm, body: bytes, kind: str, older: Container[str] = ())
     if len(body) > SLICE:
         return Incoming([], _from_json(form, body, older))
     try:
-        found = _one_or_many.decode(body)
+        decoded = _one_or_many.decode(body)
     except _BROKEN:
         return Incoming([], _from_json(form, body, older))
-    reports = [found] if isinstance(found, Report) else found
+    reports = [decoded] if isinstance(decoded, Report) else decoded
     if len(body) <= SMALL:
         return Incoming(reports)
     problems = np.zeros(len(reports), dtype=np.uint8)
@@ -260,8 +260,8 @@ def _parts(form: ReportForm, body: bytes) -> Sequence[msgspec.Raw]:
 
 def _first(body: bytes) -> Sequence[msgspec.Raw]:
     """Return as many elements as matter: a list of millions is never there."""
-    found = msgspec.structs.astuple(_counted().decode(body))
-    return found[: next((n for n, part in enumerate(found) if not len(part)), len(found))]
+    parts = msgspec.structs.astuple(_counted().decode(body))
+    return parts[: next((n for n, part in enumerate(parts) if not len(part)), len(parts))]
 
 
 @cache
@@ -309,10 +309,10 @@ def _together(parts: Sequence[Upload]) -> Upload:
     if len(parts) == 1:
         return parts[0]
     return Upload(
-        np.concatenate([one.ids for one in parts]),
-        np.concatenate([one.rows for one in parts]),
-        np.concatenate([one.problems for one in parts]),
-        np.concatenate([one.past for one in parts]),
+        np.concatenate([upload.ids for upload in parts]),
+        np.concatenate([upload.rows for upload in parts]),
+        np.concatenate([upload.problems for upload in parts]),
+        np.concatenate([upload.past for upload in parts]),
     )
 
 
@@ -385,13 +385,13 @@ def _periods(form: ReportForm, reports: Sequence[Report], problems: Codes) -> In
     """Return what reports say about their period; refuse one that is missing, or is none."""
     said = [report.period for report in reports]
     if form.every is None:
-        if any(one is not msgspec.UNSET for one in said):
-            _mark(problems, [one is not msgspec.UNSET for one in said], "wrong-period")
+        if any(period is not msgspec.UNSET for period in said):
+            _mark(problems, [period is not msgspec.UNSET for period in said], "wrong-period")
         return np.zeros(0, dtype=np.int64)
     last = last_possible(form.every)
-    fine = [isinstance(one, int) and 0 <= one <= last for one in said]
-    _mark(problems, [not one for one in fine], "wrong-period")
-    listed = [one if good else 0 for one, good in zip(said, fine, strict=True)]
+    fine = [isinstance(period, int) and 0 <= period <= last for period in said]
+    _mark(problems, [not good for good in fine], "wrong-period")
+    listed = [period if good else 0 for period, good in zip(said, fine, strict=True)]
     return np.array(listed, dtype=np.int64)
 
 

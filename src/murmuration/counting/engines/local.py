@@ -124,34 +124,34 @@ def _count(form: ReportForm, parts: Sequence[Part], state: State, how: How) -> N
     ends = {part.name: part.ends() for part in parts}
     work = [unit for part in parts for unit in units(part)]
     waiting = Counter(unit.part.name for unit in work)
-    found: dict[str, list[tuple[Sums, Spilled | None]]] = {part.name: [] for part in parts}
+    counted_units: dict[str, list[tuple[Sums, Spilled | None]]] = {part.name: [] for part in parts}
     expected = sum(unit.reports for unit in work)
     stop = Event()
 
-    def one(unit: Unit) -> tuple[Unit, Sums, Spilled | None]:
+    def work_on(unit: Unit) -> tuple[Unit, Sums, Spilled | None]:
         return (unit, *_unit(form, unit, state, how, expected, stop))
 
     try:
-        for unit, sums, spilled in _spread(one, work, how.threads):
-            found[unit.part.name].append((sums, spilled))
+        for unit, sums, spilled in _spread(work_on, work, how.threads):
+            counted_units[unit.part.name].append((sums, spilled))
             waiting[unit.part.name] -= 1
             if not waiting[unit.part.name]:
-                _note(state, unit.part, ends[unit.part.name], found.pop(unit.part.name))
+                _note(state, unit.part, ends[unit.part.name], counted_units.pop(unit.part.name))
     except BaseException:
         stop.set()
         raise
 
 
 def _note(
-    state: State, part: Part, ends: int, found: Sequence[tuple[Sums, Spilled | None]]
+    state: State, part: Part, ends: int, units_counted: Sequence[tuple[Sums, Spilled | None]]
 ) -> None:
     about = part.path.stat()
     if (about.st_size, about.st_mtime_ns) != (part.size, part.changed):
         raise FormatError(f"{part.path} was changed while it was read")
-    spilled = [one for _, one in found if one is not None]
-    for one in spilled:
-        one.save()
-    state.note(part, ends, total(sums for sums, _ in found), spilled)
+    spilled = [file for _, file in units_counted if file is not None]
+    for file in spilled:
+        file.save()
+    state.note(part, ends, total(sums for sums, _ in units_counted), spilled)
 
 
 def _unit(
@@ -161,11 +161,11 @@ def _unit(
     sums = Sums()
 
     def steps() -> Iterator[CountedReports | None]:
-        for found, kept in counted(unit, form, ids=how.dedup):
+        for added, kept in counted(unit, form, ids=how.dedup):
             if stop.is_set():  # another thread failed, or somebody pressed Ctrl-C
                 raise KeyboardInterrupt
-            how.told("counting", found.read, expected)
-            sums.add(found)
+            how.told("counting", added.read, expected)
+            sums.add(added)
             yield kept
 
     if not how.dedup:
@@ -181,13 +181,13 @@ def _unit(
 
 def _deduct(form: ReportForm, sums: Sums, files: Sequence[Spilled], how: How) -> None:
     """Take out the reports whose id counts already."""
-    reports = sum(one.reports for one in files)
+    reports = sum(file.reports for file in files)
     ranges = spill.shares(reports, how.memory // how.threads)
 
-    def one(piece: tuple[int, int]) -> Sums:
+    def surplus_of(piece: tuple[int, int]) -> Sums:
         return spill.surplus(form, files, *piece)
 
-    for extra in _spread(one, ranges, how.threads):
+    for extra in _spread(surplus_of, ranges, how.threads):
         sums.without(extra)
         how.told("finding duplicates", 1, len(ranges))
 

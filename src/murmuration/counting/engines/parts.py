@@ -52,9 +52,9 @@ class Part:
     def ends(self) -> int:
         """Return a checksum of the file's ends."""
         with self.path.open("rb") as file:
-            found = zlib.crc32(file.read(ENDS))
+            checksum = zlib.crc32(file.read(ENDS))
             file.seek(max(0, self.size - ENDS))
-            return zlib.crc32(file.read(ENDS), found)
+            return zlib.crc32(file.read(ENDS), checksum)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def find(places: Sequence[Path]) -> list[Part]:
 
     As everywhere, names that begin with `_` or `.` are not data.
     """
-    found = []
+    parts = []
     for place in places:
         if not place.exists():
             raise ParameterError(f"there is no file or folder {place}")
@@ -84,15 +84,15 @@ def find(places: Sequence[Path]) -> list[Part]:
             if path.suffix.lower() in PARQUET + IPC + CSV and path.is_file() and not hidden:
                 about = path.stat()
                 prefix = f"{place.as_posix()}/" if len(places) > 1 and path != place else ""
-                found.append(Part(path.resolve(), prefix + name, about.st_size, about.st_mtime_ns))
-    if not found:
+                parts.append(Part(path.resolve(), prefix + name, about.st_size, about.st_mtime_ns))
+    if not parts:
         raise ParameterError(
             f"no reports in {', '.join(map(str, places))}: files end in "
             f"{', '.join(PARQUET + IPC + CSV)}"
         )
-    if len({part.name for part in found}) < len(found):
+    if len({part.name for part in parts}) < len(parts):
         raise ParameterError("two files have one name: give folders, or each file once")
-    return found
+    return parts
 
 
 def campaign_of(places: Sequence[Path], given: Path | None = None) -> SurveyCampaign:
@@ -101,10 +101,10 @@ def campaign_of(places: Sequence[Path], given: Path | None = None) -> SurveyCamp
         if given.suffix.lower() == ".toml":
             return load(given, SurveyCampaign)
         return _published(given)
-    found = {path for place in places for path in _documents(place)}
-    campaigns = {one.digest: one for one in map(_published, sorted(found))}
+    documents = {path for place in places for path in _documents(place)}
+    campaigns = {campaign.digest: campaign for campaign in map(_published, sorted(documents))}
     if not campaigns:
-        campaigns = {one.digest: one for place in places for one in _inside(place)}
+        campaigns = {campaign.digest: campaign for place in places for campaign in _inside(place)}
     if len(campaigns) != 1:
         what = "several campaigns" if campaigns else "no campaign"
         raise ParameterError(f"there is {what} with these reports: name its file by --campaign")
@@ -163,13 +163,13 @@ def units(part: Part) -> list[Unit]:
     with _readable(part.path):
         about = arrow().parquet.ParquetFile(part.path).metadata
         sizes = [about.row_group(place).num_rows for place in range(about.num_row_groups)]
-    found, first, held = [], 0, 0
+    cut, first, held = [], 0, 0
     for place, size in enumerate(sizes):
         held += size
         if held >= UNIT_ROWS or place == len(sizes) - 1:
-            found.append(Unit(part, first, place + 1, held))
+            cut.append(Unit(part, first, place + 1, held))
             first, held = place + 1, 0
-    return found or [Unit(part)]
+    return cut or [Unit(part)]
 
 
 def counted(
@@ -180,8 +180,8 @@ def counted(
         for batch, sums in batches(unit, form, ids=ids):
             kept = None
             if batch is not None:
-                found, kept = kernel.count(form, batch, ids=ids)
-                sums.add(found)
+                added, kept = kernel.count(form, batch, ids=ids)
+                sums.add(added)
             yield sums, kept
 
 

@@ -49,23 +49,23 @@ def session(master: str, settings: Mapping[str, str] | None = None) -> Iterator[
         raise ParameterError("there is a Spark session already: give that one to the engine")
     with tempfile.TemporaryDirectory(prefix="murmur-spark-") as name, _environment(master, name):
         with tidy_errors():
-            found = _started(master, Path(name), settings or {})
+            session = _started(master, Path(name), settings or {})
         before = signal.getsignal(signal.SIGINT)
         try:
-            yield found
+            yield session
         finally:
-            _end(found)
+            _end(session)
             with suppress(ValueError):  # in a thread nobody hears signals
                 signal.signal(signal.SIGINT, before)
 
 
-def _end(found: Any) -> None:
+def _end(session: Any) -> None:
     """Stop Spark, and Java with it: the next session starts one of its own."""
     from pyspark import SparkContext
 
-    gateway = found.sparkContext._gateway
+    gateway = session.sparkContext._gateway
     with suppress(Exception):  # it may be gone already
-        found.stop()
+        session.stop()
     with suppress(Exception):
         gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None
@@ -85,14 +85,14 @@ def _started(master: str, folder: Path, settings: Mapping[str, str]) -> Any:
     with suppress(ValueError):
         signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     try:
-        found = _made(master, folder, settings)
+        session = _made(master, folder, settings)
     finally:
         with suppress(ValueError):  # Spark's own would make a cancelled job of a Ctrl-C
             signal.signal(signal.SIGINT, before)
     if heard:
-        _end(found)
+        _end(session)
         raise KeyboardInterrupt
-    return found
+    return session
 
 
 def _made(master: str, folder: Path, settings: Mapping[str, str]) -> Any:

@@ -75,9 +75,9 @@ def tally_frame(session: Any, form: ReportForm, frame: Any, *, dedup: bool = Tru
         keys = 1 << (keys - 1).bit_length()
 
         def packed(own: Iterable[Any]) -> Iterator[Any]:
-            pairs = (count(held.value, one, ids=dedup) for one in own)
-            found = _blocks(held.value, pairs, salt, keys) if dedup else _summed(pairs)
-            for key, value in _guarded(found):
+            pairs = (count(held.value, batch, ids=dedup) for batch in own)
+            blocks = _blocks(held.value, pairs, salt, keys) if dedup else _summed(pairs)
+            for key, value in _guarded(blocks):
                 made = {"key": [key], "data": [pickle.dumps(value)]}
                 yield arrow().RecordBatch.from_pydict(made)
 
@@ -115,8 +115,8 @@ def _blocks(
     sums, held = Sums(), 0
     waiting: list[CountedReports] = []
     most = max(1, min(spill.BLOCK_ROWS, spill.BLOCK_BYTES // (16 + form.row_bytes)))
-    for found, kept in pairs:
-        sums.add(Sums(found.read, 0, found.refused))  # rows are counted where they meet
+    for added, kept in pairs:
+        sums.add(Sums(added.read, 0, added.refused))  # rows are counted where they meet
         if kept is not None:
             waiting.append(kept)
             held += len(kept.ids)
@@ -160,8 +160,8 @@ def _met(form: ReportForm, blocks: Iterable[Block]) -> Iterator[Block]:
         high, low, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
         counts = np.ones(len(high), dtype=bool)
         counts[spill.surplus_of(high, low, rows)] = False
-        found = count_rows(form, rows[counts])
-        sums.add(Sums(0, len(high) - found.read, periods=found.periods))
+        counted = count_rows(form, rows[counts])
+        sums.add(Sums(0, len(high) - counted.read, periods=counted.periods))
     yield SUMS, sums
 
 
@@ -179,11 +179,13 @@ def _shuffled(blocks: Any, held: Any, keys: int) -> Sums:
     return _added(met.mapPartitions(lambda own: _guarded(_met(held.value, own))))
 
 
-def _added(found: Any) -> Sums:
+def _added(sums_of_workers: Any) -> Sums:
     """Add sums, in a tree if there are many; raise what went wrong on a worker, as it was there."""
-    few = found.getNumPartitions() <= FEW
+    few = sums_of_workers.getNumPartitions() <= FEW
     key, value = (
-        reduce(_both, found.collect(), (SUMS, Sums())) if few else found.treeReduce(_both, depth=2)
+        reduce(_both, sums_of_workers.collect(), (SUMS, Sums()))
+        if few
+        else sums_of_workers.treeReduce(_both, depth=2)
     )
     if key == WRONG:
         raise FormatError(str(value)) from None
@@ -191,10 +193,10 @@ def _added(found: Any) -> Sums:
     return sums
 
 
-def _both(one: Block, other: Block) -> Block:
-    if WRONG in (one[0], other[0]):
-        return one if one[0] == WRONG else other
-    return SUMS, total([one[1], other[1]])
+def _both(block: Block, other: Block) -> Block:
+    if WRONG in (block[0], other[0]):
+        return block if block[0] == WRONG else other
+    return SUMS, total([block[1], other[1]])
 
 
 # --- privatising ---------------------------------------------------------------------------------
@@ -225,7 +227,7 @@ def privatize(
         def written(piece: tuple[int, int, int]) -> str:
             return str(_written(held.value, crowd, folder, piece, seed))
 
-        return [Path(one) for one in context.parallelize(pieces, parts).map(written).collect()]
+        return [Path(path) for path in context.parallelize(pieces, parts).map(written).collect()]
 
 
 def _written(

@@ -89,14 +89,14 @@ class Spilled:
         """Return the bytes of some partitions, block by block: high and low halves, or rows."""
         width = self.row_bytes if kind == "rows" else HALF
         before = {"high": 0, "low": HALF, "rows": ID_BYTES}[kind]
-        found = []
+        slices = []
         with self.path.open("rb", buffering=0) as file:
             for block in self.index:
                 start, end, n = int(block[1 + first]), int(block[1 + last]), int(block[-1])
                 if end > start:
                     at = int(block[0]) + before * n + width * start
-                    found.append(_exactly(file, at, width * (end - start)))
-        return found
+                    slices.append(_exactly(file, at, width * (end - start)))
+        return slices
 
     def ids(self, first: int, last: int) -> Rows:
         """Return the ids of some partitions."""
@@ -212,8 +212,8 @@ def surplus(form: ReportForm, files: Sequence[Spilled], first: int, last: int) -
     rows = np.concatenate(
         [
             np.frombuffer(data, np.uint8).reshape(-1, form.row_bytes)
-            for one in files
-            for data in one.slices(first, last, "rows")
+            for file in files
+            for data in file.slices(first, last, "rows")
         ]
     )[who]
     rows = rows[later(high, low, rows)]
@@ -223,7 +223,7 @@ def surplus(form: ReportForm, files: Sequence[Spilled], first: int, last: int) -
 
 
 def _numbers(files: Sequence[Spilled], first: int, last: int, kind: str) -> Halves:
-    parts = [data for one in files for data in one.slices(first, last, kind)]
+    parts = [data for file in files for data in file.slices(first, last, kind)]
     return np.concatenate([np.zeros(0, np.uint64), *(np.frombuffer(data, "<u8") for data in parts)])
 
 

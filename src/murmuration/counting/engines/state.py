@@ -87,20 +87,22 @@ class State:
             )
             first, second = map(int, head["salt"])
             name = head["name"]
-            listed = [Known(**{**one, "spills": tuple(one["spills"])}) for one in head["parts"]]
+            listed = [
+                Known(**{**known, "spills": tuple(known["spills"])}) for known in head["parts"]
+            ]
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             raise ParameterError(
                 f"{self.folder / NAME} cannot be read: --fresh counts from the start"
             ) from None
-        files = [file for one in listed for file in (one.sums, *one.spills)]
+        files = [file for known in listed for file in (known.sums, *known.spills)]
         own = [isinstance(file, str) and OURS.fullmatch(file) for file in files]
         if not all(own) or not (isinstance(name, str) and NAMED.fullmatch(name)):
             raise ParameterError(f"{self.folder / NAME} names files that are not its own")
         if not same:
             return None
-        parts = {one.name: one for one in listed}
+        parts = {known.name: known for known in listed}
         return State(self.folder, self.digest, self.dedup, (first, second), name, parts)
 
     def save(self) -> None:
@@ -117,7 +119,7 @@ class State:
 
     def tidy(self) -> None:
         """Delete our files that no part names: of parts that are gone, or were never finished."""
-        used = {name for one in self.parts.values() for name in (one.sums, *one.spills)}
+        used = {name for known in self.parts.values() for name in (known.sums, *known.spills)}
         used |= {Path(name).with_suffix(".npy").name for name in used if name.endswith(".spill")}
         for path in self.folder.iterdir():
             if OURS.fullmatch(path.name) and path.name not in used:
@@ -125,9 +127,9 @@ class State:
 
     def is_known(self, part: Part) -> bool:
         """Whether a part was counted as it is now."""
-        one = self.parts.get(part.name)
-        same = one is not None and (one.size, one.changed) == (part.size, part.changed)
-        return same and one is not None and one.ends == part.ends()
+        known = self.parts.get(part.name)
+        same = known is not None and (known.size, known.changed) == (part.size, part.changed)
+        return same and known is not None and known.ends == part.ends()
 
     def forget(self, names: Iterable[str]) -> None:
         """Leave parts out."""
@@ -148,12 +150,12 @@ class State:
 
     def sums(self) -> Iterable[Sums]:
         """Yield what each part adds up to."""
-        for one in self.parts.values():
-            yield _load(self.folder / one.sums)
+        for known in self.parts.values():
+            yield _load(self.folder / known.sums)
 
     def spilled(self, row_bytes: int) -> list[Spilled]:
         """Return all files of ids."""
-        names = [name for one in self.parts.values() for name in one.spills]
+        names = [name for known in self.parts.values() for name in known.spills]
         return [Spilled.load(self.folder / name, row_bytes) for name in names]
 
 
@@ -170,7 +172,7 @@ def _load(path: Path) -> Sums:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             head = json.loads(data["head"].tobytes())
-            periods = {int(one): data[f"period_{one}"] for one in head["periods"]}
+            periods = {int(period): data[f"period_{period}"] for period in head["periods"]}
         return Sums(int(head["read"]), 0, Counter(head["refused"]), periods)
     except Exception as problem:  # a damaged archive fails in many ways
         raise FormatError(f"{path} is damaged ({problem}): --fresh makes it again") from None

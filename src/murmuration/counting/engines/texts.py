@@ -52,9 +52,9 @@ def batches(path: Path, form: ReportForm, *, ids: bool) -> Iterator[tuple[Any, S
         for batch in stream:
             refused, short = short, Counter()
             before = Sums(read=batch.num_rows + refused.total(), refused=refused)
-            found = _parsed(pa, batch, wanted, before)
-            before.read -= found.num_rows  # the kernel counts these itself
-            yield found, before
+            parsed = _parsed(pa, batch, wanted, before)
+            before.read -= parsed.num_rows  # the kernel counts these itself
+            yield parsed, before
     if short:
         yield None, Sums(read=short.total(), refused=short)
 

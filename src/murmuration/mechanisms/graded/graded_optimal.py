@@ -94,6 +94,6 @@ def _build(
 
     borders = edge_points(edges)
     grid = UnevenGrid.at(graded_program.grid_for(borders, budgets))
-    found = graded_program.solve(borders, budgets, grid.points, progress=progress)
-    design = unbiased(integer_weights(found.channel), found.values, grid)
-    return Solution(design, found.bound)
+    solved = graded_program.solve(borders, budgets, grid.points, progress=progress)
+    design = unbiased(integer_weights(solved.channel), solved.values, grid)
+    return Solution(design, solved.bound)

@@ -307,13 +307,13 @@ class Labels:
     def items(self, values: Iterable[str]) -> Ints:
         """Return the items' numbers; a label that is not one of ours is not repeated."""
         numbers = {name: number for number, name in enumerate(self.names)}
-        found = np.array([numbers.get(str(value), -1) for value in values], dtype=np.int64)
-        if len(bad := np.flatnonzero(found < 0)):
+        places = np.array([numbers.get(str(value), -1) for value in values], dtype=np.int64)
+        if len(bad := np.flatnonzero(places < 0)):
             raise InputError(
                 f"{len(bad)} values are none of the {len(self.names)} labels (first at position "
                 f"{int(bad[0])}). Nothing was sent."
             )
-        return found
+        return places
 
     def read(
         self, estimate: FrequencyEstimate, confidence: float = 0.95

@@ -450,10 +450,10 @@ def _list(numbers: object) -> list[Any] | tuple[Any, ...]:
 
 def _whole(numbers: object) -> tuple[int, ...]:
     """Return whole numbers from 0 to 2^52: neither 1.0 nor true, which pass for 1 in Python."""
-    found = _list(numbers)
-    if not all(type(number) is int and 0 <= number <= WHOLE for number in found):
+    listed = _list(numbers)
+    if not all(type(number) is int and 0 <= number <= WHOLE for number in listed):
         raise FormatError("a published law's weights and places are whole numbers from 0 to 2^52")
-    return tuple(found)
+    return tuple(listed)
 
 
 # --- building blocks ---------------------------------------------------------------------------

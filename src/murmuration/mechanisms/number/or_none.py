@@ -313,12 +313,12 @@ class OrNone(SymbolReports):
     def exact_loss(self) -> Loss:
         """Return the exact worst case over all pairs of values, and of a value and no answer."""
         inner = self.inside.loss()
-        found = [self._quiet_loss(rows) for rows, _ in self._ranges]
+        quiet = [self._quiet_loss(rows) for rows, _ in self._ranges]
         if isinstance(inner, PairwiseLoss):
-            inner = self._bordered(inner, [one.ratio for one in found])
+            inner = self._bordered(inner, [loss.ratio for loss in quiet])
         if inner.ratio is None:  # then no ratio is larger
             return inner
-        worst = max(found, key=size)
+        worst = max(quiet, key=size)
         if worst.ratio is None or worst.ratio <= inner.ratio:
             return inner
         return dataclasses.replace(

@@ -112,10 +112,10 @@ class Duals:
 
         With a cap c: sum lam_i + mu_i x_i - c (w_i - p_i), where all p_i add up to 1.
         """
-        found = float(np.sum(self.total + self.mean * inputs))
+        bound = float(np.sum(self.total + self.mean * inputs))
         if cap is None:
-            return found - float(np.sum(self.square * inputs**2))
-        return found - cap * (float(self.square.sum()) - 1)
+            return bound - float(np.sum(self.square * inputs**2))
+        return bound - cap * (float(self.square.sum()) - 1)
 
 
 @dataclass(frozen=True)

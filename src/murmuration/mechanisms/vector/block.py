@@ -351,11 +351,11 @@ class Block(TupleMechanism, RowReports):
 def _best(epsilon: float, size: int) -> tuple[float, int]:
     """Return the least h for blocks of this size and the number of agreements that reaches it."""
     top = math.exp(epsilon)
-    found = []
+    candidates = []
     for least in range(size // 2 + 1, size + 1):
         combs = [(math.comb(size, a), a) for a in range(least, size + 1)]
         likely = sum(ways for ways, _ in combs)
         lean = sum(ways * (2 * a - size) for ways, a in combs) / size
         mean = (top - 1) * lean / (top * likely + 2**size - likely)
-        found.append((1 / mean**2, least))
-    return min(found)
+        candidates.append((1 / mean**2, least))
+    return min(candidates)

@@ -247,9 +247,13 @@ class PrivUnit(TupleMechanism, RowReports):
         """Return the candidates that were sent; the second half are opposites of the first."""
         seeds = row_integers(rows[:, :SEED_BYTES]).astype(np.uint64)
         number, half = rows[:, SEED_BYTES].astype(np.int64), self.size // 2
-        found = self.directions.expand(seeds, (number % half)[:, None])[:, 0].astype(np.float64)
+        directions = self.directions.expand(seeds, (number % half)[:, None])[:, 0].astype(
+            np.float64
+        )
         back = (
-            turned(found) * self.directions.signs(seeds) * np.where(number < half, 1, -1)[:, None]
+            turned(directions)
+            * self.directions.signs(seeds)
+            * np.where(number < half, 1, -1)[:, None]
         )
         return back[:, : self.d].astype(np.int32)
 

@@ -319,6 +319,11 @@ class Question:
         return ~np.isnan(self._fitting(self.reading.numbers(values)[0]))
 
     @property
+    def hides_misfits(self) -> bool:
+        """Whether an answer that does not fit counts as one that does: clamped, or spread."""
+        return self.outside == (SPREAD if self.kind == "category" else CLAMP)
+
+    @property
     def has_rest(self) -> bool:
         """Whether one of the labels stands for all others, so that every text fits."""
         return self.outside in self.labels and self.outside not in (SPREAD, self._left_out)

@@ -291,6 +291,15 @@ def _print_misfits(reviewed: Review) -> None:
             alike.setdefault(asked.question.rule, []).append(asked.question.name)
     for rule, names in alike.items():
         say(f"  {_named(names)}: {escape(rule)}")
+    checked = {asked.question.checks for asked in reviewed.asked}
+    unseen = [
+        asked.question.name
+        for asked in reviewed.asked
+        if asked.question.hides_misfits and not asked.question.checks
+    ]
+    if unseen := [name for name in unseen if name not in checked]:
+        hint = escape("[check_fit]")
+        say(f"  {_named(unseen)}: figures do not show how many; {hint} in the file would")
 
 
 def _named(names: list[str]) -> str:

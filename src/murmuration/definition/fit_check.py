@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from murmuration.campaign.levels import Levels
-from murmuration.campaign.question import CLAMP, SPREAD, Question
+from murmuration.campaign.question import Question
 from murmuration.campaign.review import expected_stderr
 from murmuration.definition.schema import CampaignTable, Mistake
 from murmuration.mechanisms.base import Mechanism
@@ -50,7 +50,7 @@ def fit_checks(
     checks = [
         (question, _laws(table, place, Question.checking(question), budgets[place], levels))
         for place, question in enumerate(questions)
-        if question.outside == (SPREAD if question.kind == "category" else CLAMP)
+        if question.hides_misfits
     ]
     if not checks:
         message = "no attribute's answers are clamped or spread: there is nothing to check"

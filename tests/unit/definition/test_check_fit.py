@@ -164,6 +164,15 @@ def test_levels_and_periods_take_it() -> None:
     assert again.limit == 2.0 * (3 + 2)  # fitted and not: two more answers that are kept
 
 
+@pytest.mark.parametrize("check", ["", CHECK])
+def test_check_says_where_figures_do_not_show_misfits(tmp_path: Path, check: str) -> None:
+    text = HEAD.format(people=40_000, epsilon=1.0, more="") + check + PHONE + AGE + TOWN
+    (tmp_path / "campaign.toml").write_text(text)
+    said = " ".join(command.murmur("check", folder=tmp_path).stdout.split())
+    assert ("phone, age: figures do not show how many" in said) == (not check)
+    assert ("phone: fit" in said) == bool(check)
+
+
 @pytest.mark.slow
 def test_the_operator_sees_how_many_answers_did_not_fit(tmp_path: Path) -> None:
     """From devices to `murmur estimate`, in words and as JSON, with its interval."""

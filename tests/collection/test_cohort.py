@@ -317,7 +317,7 @@ def test_an_attribute_is_shown_when_it_has_the_cohort(tmp_path: Path) -> None:
     """One report at a time: none waits for more than a cohort of answers to its own attribute."""
     campaign, path = campaign_of(SEVERAL), tmp_path / "a.db"
     rows, ids = reports_of(campaign, 420, 2), new_ids(420, seeded_rng(2))
-    cells = campaign.entries(rows)[0][0]
+    cells = campaign.form.entries(rows)[0][0]
     with closing(open_store(path)) as store:
         served = serve(store, campaign)
         for end in range(1, 421):
@@ -337,7 +337,7 @@ def test_all_levels_that_are_shown_are_of_one_moment(tmp_path: Path) -> None:
     """Else a level that few choose would lag behind, and a figure would lean to the others."""
     campaign = campaign_of(LEVELS)
     rows = seeded_order(at_levels(campaign, (150, 300, 1050), 3), 3)
-    ids, cells = new_ids(1500, seeded_rng(3)), campaign.entries(rows)[0][0]
+    ids, cells = new_ids(1500, seeded_rng(3)), campaign.form.entries(rows)[0][0]
     moments = {tuple(np.bincount(cells[:end], minlength=3).tolist()) for end in range(0, 1501, 10)}
     shown_levels = set()
     with closing(open_store(tmp_path / "a.db")) as store:

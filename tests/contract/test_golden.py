@@ -151,6 +151,7 @@ def test_no_file_is_left_over() -> None:
         "sentences",
         "losses",
         "chain",
+        "hosts",
     }
 
 

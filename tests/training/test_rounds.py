@@ -92,7 +92,7 @@ def test_reports_of_a_round(collector: Collector) -> None:
     assert second.number == 2
     assert fates(sent(collector, first, ids[:2], rows[:2])) == ["duplicate"] * 2  # it does count
     assert fates(sent(collector, first, ids[-2:], rows[-2:])) == ["stale-round"] * 2
-    own, answers = people.reports(second, 3)
+    own, answers = people.reports(second, 4)
     known = np.concatenate([ids[:1], own[:1]])
     assert fates(sent(collector, second, known, answers[:2])) == ["duplicate", "stored"]
     future = msgspec.structs.replace(
@@ -104,8 +104,8 @@ def test_reports_of_a_round(collector: Collector) -> None:
     answer = collector.send("loans", msgspec.json.encode(future))
     assert fates(answer) == ["unknown-digest"]
     mixed = [
-        msgspec.json.decode(report.to_json(one.form, own[2:], answers[2:]))
-        for one in (second, first)
+        msgspec.json.decode(report.to_json(one.form, own[[n]], answers[[n]]))
+        for one, n in ((second, 2), (first, 3))
     ]
     assert fates(collector.send("loans", msgspec.json.encode(mixed))) == ["stored", "stale-round"]
     earlier = collector.get(f"{CAMPAIGNS}/loans/rounds/1")

@@ -113,8 +113,7 @@ def chosen(campaign: SurveyCampaign, person: int) -> dict[str, str] | None:
 def person_of(campaign: SurveyCampaign, person: int) -> dict[str, Any]:
     """What a file says about a person."""
     answers, level = raw_answers(campaign, person), chosen(campaign, person)
-    asked = [question.checks or question.name for question in campaign.questions]
-    levels = None if level is None else [[level[name] for name in asked]]
+    levels = None if level is None else [list(level.values())]
     who = person // 2 if campaign.repeated else person  # asked again, the same one
     secret = hashlib.sha256(f"{campaign.name} {who}".encode()).digest()
     turn = turn_of(campaign, person)

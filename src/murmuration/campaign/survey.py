@@ -364,14 +364,19 @@ class SurveyCampaign:
         return [list(columns)] if self.strategy.gathers else list(columns)
 
     def picked(self, levels: ArrayLike | None, people: int) -> NDArray[np.int64] | None:
-        """DEVICE. Return the level of each person and attribute as a number; None without."""
+        """DEVICE. Return the level of each person and question as a number; None without.
+
+        Levels are one for each attribute that people answer: a check has that of what it checks.
+        """
         if self.levels is None:
             if levels is not None:
                 raise InputError("this campaign offers no levels")
             return None
         if levels is None:
             raise InputError(f"each person picks a level: {', '.join(self.levels.names)}")
-        return self.levels.picked(levels, people, len(self.questions))
+        names = [question.name for question in self.given]
+        places = [names.index(question.checks or question.name) for question in self.questions]
+        return self.levels.picked(levels, people, len(names))[:, places]
 
     # --- collector -------------------------------------------------------------------------------
 

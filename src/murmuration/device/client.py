@@ -329,17 +329,16 @@ class Client(Trainee):
         return self.campaign.encode(given, rng, not self._refuse_outside)
 
     def _levels(self, level: Level | None) -> Levels:
-        """Return the level of each attribute, as `Campaign.privatize` takes them."""
+        """Return the level of each attribute, as `SurveyCampaign.privatize` takes them."""
         chosen = self._level if level is None else level
         if chosen is None:
             return None
-        asked = self.campaign.questions
-        if isinstance(chosen, str):
-            return [[chosen] * len(asked)]
         names = [question.name for question in self.campaign.given]
+        if isinstance(chosen, str):
+            return [[chosen] * len(names)]
         if set(chosen) != set(names):
             raise InputError(f"levels are one for each of {', '.join(names)}. Nothing was sent.")
-        return [[chosen[question.checks or question.name] for question in asked]]
+        return [[chosen[name] for name in names]]
 
     def _occasion(self, turn: str) -> str:
         """Return the occasion: today, unless told otherwise; none where one is asked once.

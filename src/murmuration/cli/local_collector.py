@@ -1,19 +1,25 @@
-"""A collector of one's own on this machine, for as long as a command runs."""
+"""A collector of one's own on this machine, for as long as a command runs.
+
+The command listens and hands the socket to the collector's process: nobody else can have the port
+meanwhile, and whoever connects waits until the collector answers, however long it takes to start.
+"""
 
 from __future__ import annotations
 
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from murmuration.errors import MurmurationError
+from murmuration.errors import MurmurationError, SendError
+from murmuration.wire.address import Address
+from murmuration.wire.http import Connection
 
 HOST = "127.0.0.1"
-START_SECONDS = 30.0
+START_SECONDS = 300.0
+"""For a collector that runs and does not answer: a busy machine takes long to start one."""
 
 
 @contextmanager
@@ -24,40 +30,34 @@ def collecting(
 
     The port is any that is free if the one that is wanted is not, or is 0.
     """
-    port = port if port and _is_free(port) else _free_port()
+    listener = _listening(port)
+    port = int(listener.getsockname()[1])
     command = [sys.executable, "-m", "murmuration.cli", "serve", str(campaign)]
-    command += ["--store", store, "--port", str(port), *options]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603
+    command += ["--store", store, "--port", str(port), "--socket", str(listener.fileno()), *options]
+    with listener:  # once the process has it, its end is the end of those who wait
+        process = subprocess.Popen(  # noqa: S603
+            command, stdout=subprocess.DEVNULL, pass_fds=[listener.fileno()]
+        )
     try:
-        _wait_for(process, port)
+        _wait_for(port)
         yield process, port
     finally:
         process.terminate()
         process.wait()
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True
+def _listening(port: int) -> socket.socket:
+    try:
+        return socket.create_server((HOST, port))
+    except OSError:
+        return socket.create_server((HOST, 0))
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
-def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until the collector answers."""
-    end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex((HOST, port)) == 0:
-                return
-        time.sleep(0.05)
-    raise MurmurationError("the collector did not start; see its message above")
+def _wait_for(port: int) -> None:
+    """Return when the collector answers; its process may end before it does."""
+    address = Address.parse(f"http://{HOST}:{port}")
+    try:
+        with Connection(address, seconds=START_SECONDS) as connection:
+            connection.request("GET", "/ready")
+    except SendError:
+        raise MurmurationError("the collector did not start; see its message above") from None

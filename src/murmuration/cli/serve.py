@@ -54,6 +54,9 @@ def serve(
         Path | None,
         typer.Option("--demo-truths", hidden=True, help="What is so, where people are simulated."),
     ] = None,
+    handed: Annotated[
+        int | None, typer.Option("--socket", hidden=True, help="A descriptor that listens there.")
+    ] = None,
     reports: Annotated[
         Path | None,
         typer.Option(help="Write reports to this folder as Parquet, not into the store."),
@@ -77,7 +80,7 @@ def serve(
     if len(set(names)) != len(names):
         raise ParameterError("two of these campaigns have the same name")
     where = store or str(files[0].with_name(f"{names[0]}.db"))
-    address = Endpoint(host, port, certificate, key, plain_http, forwarded, prefix)
+    address = Endpoint(host, port, certificate, key, plain_http, forwarded, prefix, handed)
     processes.check(where, address, workers)
     processes.listening(address).close()  # before a store is made and a token is shown
     if not where.startswith("postgres") and not Path(where.removeprefix("sqlite:///")).exists():

@@ -45,6 +45,8 @@ class Endpoint:
     """Said in words: only a proxy gets here, and it adds the client to X-Forwarded-For."""
     prefix: str = ""
     """The path that this server has behind a proxy that passes it on, such as /study."""
+    socket: int | None = None
+    """The descriptor of a socket that already listens there; None: a new one."""
 
     def check(self) -> None:
         """Refuse plain HTTP beyond this machine, unless it is asked for."""

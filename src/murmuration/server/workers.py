@@ -117,6 +117,8 @@ def check(store: str, endpoint: Endpoint, workers: int = 1) -> None:
 def listening(endpoint: Endpoint) -> socket.socket:
     """Bind the endpoint, so that a port in use is found before anything starts."""
     try:
+        if endpoint.socket is not None:
+            return socket.socket(fileno=os.dup(endpoint.socket))
         family, _, _, _, place = socket.getaddrinfo(
             endpoint.host, endpoint.port, type=socket.SOCK_STREAM
         )[0]

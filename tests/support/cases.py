@@ -211,6 +211,9 @@ ITEMS = [
 MIXED = (0, 5, 0, 12, 300)
 
 
+COMPOSED = ("grr", "hadamard", "subset")
+
+
 def vector(
     name: str,
     errors: dict[tuple[int, float], float],
@@ -246,6 +249,15 @@ VECTORS = [
         {"epsilon": 2.0, "d": 3, "shares": (1.0, 2.0, 0.5)},
     ),
     vector("hybrid-composition", {(10, 1): 60.73}, mixed(people=2000)),
+    vector("laplace-composition", {(10, 1): 800}),
+    vector(
+        "composite",
+        {(10, 1): 60.73},
+        {"epsilon": 2.0, "domains": (3, 4), "people": 20_000},
+        {"epsilon": 2.0, "domains": (0, 3, 0, 4), "people": 20_000},
+        *({"epsilon": 1.0, "domains": (2, 5, 3), "categorical": name} for name in COMPOSED),
+        tight=False,
+    ),
     vector(
         "privunit",
         {(10, 0.5): 26.26, (10, 1): 7.328, (90, 2): 2.622, (90, 4): 1.420},

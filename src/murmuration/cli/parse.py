@@ -35,6 +35,23 @@ def parse_edges(text: str, low: float | None, high: float | None) -> tuple[float
     return edges if low is None or high is None else to_domain(edges, low, high)
 
 
+def parse_ranges(
+    option: str, text: str, low: float | None, high: float | None
+) -> list[tuple[float, ...]]:
+    """Read ranges, each as low:high, in [-1, 1] or in the units of a range that is given.
+
+    >>> parse_ranges("--between", "30:60", 0, 100)
+    [(-0.4, 0.2)]
+    """
+    from murmuration.mechanisms.graded.base import to_domain  # here: most commands have no edges
+
+    pairs = [parse_numbers(option, part.replace(":", ",")) for part in text.split(",")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ParameterError(f"{option} takes ranges as 30:60,70:80; got {text!r}")
+    own = low is None or high is None
+    return [pair if own else to_domain(pair, low, high) for pair in pairs]  # type: ignore[arg-type]
+
+
 def parse_value(text: str) -> Any:
     """Read one value: a matrix has rows with ; between, a list has commas."""
     if ";" in text:

@@ -9,15 +9,32 @@ from rich.table import Table
 
 from murmuration.cli.options import Edges, High, Json, Low, Semantics
 from murmuration.cli.output import console, emit_json
-from murmuration.cli.parse import parse_edges, parse_epsilons, parse_value
+from murmuration.cli.parse import (
+    parse_edges,
+    parse_epsilons,
+    parse_numbers,
+    parse_ranges,
+    parse_value,
+)
 from murmuration.errors import ParameterError
+from murmuration.planning.edges import choose_edges
 from murmuration.planning.graded import GradedPlan, plan_graded
 
 
 def graded(
     epsilon: Annotated[str, typer.Option(help="The budget of each range, as 0.5,0.1.")],
-    edges: Edges,
     people: Annotated[int, typer.Option(min=1, help="How many take part.")],
+    edges: Edges | None = None,
+    prior: Annotated[
+        str,
+        typer.Option(help="In place of --edges: the shares of people in equal bins, as 4,3,2,1."),
+    ] = "",
+    between: Annotated[
+        str, typer.Option(help="How far each edge may be moved, with a prior: 30000:60000.")
+    ] = "",
+    shares: Annotated[
+        str, typer.Option(help="The share of people that each range holds at least: 0,0.2.")
+    ] = "",
     semantics: Semantics = "max",
     low: Low = None,
     high: High = None,
@@ -32,17 +49,33 @@ def graded(
         raise ParameterError("--low and --high go together")
     half = 1.0 if low is None or high is None else (high - low) / 2
     error = 0.01 if wanted is None else wanted / half
-    planned = plan_graded(
-        parse_epsilons(epsilon),
-        parse_edges(edges, low, high),
-        parse_value(semantics),
-        people,
-        error,
-    )
+    budgets, kind = parse_epsilons(epsilon), parse_value(semantics)
+    if (edges is None) == (not prior):
+        raise ParameterError("give --edges, or a --prior for which they are chosen")
+    if edges is not None and (between or shares):
+        raise ParameterError("--between and --shares are for edges that are chosen: give --prior")
+    places = parse_edges(edges or "", low, high)
+    if prior:
+        places = choose_edges(
+            budgets,
+            parse_numbers("--prior", prior),
+            parse_ranges("--between", between, low, high) if between else None,
+            parse_numbers("--shares", shares) if shares else None,
+            kind,
+        ).edges
+    planned = plan_graded(budgets, places, kind, people, error)
+    own = [_in_units(place, low, high) for place in places]
     if as_json:
-        emit_json({**_as_data(planned, half), "half_domain": half})
+        emit_json({"edges": own, **_as_data(planned, half), "half_domain": half})
     else:
+        if prior:
+            shown = ", ".join(f"{place:.6g}" for place in own)
+            console.print(f"edges of least error for this prior: {shown}")
         _print(planned, people, error * half, half)
+
+
+def _in_units(place: float, low: float | None, high: float | None) -> float:
+    return place if low is None or high is None else low + (place + 1) / 2 * (high - low)
 
 
 def _as_data(planned: GradedPlan, half: float) -> dict[str, object]:

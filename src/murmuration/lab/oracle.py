@@ -29,7 +29,14 @@ class Oracle(Combination):
     """The largest error of an item: at first, then after each step."""
 
 
-def perturbed(tallies: Sequence[Tally], truth: ArrayLike, iterations: int = 10) -> Oracle:
+PROOF, THEOREM, ALGORITHM = "proof", "theorem", "algorithm"
+STEPS = (PROOF, THEOREM, ALGORITHM)
+"""Where the step comes from: the proof of Theorem 3, the theorem or Algorithm 3 as printed."""
+
+
+def perturbed(
+    tallies: Sequence[Tally], truth: ArrayLike, iterations: int = 10, step: str = PROOF
+) -> Oracle:
     """Return OP of the MPLDP paper (Theorem 3): an ORACLE, for experiments only.
 
     Its weights are the least-squares fit of the levels' estimates F (a row each) to the TRUE
@@ -40,8 +47,9 @@ def perturbed(tallies: Sequence[Tally], truth: ArrayLike, iterations: int = 10) 
         |delta| <= (d_i - d_j)/|G_ij| for all other j,   |delta| <= d_i/G_ii
 
     leaves no error larger than d_i; the largest such delta is taken. This is what the proof of
-    the theorem shows. As printed, the theorem divides by G_jj, and then the largest error rises in
-    one run of six; the printed Algorithm 3 measures errors against the moved target, and diverges.
+    the theorem shows (`step="proof"`). As printed, the theorem divides by |G_jj| ("theorem"): then
+    the largest error rises in one run of ten. The printed Algorithm 3 ("algorithm") does so, too,
+    and measures errors against the moved target: they grow without end.
 
     The weights need not add up to 1. A fit to the truth has no standard error: it is infinite
     here, so that no interval is ever read off it. `errors` holds the largest error, step by step.
@@ -55,9 +63,11 @@ def perturbed(tallies: Sequence[Tally], truth: ArrayLike, iterations: int = 10) 
     """
     if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 0:
         raise ParameterError(f"iterations must be a whole number, 0 or more; got {iterations!r}")
+    if step not in STEPS:
+        raise ParameterError(f"step is {', '.join(STEPS)}; got {step!r}")
     levels = LevelReadings.of(tallies)
     target = _checked_truth(truth, levels)
-    weights, errors = _perturb(levels.values, target, iterations)
+    weights, errors = _perturb(levels.values, target, iterations, step)
     value = weights @ levels.values
     n, epsilon = int(levels.people.sum()), levels.epsilon
     never = np.full(len(value), np.inf)
@@ -79,22 +89,25 @@ def _checked_truth(truth: ArrayLike, levels: LevelReadings) -> Floats:
     return np.asarray(counts / counts.sum())
 
 
-def _perturb(found: Floats, truth: Floats, iterations: int) -> tuple[Floats, list[float]]:
+def _perturb(
+    found: Floats, truth: Floats, iterations: int, step: str
+) -> tuple[Floats, list[float]]:
     """Fit weights to the truth, then move the target of the worst item, step by step."""
     fit = np.linalg.pinv(found)
     moved = fit @ found  # G: how far a step in one item's target moves each item's estimate
     target = truth.copy()
     errors = [float(np.abs(truth - target @ moved).max())]
     for _ in range(iterations):
-        off = truth - target @ moved
+        off = (target if step == ALGORITHM else truth) - target @ moved
         worst = int(np.abs(off).argmax())
-        target[worst] += np.sign(off[worst]) * _largest_step(np.abs(off), worst, moved[worst])
+        reach = moved[worst] if step == PROOF else np.diag(moved)
+        target[worst] += np.sign(off[worst]) * _largest_step(np.abs(off), worst, reach)
         errors.append(float(np.abs(truth - target @ moved).max()))
     return target @ fit, errors
 
 
 def _largest_step(off: Floats, worst: int, moved: Floats) -> float:
-    """Return the largest step of Theorem 3; 0 where the levels cannot move the worst item."""
+    """Return the largest step that the bounds allow; 0 where the levels cannot move the item."""
     room = off[worst] - off
     room[worst] = off[worst]
     reach = np.abs(moved)

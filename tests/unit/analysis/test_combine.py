@@ -455,6 +455,21 @@ def test_oracle_never_raises_the_largest_error(seed) -> None:
     assert np.isinf(found.estimate.stderr).all()
 
 
+def test_theorem_3_and_algorithm_3_as_printed_let_the_largest_error_grow() -> None:
+    items, rose, ratio = crowd("flat", 10, 2000), dict.fromkeys(oracle.STEPS, 0), {}
+    truth = np.bincount(items, minlength=10)
+    for seed in range(40):
+        tallies = collect(at_levels("sue", 1.0, k=10), items, 0, np.random.default_rng(seed))
+        for step in oracle.STEPS:
+            errors = np.array(oracle.perturbed(tallies, truth, 20, step).errors)
+            rose[step] += bool((np.diff(errors) > 1e-12).any())
+            ratio.setdefault(step, []).append(errors[-1] / errors[0])
+    assert rose["proof"] == 0
+    assert rose["theorem"] >= 3
+    assert min(ratio["algorithm"]) > 1.5
+    assert np.median(ratio["algorithm"]) > 1e3  # it diverges
+
+
 def test_oracle_starts_from_least_squares_which_is_not_oc() -> None:
     """The paper says that the two agree; they do not, since one of them knows the answer."""
     items, draw = crowd("flat", 10, 2000), np.random.default_rng(2)
@@ -524,6 +539,8 @@ def test_mistakes_are_named() -> None:
     for iterations in (-1, 1.5, True):
         with pytest.raises(ParameterError, match="iterations"):
             oracle.perturbed([some], [1, 1, 1], iterations)
+    with pytest.raises(ParameterError, match="step is"):
+        oracle.perturbed([some], [1, 1, 1], step="magic")
     with pytest.raises(ParameterError, match="no meaning for a number"):
         oracle.perturbed([duchi.tally([0, 1])], [1])
 

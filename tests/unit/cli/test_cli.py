@@ -356,6 +356,10 @@ def test_plan_graded() -> None:
     own = json.loads(murmur("plan", "graded", *income, "--people", "1000", "--json").stdout)
     best = own["options"][0]
     assert best["stderr"] == pytest.approx(62_500 * (best["worst_variance"] / 1000) ** 0.5)
+    bounds = ("--prior", "4,3,2,1", "--between", "30000:60000", "--low", "0", "--high", "125000")
+    chosen = ("--epsilon", "1,0.5", *bounds, "--people", "1000")
+    assert json.loads(murmur("plan", "graded", *chosen, "--json").stdout)["edges"] == [60_000]
+    assert "for this prior: 60000" in murmur("plan", "graded", *chosen).stdout
     large = murmur("plan", "graded", "--epsilon", "9,8", "--edges", "0", "--people", "10").stdout
     assert "graded-optimal" not in large
 

@@ -282,6 +282,26 @@ def test_bad_choices_are_refused() -> None:
             mechanism(**{"epsilon": 1.0, "d": 4, **wrong})
 
 
+def test_baselines_of_the_harmony_paper() -> None:
+    """Laplace on every number errs in proportion to d; a composite in proportion to the others."""
+    laplace = [mechanism("laplace-composition", epsilon=1.0, d=d) for d in (2, 8)]
+    assert laplace[1].worst_variance() == pytest.approx(16 * laplace[0].worst_variance(), rel=0.01)
+    assert mechanism("harmony", epsilon=1.0, d=8).worst_variance() < laplace[1].worst_variance() / 8
+    columns = mixed_columns(6000, (3, 0, 40))
+    errors = {}
+    for name in ("composite", "harmony"):
+        m = mechanism(name, epsilon=3.0, domains=(3, 0, 40))
+        errors[name] = m.estimate(m.tally(m.privatize(columns, seeded_rng(5))))[0].stderr.max()
+    assert errors["composite"] > 2 * errors["harmony"]
+    for bad, why in (
+        ({"name": "laplace-composition", "domains": (0, 3)}, "numbers only"),
+        ({"name": "composite", "domains": (2000, 2000)}, "4,000,000"),
+        ({"name": "composite", "domains": (2, 2), "categorical": "olh"}, "error of sums"),
+    ):
+        with pytest.raises(ParameterError, match=why):
+            mechanism(epsilon=1.0, **bad)
+
+
 def test_attributes_asked_as_often_as_planned() -> None:
     shares = (0.1, 0.2, 0.7)
     m = mechanism("sampled", epsilon=2.0, domains=(0, 0, 5), shares=shares)

@@ -58,7 +58,7 @@ class Optimal(NumericMechanism):
                 f"t=optimal; got {self.epsilon!r}"
             )
         if self.prior is not None:
-            object.__setattr__(self, "prior", _checked_prior(self.prior))
+            object.__setattr__(self, "prior", checked_prior(self.prior))
 
     def build(self) -> Design:
         """Read the table, or build it."""
@@ -137,7 +137,8 @@ def prior_on_grid(prior: Sequence[float], cells: int) -> Floats:
     return np.asarray(points / points.sum())
 
 
-def _checked_prior(prior: object) -> tuple[float, ...]:
+def checked_prior(prior: object) -> tuple[float, ...]:
+    """Return the shares of a prior as numbers, or say what is wrong with them."""
     try:
         shares = tuple(float(share) for share in prior)  # type: ignore[attr-defined]
     except (TypeError, ValueError):

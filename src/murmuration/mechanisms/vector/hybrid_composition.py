@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from murmuration.errors import ParameterError
-from murmuration.exact.arrays import Floats, Ints, Reports
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.domain import Values
-from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.item.bassily_smith import BassilySmith
-from murmuration.mechanisms.strategy import Split
-from murmuration.mechanisms.tally import Tally
-from murmuration.mechanisms.vector.base import FramedMechanism
+from murmuration.mechanisms.vector.composition import Composition
 from murmuration.mechanisms.vector.duchi_multi import DuchiMulti
-from murmuration.results.estimate import (
-    AnsweredEstimate,
-    Estimate,
-    FrequencyEstimate,
-    TupleEstimate,
-)
-from murmuration.statistics.forgery import Evidence
+from murmuration.results.estimate import AnyEstimate, TupleEstimate
 
 
 @dataclass(frozen=True)
-class HybridComposition(FramedMechanism):
+class HybridComposition(Composition):
     """Numbers by `duchi-multi` with d_n eps/d, every item by `bassily-smith` with eps/d.
 
     What one would do without Harmony; here to be compared with it.
@@ -62,26 +51,30 @@ class HybridComposition(FramedMechanism):
         return [j for j, k in enumerate(self.attributes) if k]
 
     @cached_property
+    def vector(self) -> tuple[Mechanism, ...]:
+        """The mechanism of all numbers together, if there are any."""
+        d, dn = len(self.attributes), len(self.numbers)
+        together = math.nextafter(self.epsilon * dn / d, 0)
+        return (DuchiMulti(epsilon=together, d=dn),) if dn else ()
+
+    @cached_property
     def parts(self) -> tuple[Mechanism, ...]:
         """The numbers' mechanism, if there are any, then one for each categorical attribute."""
-        d, dn = len(self.attributes), len(self.numbers)
-        share = math.nextafter(self.epsilon / d, 0)
-        together = math.nextafter(self.epsilon * dn / d, 0)
-        vector = [DuchiMulti(epsilon=together, d=dn)] if dn else []
-        return (*vector, *(self._item(share, self.attributes[j]) for j in self.items))
+        share = math.nextafter(self.epsilon / len(self.attributes), 0)
+        return (*self.vector, *(self._item(share, self.attributes[j]) for j in self.items))
 
     def _item(self, share: float, k: int) -> Mechanism:
         return BassilySmith(epsilon=share, k=k, people=self.people)
 
-    @cached_property
-    def frame(self) -> Frame:
-        """The parts side by side; which is which needs no number."""
-        return Frame(tuple((part,) for part in self.parts), Split(), numbered=False)
-
     def grouped(self, columns: Values) -> list[Values]:
         """Return each part's values: those of all numbers together, then each item's."""
+        *vector, items = self.numbers_and_items(columns)
+        return [*vector, *items]
+
+    def numbers_and_items(self, columns: Values) -> list[Values]:
+        """Return the columns of all numbers, if there are any, then those of all items."""
         vector = [[columns[j] for j in self.numbers]] if self.numbers else []
-        return [*vector, *(columns[j] for j in self.items)]
+        return [*vector, [columns[j] for j in self.items]]
 
     def ungrouped(self, answers: Sequence[Values]) -> list[Any]:
         """The numbers are one group."""
@@ -96,59 +89,9 @@ class HybridComposition(FramedMechanism):
             return self.parts[0]
         return self.parts[bool(self.numbers) + self.items.index(attribute)]
 
-    @property
-    def counters(self) -> int:
-        """The parts', one after the other."""
-        return sum(part.counters for part in self.parts)
-
-    def count(self, reports: Reports) -> Ints:
-        """Count every part by its own mechanism."""
-        return self.frame.sums(self.to_rows(reports))[len(self.parts) :]
-
-    def split(self, counts: Ints, n: int) -> list[Tally]:
-        """Return the parts' own tallies."""
-        ends = np.cumsum([part.counters for part in self.parts])
-        pieces = np.split(counts, ends[:-1])
-        return [Tally(part, piece, n) for part, piece in zip(self.parts, pieces, strict=True)]
-
-    def checked_counts(self, counts: Ints, n: int) -> Ints:
-        """Every part's tally is one."""
-        self.split(counts, n)
-        return counts
-
-    def estimate(
-        self, tally: Tally, about: str = "participants", everybody: int | None = None
-    ) -> TupleEstimate:
-        """Return every attribute's estimate, in the order of the attributes."""
-        n, subject = self.subject(tally, about)
-        estimates: list[Estimate | FrequencyEstimate] = []
-        for part in self.split(tally.counts, n):
-            one = part.mechanism.estimate(part, about, everybody)
-            found = one.parts if isinstance(one, TupleEstimate) else (one,)
-            estimates += [each for each in found if not isinstance(each, AnsweredEstimate)]
+    def by_attribute(self, found: list[AnyEstimate], unseen: float) -> tuple[Any, ...]:
+        """The numbers' estimates come together."""
+        del unseen  # the parts\' own errors include it
+        each = [one.parts if isinstance(one, TupleEstimate) else (one,) for one in found]
         order = np.argsort([*self.numbers, *self.items])
-        parts = tuple(estimates[j] for j in order)
-        return TupleEstimate(parts, n, self.epsilon, subject)
-
-    def evidence(self, tally: Tally) -> Iterator[Evidence]:
-        """Each part's."""
-        for number, part in enumerate(self.split(tally.counts, tally.n)):
-            for one in part.mechanism.evidence(part):
-                yield replace(one, what=f"part {number}, {one.what}")
-
-    def variance(self, x: ArrayLike) -> Floats:
-        """Return n Var of a numeric attribute's mean when everybody is at x."""
-        return self._vector().variance(x)
-
-    def worst_variance(self) -> float:
-        """Return the largest n Var of a numeric attribute's mean."""
-        return self._vector().worst_variance()
-
-    def _vector(self) -> Mechanism:
-        if not self.numbers:
-            raise ParameterError("no attribute is a number: ask the attributes' own mechanisms")
-        return self.parts[0]
-
-    def law(self) -> dict[str, Any]:
-        """The parts' names, parameters and laws, in the order of their bytes."""
-        return {"parts": [part.document() for part in self.parts]}
+        return tuple([*itertools.chain(*each)][place] for place in order)

@@ -137,6 +137,10 @@ RESEARCH = {
         "learn",
         "Train a linear, logistic or SVM model from noisy answers; compare on held-out people.",
     ),
+    "reproduce": Entry(
+        "reproduce",
+        "Run the four papers' tables, figures and theorems again; each claim beside its verdict.",
+    ),
 }
 PANELS = {
     "Run a study": STUDIES,

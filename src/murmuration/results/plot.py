@@ -1,13 +1,14 @@
 """Figures drawn: a mean as a point with its interval, shares as bars, a histogram as steps.
 
-Each attribute has an axis of its own, because each has its own scale.
+Each attribute has an axis of its own, because each has its own scale. `curves` draws lines of any
+kind through points with standard errors.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
 
 from murmuration.errors import ParameterError
 from murmuration.results.table import needed
@@ -22,6 +23,7 @@ MOST_LINES = 8
 """Of one attribute's trend: the largest in the last period."""
 AT_ONCE, BY_ITSELF = "intervals right all at once", "each interval right by itself"
 """What is noted where bars were picked by looking at all of them."""
+MARKS = "osD^v<>PX*"
 BAR, INTERVAL = "#6b93c0", "#1d2a3a"
 
 
@@ -164,3 +166,49 @@ def _intervals(ax: Any, panel: Sequence[Figure]) -> None:
 def _text(words: str) -> str:
     """Return words that matplotlib does not take for a formula."""
     return words.replace("$", r"\$")
+
+
+# --- curves --------------------------------------------------------------------------------------
+
+
+def side_by_side(panels: int, width: float, height: float) -> list[Any]:
+    """Return axes side by side, three in a row at most."""
+    pyplot = needed("matplotlib.pyplot", "a plot", "pip install 'murmuration-ldp[plots]'")
+    across = min(panels, 3)
+    down = -(-panels // across)
+    picture, grid = pyplot.subplots(
+        down, across, squeeze=False, figsize=(width * across, height * down), layout="constrained"
+    )
+    del picture
+    axes = list(grid.ravel())
+    for spare in axes[panels:]:
+        spare.set_visible(False)
+    return axes[:panels]
+
+
+def curves(ax: Any, lines: Mapping[str, Sequence[tuple[float, float, float]]]) -> None:
+    """Draw a line for each name, through (x, value, standard error)."""
+    for place, (name, points) in enumerate(lines.items()):
+        shown = [point for point in points if math.isfinite(point[1])]
+        if not shown:
+            continue
+        x, value, error = zip(*shown, strict=True)
+        ax.errorbar(
+            x,
+            value,
+            yerr=error if any(error) else None,
+            color=f"C{place % 10}",
+            marker=MARKS[place % len(MARKS)],
+            ms=4,
+            capsize=2,
+            label=_text(name),
+        )
+
+
+def save(figure: Any, file: IO[bytes], form: str) -> None:
+    """Write a figure; the same figure has the same bytes. Its memory is free after that."""
+    pyplot = needed("matplotlib.pyplot", "a plot", "pip install 'murmuration-ldp[plots]'")
+    with pyplot.rc_context({"svg.hashsalt": "murmuration"}):
+        dated = {"Date": None} if form == "svg" else {}
+        figure.savefig(file, format=form, dpi=130, metadata=dated)
+    pyplot.close(figure)

@@ -1,0 +1,1 @@
+"""DCT (Zhu, Wang, Sun 2022)."""

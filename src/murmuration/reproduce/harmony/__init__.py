@@ -1,0 +1,1 @@
+"""Harmony (Nguyen et al. 2016)."""

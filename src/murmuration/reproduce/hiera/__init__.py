@@ -1,0 +1,1 @@
+"""HierA (Hao, Wu, Wan 2023)."""

@@ -1,0 +1,1 @@
+"""MPLDP (Feng, Zhang 2024)."""

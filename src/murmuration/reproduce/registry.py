@@ -1,0 +1,40 @@
+"""All figures by id, and the module that each is in; a module is imported when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from murmuration.errors import ParameterError
+from murmuration.reproduce.figure import PAPERS, Figure
+
+PLACES: dict[str, dict[str, str]] = {
+    "harmony": {"H-ctr": "counterexample"},
+    "hiera": {},
+    "dct": {},
+    "mpldp": {},
+}
+"""For each paper: the ids, in the paper's order, and the module of each."""
+
+
+def ids(paper: str | None = None) -> list[str]:
+    """Return the ids of a paper's figures, or of all."""
+    if paper is not None and paper not in PAPERS:
+        raise ParameterError(f"no paper is called {paper!r}; there are {', '.join(PAPERS)}")
+    papers = PAPERS if paper is None else (paper,)
+    return [name for one in papers for name in PLACES[one]]
+
+
+def paper_of(name: str) -> str:
+    """Return the paper of a figure."""
+    for paper, places in PLACES.items():
+        if name in places:
+            return paper
+    raise ParameterError(f"no figure has the id {name!r}; there are {', '.join(ids())}")
+
+
+def figure(name: str) -> Figure:
+    """Return a figure."""
+    paper = paper_of(name)
+    module = import_module(f"murmuration.reproduce.{paper}.{PLACES[paper][name]}")
+    found: Figure = module.FIGURES[name]
+    return found

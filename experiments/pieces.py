@@ -11,6 +11,7 @@ from experiments import (
     learning,
     levels,
     longrun,
+    papers,
     periods,
     scores,
     training,
@@ -32,4 +33,5 @@ PIECES: dict[str, Piece] = {
     "training": training.PIECE,
     "learning": learning.PIECE,
     "scores": scores.PIECE,
+    "papers": papers.PIECE,
 }

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,9 +53,7 @@ def reproduce(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Results go there.")
     ] = Path("reproduced"),
-    jobs: Annotated[
-        int, typer.Option(min=0, help="Processes; 0: as many as there are cores.")
-    ] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="Processes; 0: as many as there are cores.")] = 0,
     engine: Annotated[str, typer.Option(help="local, or spark.")] = "local",
     master: Annotated[
         str, typer.Option(help="Where Spark runs, as spark://host:7077.")
@@ -78,7 +77,7 @@ def reproduce(
     checked_place(output / "report.html")
     scale = Scale("full" if full else "quick")
     if full:
-        hours = sum(registry.figure(name).hours for name in chosen)
+        hours = registry.hours(chosen)
         remark(f"about {hours:.1f} hours of one core in all; what is done is kept")
     outcomes = _all(chosen, scale, seed, output, jobs or os.cpu_count() or 1, engine, master)
     found = json.dumps([summary(outcome) for outcome in outcomes], indent=1)
@@ -130,7 +129,7 @@ def _all(
         for name in chosen:
             run = Run(name, scale, seed, folder)
             task = bar.add_task(name, total=len(run.cells))
-            outcome = run.complete(jobs, lambda n, task=task: bar.advance(task, n), session)
+            outcome = run.complete(jobs, partial(bar.advance, task), session)
             _write(outcome, folder)
             outcomes.append(outcome)
             bar.remove_task(task)

@@ -79,7 +79,9 @@ class Curves:
         try:
             return self._found[panel, series, float(x)]
         except KeyError:
-            raise ParameterError(f"nothing was measured of {series!r} in {panel!r} at {x}") from None
+            raise ParameterError(
+                f"nothing was measured of {series!r} in {panel!r} at {x}"
+            ) from None
 
     def at(self, panel: str, series: str, x: float) -> Mean:
         """Return the mean of all runs."""

@@ -34,9 +34,7 @@ def _lines(outcome: Outcome, panel: Panel) -> dict[str, list[tuple[float, float,
     for series in curves.series(panel.name):
         xs = curves.xs(panel.name, series)
         means = [curves.at(panel.name, series, x) for x in xs]
-        found[series] = [
-            (x, mean.value, mean.stderr) for x, mean in zip(xs, means, strict=True)
-        ]
+        found[series] = [(x, mean.value, mean.stderr) for x, mean in zip(xs, means, strict=True)]
     return found
 
 

@@ -1,9 +1,9 @@
 """What a figure of a paper is here: what is run, what is drawn, and which claims it decides.
 
-    work      one collection (or training, or exact computation); it yields points
-    point     a value of a series at an x, from one run
-    finding   a part of the claim, decided by numbers with standard errors
-    verdict   what all findings come to: holds, in part, false, cannot be told
+work      one collection (or training, or exact computation); it yields points
+point     a value of a series at an x, from one run
+finding   a part of the claim, decided by numbers with standard errors
+verdict   what all findings come to: holds, in part, false, cannot be told
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Chosen = TypeVar("Chosen")
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is run: a sample (seconds, for tests), quick (all in minutes), full (the papers')."""
+    """How much is run: a sample (seconds, for tests), quick (minutes), full (the papers' sizes)."""
 
     name: str = "quick"
 
@@ -192,8 +192,10 @@ class Figure:
     choices: tuple[str, ...] = ()
     """What the paper leaves open, and what is done here."""
     audits: Callable[[], Sequence[Audited]] = tuple
+    family: str = ""
+    """Figures of one family are drawn from the same runs: these are made once."""
     hours: float = 0.0
-    """Of one core, at full scale, about."""
+    """Of one core, at full scale, about; counted once for a family."""
 
 
 def audited(name: str, law: object, promised: float | None = None) -> Audited:

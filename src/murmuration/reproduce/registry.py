@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 
 from murmuration.errors import ParameterError
 from murmuration.reproduce.figure import PAPERS, Figure
 
 PLACES: dict[str, dict[str, str]] = {
-    "harmony": {"H-ctr": "counterexample"},
+    "harmony": {
+        "H-ctr": "counterexample",
+        "H-1ab": "means_shares",
+        "H-1cd": "means_shares",
+        "H-L1..L5": "lemmas",
+    },
     "hiera": {},
     "dct": {},
     "mpldp": {},
@@ -38,3 +44,9 @@ def figure(name: str) -> Figure:
     module = import_module(f"murmuration.reproduce.{paper}.{PLACES[paper][name]}")
     found: Figure = module.FIGURES[name]
     return found
+
+
+def hours(names: Iterable[str]) -> float:
+    """Return the hours of one core that figures take in full, about; those of a family share."""
+    found = [figure(name) for name in names]
+    return sum({one.family or one.id: one.hours for one in found}.values())

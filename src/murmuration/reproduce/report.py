@@ -20,9 +20,13 @@ TITLES = {
 COLOURS = {HOLDS: "#1b6b3a", IN_PART: "#8a5a00", FALSE: "#a3202c"}
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; margin: .6rem 0 } td, th { padding: .25rem .7rem; text-align: left;
-border-bottom: 1px solid #ddd; vertical-align: top } img { max-width: 100% }
-.verdict { font-weight: 600 } .quiet { color: #555; font-size: .9rem } section { margin: 2.5rem 0 }
+table { border-collapse: collapse; margin: .6rem 0 }
+td, th { padding: .25rem .7rem; text-align: left; border-bottom: 1px solid #ddd }
+td, th { vertical-align: top }
+img { max-width: 100% }
+.verdict { font-weight: 600 }
+.quiet { color: #555; font-size: .9rem }
+section { margin: 2.5rem 0 }
 """
 
 
@@ -32,9 +36,9 @@ def page(outcomes: Sequence[Outcome], scale: str, seed: int) -> str:
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         f"<title>Four papers, run again</title><style>{STYLE}</style></head><body>",
         "<h1>Four papers, run again</h1>",
-        f"<p>Each claim beside what was measured. Scale: {html.escape(scale)}, seed {seed}. Numbers "
-        "are means over runs ± standard errors. A finding is sure when it is 3 standard errors from "
-        "its bound; “undecided” means that it is not.</p>",
+        f"<p>Each claim beside what was measured. Scale: {html.escape(scale)}, seed {seed}. "
+        "Numbers are means over runs ± standard errors. A finding is sure when it is 3 standard "
+        "errors from its bound; “undecided” means that it is not.</p>",
         _overview(outcomes),
     ]
     for paper, title in TITLES.items():

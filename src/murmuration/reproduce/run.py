@@ -89,7 +89,8 @@ class Run:
     @property
     def notes(self) -> Path:
         """The file of what is done."""
-        return self.folder / "runs" / f"{self.id}-{self.scale.name}-{self.seed}-{code()}.jsonl"
+        name = self.figure.family or self.id
+        return self.folder / "runs" / f"{name}-{self.scale.name}-{self.seed}-{code()}.jsonl"
 
     def known(self) -> dict[Cell, tuple[float, list[Point]]]:
         """Return the runs that are written down; a line that was cut off is left out."""
@@ -126,7 +127,7 @@ class Run:
             findings=self.figure.judge(curves),
             audits=self.figure.audits(),
             seconds=sum(known[cell][0] for cell in self.cells),
-            runs=max((len({point.run for point in points}) for _ in (0,)), default=0),
+            runs=len({point.run for point in points}),
         )
 
     def _outcomes(

@@ -46,9 +46,7 @@ def _jobs(scale: Scale) -> Mapping[Name, Job]:
 
 
 def _judge(curves: Curves) -> list[Finding]:
-    off = max(
-        abs(curves.at("d = 2", "as printed", e).value - e - math.log(3)) for e in EPSILONS
-    )
+    off = max(abs(curves.at("d = 2", "as printed", e).value - e - math.log(3)) for e in EPSILONS)
     one = curves.at("d = 2", "as printed", 1.0).value
     kept = max(curves.at("d = 2", "with Harmony's repair", e).value - e for e in EPSILONS)
     all_even = max(curves.at(PANEL, "with Harmony's repair", d).value for d in EVEN)

@@ -219,11 +219,12 @@ def vector(
     errors: dict[tuple[int, float], float],
     *more: Parameters,
     tight: bool = True,
+    golden: tuple[Parameters, ...] = (),
 ) -> Case:
     numbers = [{"epsilon": epsilon, "d": 4} for epsilon in (1.0, 4.0)]
     pairs = [({"epsilon": e, "d": d}, error) for (d, e), error in errors.items()]
-    golden = [{"epsilon": 2.0, "d": 3}]
-    return Case(name, [*numbers, *more], pairs, golden, tight=lambda _: tight)
+    always: Parameters = {"epsilon": 2.0, "d": 3}
+    return Case(name, [*numbers, *more], pairs, [always, *golden], tight=lambda _: tight)
 
 
 def mixed(epsilon: float = 2.0, **more: Any) -> Parameters:
@@ -262,7 +263,9 @@ VECTORS = [
         "privunit",
         {(10, 0.5): 26.26, (10, 1): 7.328, (90, 2): 2.622, (90, 4): 1.420},
         {"epsilon": 2.0, "d": 20, "candidates": 64},
+        {"epsilon": 6.0, "d": 5},
         tight=False,
+        golden=({"epsilon": 8.0, "d": 3},),
     ),
 ]
 

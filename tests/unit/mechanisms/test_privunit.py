@@ -135,7 +135,7 @@ def check_bias(m: PrivUnit) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0, 8.0])
 @pytest.mark.parametrize("d", [2, 10, 90, 200])
-@pytest.mark.parametrize("candidates", [2, 16, 128, 256])
+@pytest.mark.parametrize("candidates", [2, 16, 128, 512, 2048])
 def test_the_exact_loss_is_epsilon(epsilon: float, d: int, candidates: int) -> None:
     m = PrivUnit(epsilon, d=d, candidates=candidates)
     assert m.loss().holds
@@ -203,6 +203,33 @@ def test_products_are_exact_in_32_bit_floats(d: int) -> None:
     assert m.unit >= 4096
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "candidates"), [(4.9, 128), (5.0, 256), (6.0, 512), (7.0, 1024), (20.0, 1024)]
+)
+def test_more_candidates_where_they_leave_less_noise(epsilon: float, candidates: int) -> None:
+    """Within 5% of what 2,048 leave up to epsilon 8, within 20% beyond."""
+    m = PrivUnit(epsilon, d=90)
+    assert m.candidates == candidates
+    most = PrivUnit(epsilon, d=90, candidates=2048)
+    assert m.total_noise() < (1.05 if epsilon <= 8 else 1.2) * most.total_noise()
+
+
+def test_numbers_of_many_candidates_are_two_bytes() -> None:
+    m = PrivUnit(8.0, d=3)
+    assert (m.candidates, m.report_bytes) == (1024, 6)
+    rows = m.privatize(np.tile([0.6, -0.3, 0.1], (3000, 1)), seeded_rng(2))
+    assert (rows[:, 5] > 0).any()
+    assert (rows[:, 5] < 4).all()
+    assert (m.unpack(m.pack(rows)) == rows).all()
+    bad = rows.copy()
+    bad[6, 4:] = 0, 4
+    with pytest.raises(ReportError, match="report 6 names candidate 1024 of 1024"):
+        m.tally(bad)
+    for seed in (0, 2**32 - 1):
+        row = np.array([[*seed.to_bytes(4, "little"), 0x2B, 0x03]], dtype=np.uint8)
+        assert m.vectors(row).tolist() == [turned_back(m, seed, 0x32B)]
+
+
 def test_one_person_is_many_people() -> None:
     m, crowd = PrivUnit(1.0, d=90), np.random.default_rng(1).normal(0, 0.05, (50, 90))
     words = seeded_rng(4).words(150)
@@ -237,7 +264,8 @@ def test_no_bias(shape: str, epsilon: float) -> None:
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])
 def test_the_pull_is_the_same_in_all_directions(epsilon: float) -> None:
     """E v given the seed, averaged over seeds: far more exact than reports are."""
-    m, seeds = PrivUnit(epsilon, d=D), np.arange(30_000, dtype=np.uint64) * np.uint64(99_991)
+    m = PrivUnit(epsilon, d=D)
+    seeds = np.arange(30_000 * 128 // m.size, dtype=np.uint64) * np.uint64(99_991)
     shares = m.ranks.probabilities[0]
     weights = (shares - shares[::-1])[: m.size // 2]
     vectors = m.directions.expand(seeds, np.arange(m.size // 2)[None, :]).astype(np.float32)
@@ -252,7 +280,7 @@ def test_the_pull_is_the_same_in_all_directions(epsilon: float) -> None:
         mean = (lean[:, None, :] @ vectors)[:, 0].reshape(-1, 16) @ HADAMARD
         found = mean.reshape(len(seeds), -1)[:, :D] * m.directions.signs(seeds)[:, :D] / m.pull
         slack = 4.5 * found.std(axis=0) / math.sqrt(len(seeds))
-        assert (np.abs(found.mean(axis=0) - u) < 0.001 + slack).all()
+        assert (np.abs(found.mean(axis=0) - u) < m.departure + slack).all()
 
 
 def axis_pull(m: PrivUnit) -> float:
@@ -269,7 +297,8 @@ def axis_pull(m: PrivUnit) -> float:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "off"), [(0.1, 2e-4), (1.0, 2e-4), (2.0, 2e-4), (4.0, 2e-4), (8.0, 5e-4)]
+    ("epsilon", "off"),
+    [(0.1, 2e-4), (1.0, 2e-4), (2.0, 2e-4), (4.0, 2e-4), (6.0, 4e-4), (8.0, 7e-4), (20.0, 9e-4)],
 )
 def test_the_pull_on_an_axis_is_nearly_the_normal_one(epsilon: float, off: float) -> None:
     m = PrivUnit(epsilon, d=5)
@@ -293,7 +322,15 @@ def test_variance_as_predicted(d: int, epsilon: float) -> None:
 
 @pytest.mark.parametrize(
     ("epsilon", "ideal", "cost"),
-    [(0.5, 2254, 0.02), (1, 567, 0.02), (2, 145, 0.03), (4, 39.5, 0.05)],
+    [
+        (0.5, 2254, 0.02),
+        (1, 567, 0.02),
+        (2, 145, 0.03),
+        (4, 39.5, 0.05),
+        (5, 26.6, 0.05),
+        (6, 19.5, 0.06),
+        (8, 12.4, 0.08),
+    ],
 )
 def test_little_is_lost_against_all_directions_as_candidates(epsilon, ideal, cost) -> None:
     assert ideal < PrivUnit(epsilon, d=90).total_variance() < (1 + cost) * ideal
@@ -305,8 +342,13 @@ def test_little_is_lost_against_all_directions_as_candidates(epsilon, ideal, cos
 @pytest.mark.slow
 def test_coverage_of_a_crowd_on_an_axis() -> None:
     """Everybody at one place, few people and many, small and large epsilon."""
-    for epsilon, n, runs in ((8.0, 40, 300), (8.0, 4000, 100), (1.0, 2000, 200)):
-        m, rng, crowd = PrivUnit(epsilon, d=3), seeded_rng(12), np.tile([0.0, 1.0, 0.0], (n, 1))
+    for epsilon, n, runs, size in (
+        (8.0, 40, 300, 1024),
+        (8.0, 4000, 100, 128),
+        (1.0, 2000, 200, 128),
+    ):
+        m, rng = PrivUnit(epsilon, d=3, candidates=size), seeded_rng(12)
+        crowd = np.tile([0.0, 1.0, 0.0], (n, 1))
         for about in ("participants", "population"):
             hits = 0
             for _ in range(runs):

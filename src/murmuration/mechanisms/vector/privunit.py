@@ -1,4 +1,4 @@
-"""PrivUnit in five bytes: a random direction out of a public few, near the vector more often."""
+"""PrivUnit in a few bytes: a random direction out of a public few, near the vector more often."""
 
 from __future__ import annotations
 
@@ -42,8 +42,12 @@ from murmuration.statistics.liars import Reach
 from murmuration.statistics.score import CAUTION
 
 LARGEST = 1024
-CANDIDATES = 128
-MOST_CANDIDATES = 256
+CANDIDATES = ((7.0, 1024), (6.0, 512), (5.0, 256), (0.0, 128))
+"""From which epsilon on there are so many, if not said: the noise is within 5% of what 16,384 would
+leave, up to epsilon 8."""
+MOST_CANDIDATES = 2048
+ONE_BYTE = 256
+"""The number of one of so many candidates is a byte; of more, two."""
 SEED_BYTES = 4
 WORDS_PER_PERSON = 3
 """One for the public seed, one for the sign of a short vector, one for the rank that is sent."""
@@ -51,9 +55,10 @@ BYTES_PER_PASS = 1 << 18
 """Coordinates that one pass expands: they stay in the processor's cache."""
 TOO_SHORT = 1e-100
 """Shorter vectors have no direction: their squares are not exact."""
-DEPARTURE = 1e-3
-"""By what share m may be off; as a standard error it covers twice that. With 128 candidates:
-0.0003 up to epsilon 4 and 0.0011 at epsilon 8, worked out for four equal coordinates."""
+DEPARTURE, DEPARTURE_OF_MORE = 1e-3, 2e-3
+"""By what share m may be off, with up to 128 candidates and with more; as a standard error it
+covers twice that. Worked out for eight equal coordinates: 0.0002 up to epsilon 4 and 0.0013 at
+epsilon 8 with 128 candidates, 0.0020 at epsilon 8 and 0.0031 at 20 with 1,024."""
 FINE = float(1 << 30)
 """What 1 is in fixed point before the vector is turned: then turning it is exact."""
 
@@ -78,16 +83,18 @@ class PrivUnit(TupleMechanism, RowReports):
     S = E<v, u>^2. That it is unbiased rests on the expansion being as good as random and on <v, u>
     being normal. So that it is, whatever u is, the seed also turns u: random signs, then a
     Hadamard matrix for every 16 coordinates; the collector turns candidates back. Then m is off by
-    0.0002 of itself on an axis up to epsilon 4, by 0.0005 at epsilon 8; standard errors include
-    0.001.
+    0.0002 of itself on an axis up to epsilon 4, by 0.0007 at epsilon 8; standard errors include
+    0.001, from epsilon 5 on 0.002.
 
-    K is the one of least variance. At d = 90 the summed n Var is 2275, 574, 148 and 41.2 for
-    epsilon 0.5, 1, 2 and 4; PrivUnit with every direction as a candidate has 2254, 567, 145, 39.5.
+    K is the one of least variance. At d = 90 the summed n Var is 2275, 574, 148, 41.2 and 13.3 for
+    epsilon 0.5, 1, 2, 4 and 8; PrivUnit with every direction as a candidate has 2254, 567, 145,
+    39.5 and 12.4. The larger epsilon is, the more candidates that takes: 128 leave 15.4 at 8.
 
     epsilon: the budget of one report, 0.001 to 20
     d: how many numbers a person has, each in [-1, 1]
     domains: the same as zeros, one per number; items are not taken
-    candidates: M, how many public vectors there are, a power of two up to 256; 128 if not given
+    candidates: M, how many public vectors there are, a power of two up to 2,048; if not given 128,
+        from epsilon 5 on 256, from 6 on 512, from 7 on 1,024
     keep: K, how many of them count as near; the number of least variance if not given
 
     >>> from murmuration import system_rng
@@ -110,7 +117,7 @@ class PrivUnit(TupleMechanism, RowReports):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_numbers(LARGEST)
-        size = CANDIDATES if self.candidates is None else self.candidates
+        size = _usual(self.epsilon) if self.candidates is None else self.candidates
         powers = [1 << bits for bits in range(1, MOST_CANDIDATES.bit_length())]
         if isinstance(size, bool) or size not in powers:
             raise ParameterError(f"candidates must be one of {powers}; got {size!r}")
@@ -166,7 +173,7 @@ class PrivUnit(TupleMechanism, RowReports):
     @property
     def report_bytes(self) -> int:
         """The seed and the candidate's number."""
-        return SEED_BYTES + 1
+        return SEED_BYTES + (1 if self.size <= ONE_BYTE else 2)
 
     # --- device ---
 
@@ -182,7 +189,12 @@ class PrivUnit(TupleMechanism, RowReports):
         seeds = words[:, 0] >> np.uint64(32)
         rank = self.ranks.draw(np.zeros(n, dtype=np.int64), words[:, 2])
         sent = self._order(rows, seeds, words[:, 1])[np.arange(n), rank]
-        return np.hstack([integer_rows(seeds, SEED_BYTES), sent.astype(np.uint8)[:, None]])
+        return self._rows(seeds, sent)
+
+    def _rows(self, seeds: Words, sent: Ints) -> Rows:
+        """Return reports: the seed's bytes, then those of the candidate's number, lowest first."""
+        number = integer_rows(sent, self.report_bytes - SEED_BYTES)
+        return np.hstack([integer_rows(seeds, SEED_BYTES), number])
 
     def _order(self, rows: Floats, seeds: Words, coins: Words) -> Ints:
         """Return the candidates, the nearest to u or, for a short u, maybe to -u first."""
@@ -226,11 +238,12 @@ class PrivUnit(TupleMechanism, RowReports):
 
     def possible(self, reports: Reports) -> Bits:
         """Tell which reports name a candidate."""
-        return np.asarray(reports[:, SEED_BYTES] < self.size)
+        return np.asarray(row_integers(reports[:, SEED_BYTES:]) < self.size)
 
     def complaint(self, reports: Reports, bad: int) -> str:
         """Name the candidate that does not exist."""
-        return f"report {bad} names candidate {reports[bad, SEED_BYTES]} of {self.size}"
+        (number,) = row_integers(reports[bad : bad + 1, SEED_BYTES:])
+        return f"report {bad} names candidate {number} of {self.size}"
 
     def count(self, reports: Reports) -> Ints:
         """Add up the coordinates of the candidates that were sent, and their squares."""
@@ -246,7 +259,7 @@ class PrivUnit(TupleMechanism, RowReports):
     def vectors(self, rows: Rows) -> NDArray[np.int32]:
         """Return the candidates that were sent; the second half are opposites of the first."""
         seeds = row_integers(rows[:, :SEED_BYTES]).astype(np.uint64)
-        number, half = rows[:, SEED_BYTES].astype(np.int64), self.size // 2
+        number, half = row_integers(rows[:, SEED_BYTES:]).astype(np.int64), self.size // 2
         directions = self.directions.expand(seeds, (number % half)[:, None])[:, 0].astype(
             np.float64
         )
@@ -280,6 +293,11 @@ class PrivUnit(TupleMechanism, RowReports):
         shares, seconds = self.ranks.probabilities[0], _order_moments(self.size // 2)[1]
         return SCALE**2 * float((shares + shares[::-1])[: len(seconds)] @ seconds)
 
+    @property
+    def departure(self) -> float:
+        """By what share m may be off."""
+        return DEPARTURE if self.size <= CANDIDATES[-1][1] else DEPARTURE_OF_MORE
+
     def estimate(
         self, tally: Tally, about: str = "participants", everybody: int | None = None
     ) -> TupleEstimate:
@@ -294,7 +312,7 @@ class PrivUnit(TupleMechanism, RowReports):
             spreads[:] = self.worst_variance()
         # The people's own spread is in there as well: a bound for participants. What m may be off
         # by matters from about a million people on.
-        doubt = DEPARTURE * min(1.0, float(np.linalg.norm(means)))
+        doubt = self.departure * min(1.0, float(np.linalg.norm(means)))
         errors = np.sqrt(spreads / n + doubt**2)
         parts = tuple(
             Estimate(mean, error, n, self.epsilon, subject)
@@ -322,11 +340,11 @@ class PrivUnit(TupleMechanism, RowReports):
 
         On average a square is from SCALE^2 to S, and of no candidate above (16 * 127)^2. All of
         them together are (d-1) SCALE^2 + S for a whole vector, by the same normal law as the
-        estimate; twice DEPARTURE is left for that.
+        estimate; twice `departure` is left for that.
         """
         d, top = len(self.attributes), float((BLOCK * TOP) ** 2)
         low, high = sorted((SCALE**2, self.pull_squared))
-        squares, spare = tally.counts[d:].astype(np.float64), 2 * DEPARTURE
+        squares, spare = tally.counts[d:].astype(np.float64), 2 * self.departure
         ends = np.array([low * (1 - spare), high * (1 + spare)])
         yield Limits("square of number", squares / top, tally.n, *(ends / top))
         longest = min(d * top, self.directions.padded * BLOCK * TOP**2)
@@ -356,7 +374,8 @@ class PrivUnit(TupleMechanism, RowReports):
         each_once = (np.sort(order, axis=1) == np.arange(self.size)).all(axis=1)
         nearest = np.take_along_axis(order, expected[:, None], axis=1)[:, 0]
         sent = np.where(each_once, nearest, -1)  # -1 is never sent: no order, nothing is right
-        report = np.column_stack([integer_rows(seeds, SEED_BYTES), sent])
+        report = self._rows(seeds, np.maximum(sent, 0)).astype(np.int64)
+        report[sent < 0] = -1
         yield WordTrial(self, values, words.ravel(), report)
 
     def total_noise(self) -> float:
@@ -396,6 +415,11 @@ class PrivUnit(TupleMechanism, RowReports):
 
 
 # --- order statistics --------------------------------------------------------------------------
+
+
+def _usual(epsilon: float) -> int:
+    """Return how many candidates there are where nobody says."""
+    return next(count for least, count in CANDIDATES if epsilon >= least)
 
 
 def _best_keep(epsilon: float, size: int) -> int:

@@ -25,7 +25,9 @@ import { PRIVUNIT } from "../protocol.js";
 import type { Law } from "../types.js";
 
 const LARGEST = 1024;
-const MOST_CANDIDATES = 256;
+const MOST_CANDIDATES = 2048;
+/** The number of one of so many candidates is a byte; of more, two. */
+const ONE_BYTE = 256;
 const BLOCK = 16;
 const FINE = 2 ** 30;
 const TOP = 127;
@@ -63,15 +65,16 @@ export function privunit(document: Json): Law {
   const ratio = apart(Math.max(...weights), Math.min(...weights));
   const promised = budget(parameters["epsilon"]);
   const loss = lossOf(ratio, promised);
+  const bytes = size <= ONE_BYTE ? 1 : 2;
   const head = { name: "privunit", parameters, law: published, broken: false, inner: privunit };
   return {
-    ...law(head, { kind: "ball", d }, promised, loss, 5),
+    ...law(head, { kind: "ball", d }, promised, loss, 4 + bytes),
     tosses: true,
     respond: (vector, own, coins) => {
       const seed = Math.floor(coins.word() / 2 ** 20);
       const [coin, rank] = [own.word(), own.word()];
       const order = ordered(vector, seed, coin, size, unit, coordinates);
-      return [...octets(seed, 4), order[picked(weights, rank)]!];
+      return [...octets(seed, 4), ...octets(order[picked(weights, rank)]!, bytes)];
     },
     chances: () => ({ kind: "together", ratio: Math.max(...weights) / Math.min(...weights) }),
   };

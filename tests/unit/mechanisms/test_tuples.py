@@ -274,7 +274,7 @@ def test_bad_choices_are_refused() -> None:
         {"name": "duchi-multi", "d": 5000},
         {"name": "privunit", "d": 5000},
         {"name": "privunit", "candidates": 3},
-        {"name": "privunit", "candidates": 512},
+        {"name": "privunit", "candidates": 4096},
         {"name": "privunit", "keep": 0},
         {"name": "privunit", "keep": 65},
     ):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from murmuration.testing.expected import STANDARD_ERRORS
 from murmuration.training.algorithm.descent import Descent, mixed, noise_kept
+from murmuration.training.algorithm.legs import Along, Cut
 from murmuration.training.algorithm.outlook import Outlook
 
 CURVES = np.array([0.9, 0.4, 0.1, 0.02])
@@ -128,3 +129,17 @@ def test_gains_add_up() -> None:
     assert gained[0] == 0
     assert (np.diff(gained) > 0).all()
     assert outlook.gain_and_doubt(4.0)[0] == pytest.approx(gained[2])
+
+
+def test_late_gradients_say_how_much_too_long_weights_are() -> None:
+    """Weights of twice the best length, and of the same direction, which noise has no part in."""
+    cut, best, end = Cut(0.4, 0.3), np.array([[1.0, -0.5]]), np.array([[2.0, -1.0]])
+    asked = [0.1 * end, 0.5 * end, 0.8 * end, end]
+    said = Along.of(asked, [CURVES[:2] * (w - best) for w in asked], 0.1, end, cut)
+    assert said is not None
+    squares = float(CURVES[:2] @ end[0] ** 2)
+    assert said.value == pytest.approx(squares * (said.ratio - 0.5))
+    assert said.ratio == pytest.approx(0.9)
+    assert said.noise == pytest.approx(0.1 * np.linalg.norm(end) / math.sqrt(2))
+    assert Along.of([0 * end], [best], 0.1, end, cut) is None, "asked too early"
+    assert Along.of(asked, asked, 0.1, 0 * end, cut) is None, "there is no model"

@@ -44,7 +44,7 @@ def test_liars_move_a_model_no_further_than_it_says(kind: str) -> None:
     else:
         x, y = campaign.encode(*drawn(campaign, 24_000), seeded_rng(1))
     live, rng, start = LiveTraining(campaign), seeded_rng(3), 0
-    moves, gradients, clips, last, people = [], [], [], 0.0, 0
+    moves, gradients, clips, scales, last, people = [], [], [], [], 0.0, 0
     while (found := live.round) is not None:
         tallies = []
         for question in found.questions:
@@ -56,6 +56,7 @@ def test_liars_move_a_model_no_further_than_it_says(kind: str) -> None:
                 tally, moved = lying(question, values, rng)
                 moves.append(moved)
                 clips.append(question.clip)
+                scales.append(question.model.scale)
                 gradients.append(question.read(tally))
             elif isinstance(question, NumberQuestion) and question.ask in ("right", "gain"):
                 tally, last = lying(question, values, rng)
@@ -69,11 +70,13 @@ def test_liars_move_a_model_no_further_than_it_says(kind: str) -> None:
     law = campaign.setting.laws.vector(x.shape[1] + 1)
     most = law.reach().most_moved
     # The pulls are the weights' own linear map: without what a lie is read as, times gradients.
+    # They are those of the column that a round moves most: the one with the smallest scale.
     parts = np.array([pull.far for pull in trained.pulls]) / most / np.array(clips)
-    weights = -trained.kept * parts @ np.array(gradients)[:, :-1]
-    assert np.allclose(weights, trained.model.weights[0])
+    parts = (parts * np.min(scales, axis=1))[:, None] / np.array(scales)
+    weights = -trained.kept * (parts * np.array(gradients)[:, :-1]).sum(axis=0)
+    assert np.allclose(weights, trained.model.weights[0] / trained.model.scale)
     assert trained.kept > 0
-    by_lies = abs(trained.kept * parts @ np.array(moves)) * result.influence.units[0]
+    by_lies = abs(trained.kept * parts[:, 0] @ np.array(moves)) * result.influence.units[0]
     first = result.liars.coefficients[0]
     assert first is not None
     assert 0 < by_lies <= first.even <= first.waiting

@@ -44,7 +44,7 @@ def test_a_training_in_a_browser(tmp_path: Path) -> None:
         so_far = page.locator("p", has_text=f"1 of {round_six.size:,} people")
         expect(so_far).to_be_visible(timeout=20_000)
         trained(collector, people)
-        expect(page.get_by_text("ended after round 12")).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("ended after round 11")).to_be_visible(timeout=20_000)
         expect(page.get_by_text("share of people whose class is told right")).to_be_visible()
         expect(page.get_by_role("cell", name="age (years)")).to_be_visible()
         taking.reload()

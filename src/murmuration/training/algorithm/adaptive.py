@@ -139,7 +139,7 @@ def _procedure(setting: Setting, crowd: Crowd) -> Procedure:
     if long == 0:
         return (yield from _only_level(setting, crowd, model, start, people))
     sized = yield from size_up(setting, way.model, start, long, people)
-    done = yield from calibrated(setting, way.model, without, sized, people)
+    done = yield from calibrated(setting, way, without, sized, people)
     factor = done.factor
     without = _constant_of(setting, done.model, without, sized, factor)
     trained = way_reached(way, done.model, without, factor)

@@ -12,6 +12,7 @@ from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.tally import Tally
 from murmuration.training.algorithm.before import Mean, _class_shares, of_target
 from murmuration.training.algorithm.factor import FORM, Predictions, mean_of, prior, updated
+from murmuration.training.algorithm.legs import Along, Way
 from murmuration.training.algorithm.questions import (
     Agreement,
     Gain,
@@ -49,6 +50,8 @@ STEPS = 2
 """So often the factor and the intercept are asked at the model."""
 LEAST_FACTOR = 0.05
 """Where predictions count less, their factor is not asked again."""
+DIRECTION = 0.1
+"""Where gradients were asked predictions are other ones: the factor that follows is off by that."""
 KNOWN = 0.12
 """The second question about the factor is cut so far out that it gives the factor to that."""
 
@@ -104,22 +107,25 @@ class Calibrated:
 
 
 def calibrated(
-    setting: Setting, model: Model, without: Model, sized: Sized, people: People
+    setting: Setting, way: Way, without: Model, sized: Sized, people: People
 ) -> Generator[tuple[Question, ...], Sequence[Tally], Calibrated]:
     """Multiply predictions, and ask the intercept again, by what other people say of both."""
-    predictions = sized.predictions
+    predictions, model = sized.predictions, way.model
     first = _agreement(setting, model, without, sized, people.agreement)
     (answer,) = yield from ask(first)
     log = prior()
     if answer.known:
         expected = predictions.agreement(first.most) / first.half
         log = updated(log, *_read(answer, first.half), expected, FORM[0])
+    if way.along is not None:
+        log = _of_descent(log, predictions, way.along)
     factor = mean_of(log)
     intercept = Intercept.first(setting, sized, factor)
-    for _ in range(STEPS):
+    steps = (in_steps(each, STEPS, setting.least) for each in (people.scale, people.intercept))
+    for multiplying, levelling in zip(*steps, strict=True):
         now = multiplied(model, intercept.value, sized.offset, factor)
-        product = _product(setting, predictions, factor, replace(first, without=now), people)
-        off = _level(setting, predictions, now, factor, people.intercept // STEPS)
+        product = _product(setting, predictions, factor, replace(first, without=now), multiplying)
+        off = _level(setting, predictions, now, factor, levelling)
         about_product, about_level = yield from ask(product, off)
         intercept = intercept.pooled(predictions, about_level, factor)
         if about_product.known:
@@ -128,7 +134,37 @@ def calibrated(
             log = updated(log, *_read(about_product, product.half), expected, FORM[1])
             before, factor = factor, mean_of(log)
             intercept = intercept.moved(predictions, before, factor)
+    if setting.penalty:
+        before, factor = factor, factor * _penalised(setting, predictions, model, factor)
+        intercept = intercept.moved(predictions, before, factor)
     return Calibrated(multiplied(model, intercept.value, sized.offset, factor), factor)
+
+
+def _penalised(setting: Setting, predictions: Predictions, model: Model, factor: float) -> float:
+    """Return by what a penalty multiplies the factor that people's losses alone would have."""
+    curve = float(np.mean(predictions.curve(factor))) * predictions.spread**2
+    half = 0.5 if setting.number else 1.0
+    return curve / (
+        curve + half * setting.penalty * float(np.square(model.weights / model.scale).sum())
+    )
+
+
+def in_steps(people: int, steps: int, least: int) -> list[int]:
+    """Share people out over steps; the last one has all of them where they are too few.
+
+    >>> in_steps(300, 2, 100), in_steps(150, 2, 100)
+    ([150, 150], [0, 150])
+    """
+    each = people // steps
+    return [each] * steps if each >= least else [*[0] * (steps - 1), people]
+
+
+def _of_descent(log: Floats, predictions: Predictions, along: Along) -> Floats:
+    """Return the posterior of the factor after what gradients along the predictions have shown."""
+    variance = predictions.spread**2
+    expected = -predictions.leftover(along.ratio, along.most, 4.0) / (along.left * variance)
+    noise = math.hypot(along.noise / variance, DIRECTION)
+    return updated(log, along.value / variance, noise, expected, FORM[1])
 
 
 def _read(answer: Answer, half: float) -> tuple[float, float]:
@@ -159,10 +195,10 @@ def _agreement(
 
 
 def _product(
-    setting: Setting, predictions: Predictions, factor: float, at: Agreement, people: People
+    setting: Setting, predictions: Predictions, factor: float, at: Agreement, people: int
 ) -> Agreement:
     """Return the question whether what a model leaves over still goes with its predictions."""
-    each = people.scale // STEPS if factor > LEAST_FACTOR else 0
+    each = people if factor > LEAST_FACTOR else 0
     most, wide = _wide(setting, predictions, factor, at, max(each, 1))
     size = wide * predictions.size
     lean = predictions.lean(factor, most)

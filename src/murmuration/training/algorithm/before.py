@@ -54,16 +54,21 @@ def ask_before(setting: Setting, crowd: Crowd) -> Asking:
     seen, answers = yield from look(setting, crowd, *first)
     zeros = np.zeros((setting.scores, setting.features))
     model = Model(zeros, np.zeros(setting.scores), seen.centre, seen.scale)
-    start = started(setting, answers[0] if answers else None)
-    if first and setting.number:
+    start = started(setting, answers[0] if setting.intercept else None)
+    if setting.number and setting.intercept:
         start = yield from _number(setting, crowd, model, answers[0])
+    elif setting.number:
+        spread = _spread(answers[0], 1.0, 0.0)
+        start = replace(start, spread=spread, unexplained=spread**2)
     return replace(model, intercept=start.intercept), replace(start, columns=seen.spread)
 
 
 def _first(setting: Setting, crowd: Crowd) -> list[Question]:
-    """Return the first question about the target; none where there is no level."""
+    """Return the first question about the target: of a number without an intercept, its size."""
     if not setting.intercept:
-        return []
+        far = CUT_DISTANCE / 2
+        people = 2 * _share(crowd) if setting.number else 0
+        return [Spread(people=crowd.take(people), laws=setting.laws, half=far)] if people else []
     if setting.number:
         return [Bin(people=crowd.take(0.5 * _share(crowd)), laws=setting.laws)]
     noise = crowd.level_noise

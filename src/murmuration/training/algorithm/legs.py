@@ -33,7 +33,9 @@ from murmuration.training.algorithm.state import (
 ROUNDS = 32
 """Of gradients, at most; before and after them come a few others."""
 OTHERS = 9
-"""Rounds that are not about gradients: four before, five after."""
+"""Rounds that are not about gradients, where a number is predicted: four before, five after."""
+OTHERS_CLASS = 6
+"""The same for classes: one before, five after."""
 LEGS = (0.3, 0.3, 0.4)
 """Each leg's part of the rounds, and of the people who answer with gradients."""
 REACH, CONSTANT = 0.6, 0.2
@@ -47,6 +49,8 @@ GUESS = {"squared": 0.012, "hinge": 0.012, "logistic": 0.08, "softmax": 0.06}
 STEEPEST = 0.3
 """The curvature in the steepest direction that is reckoned with, for features of length 1; where
 there are few features, 2 for each of them, and 1 at most: it is no more than the whole length."""
+LONG_ENOUGH = 0.5
+"""Gradients say how long the model should be if asked at weights of so much of its length."""
 BACK, SURE = 2.0, 3.0
 """A leg is taken back after which the squared gradient is larger by `BACK`, for sure."""
 LARGE = 0.25
@@ -144,6 +148,45 @@ class _Readings:
         return factors, float((signal * factors**2).sum() / max(float(signal.sum()), 1e-30))
 
 
+@dataclass(frozen=True)
+class Along:
+    """What the late gradients of the last leg say along the model, which they had no part in.
+
+    A gradient that is asked at w has w' Sigma (w - w*) along w. So it says by how much w is too
+    long, and its noise is none that is in w.
+    """
+
+    value: float
+    """The mean of w' gradient, for a w that is as long as the model's."""
+    noise: float
+    ratio: float
+    """How long w is, in lengths of the model."""
+    most: float
+    left: float
+    """Where slopes were cut off, and by what they were divided."""
+
+    @classmethod
+    def of(
+        cls,
+        asked: Sequence[Floats],
+        gradients: Sequence[Floats],
+        noise: float,
+        end: Floats,
+        cut: Cut,
+    ) -> Along | None:
+        """Return what gradients (without a penalty) that were asked at these weights say."""
+        long = float(np.linalg.norm(end))
+        late = range(len(asked) // 2, len(asked))
+        ratios = {k: float(np.linalg.norm(asked[k])) / long for k in late if long}
+        used = [k for k, ratio in ratios.items() if ratio > LONG_ENOUGH]
+        if not used:
+            return None
+        value = np.mean([float((asked[k] * gradients[k]).sum()) / ratios[k] for k in used])
+        ratio = np.mean([ratios[k] for k in used])
+        doubt = noise * long / math.sqrt(len(used))
+        return cls(float(value), doubt, float(ratio), cut.most, cut.left)
+
+
 @dataclass(eq=False)
 class Way:
     """What the legs know together: how far they have come, what is read, what noise there is."""
@@ -168,6 +211,8 @@ class Way:
     pulls: list[Pull] = field(default_factory=list)
     steepest: float = field(init=False)
     """The curvature that is reckoned with."""
+    along: Along | None = None
+    """What the last leg says along the model."""
     put_in: Floats = field(init=False)
     """The standard deviation that noise has put into each weight, in the columns' own units."""
 
@@ -205,7 +250,8 @@ def descend(
 
 def _rounds(setting: Setting, people: int) -> list[int]:
     """Return the rounds of each leg: fewer legs where there are few rounds or few people."""
-    most = ROUNDS if setting.rounds is None else max(1, setting.rounds - OTHERS)
+    others = OTHERS if setting.number else OTHERS_CLASS
+    most = ROUNDS if setting.rounds is None else max(1, setting.rounds - others)
     most = min(most, people // 20, people // setting.least)
     if most < 1:
         return []
@@ -241,6 +287,7 @@ def _leg(
     shape = (setting.scores, setting.features + 1)
     further = ahead.length * people * count / after
     descent = Descent.of(further, count, shape, way.steepest, LARGE)
+    asked: list[Floats] = []
     gradients: list[Floats] = []
     errors: list[float] = []
     put_in, pulls = way.put_in, way.pulls
@@ -252,15 +299,20 @@ def _leg(
             continue  # a round that nobody answered is as if it had not been
         gradient = _gradient(setting, unit * answer.value, here, constant)
         descent.move(gradient, answer.people)
+        asked.append(here.weights)
         gradients.append(gradient[:, :-1])
         errors.append(unit * answer.noise)
         way.model = _moved(model, descent.reached, constant)
         put_in, pulls = _note(way, descent, unit * answer.noise, question, unit)
     if gradients and _went_too_far(setting, np.array(gradients), float(np.mean(errors))):
-        way.model, way.steepest = model, 3 * way.steepest
+        way.model, way.steepest, way.along = model, 3 * way.steepest, None
         _taken_back(way)
     elif gradients:
         way.put_in, way.pulls = put_in, pulls
+        half = 0.5 if setting.number else 1.0
+        penalty = half * setting.penalty / model.scale**2
+        raw = [gradient - penalty * at for gradient, at in zip(gradients, asked, strict=True)]
+        way.along = Along.of(asked, raw, float(np.mean(errors)), way.model.weights, cut)
         _learn(way, descent, np.array(gradients), np.array(errors))
     gain, doubt = way.gained()
     way.path.append(Stage(way.model, way.crowd.asked, gain, doubt))

@@ -7,7 +7,8 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 import murmuration
@@ -40,9 +41,12 @@ def imported(tree: ast.AST) -> set[str]:
     }
 
 
-def asked_kinds(tree: ast.AST) -> Iterator[tuple[int, str]]:
+ASKS = re.compile(r"\bisinstance\(|\bissubclass\(|\btype\(|^\s*case ", re.M)
+"""What a text has that asks for a class at all."""
+
+
+def asked_kinds(tree: ast.AST, ours: Set[str]) -> Iterator[tuple[int, str]]:
     """Where a module asks of which class something is: isinstance, issubclass, or a pattern."""
-    ours = kinds() & imported(tree)
     for node in ast.walk(tree):
         asked: list[ast.AST] = []
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -67,7 +71,8 @@ isinstance(law, str)
 match law:
     case Duchi(): pass
 """
-    seen = [name for _, name in asked_kinds(ast.parse(text))]
+    tree = ast.parse(text)
+    seen = [name for _, name in asked_kinds(tree, kinds() & imported(tree))]
     assert sorted(seen) == ["Duchi", "Duchi", "Items", "Items", "Number"]
 
 
@@ -78,7 +83,23 @@ def test_no_other_room_asks_for_the_class_of_a_mechanism() -> None:
     places = [
         f"{path.relative_to(SRC)}:{line} asks for {name}"
         for path, text in sorted(texts.items())
-        if mechanisms.__name__ in text
-        for line, name in asked_kinds(ast.parse(text))
+        if mechanisms.__name__ in text and ASKS.search(text)
+        for tree in [ast.parse(text)]
+        for line, name in asked_kinds(tree, kinds() & imported(tree))
     ]
     assert not places, "; ".join(places)
+
+
+def test_nothing_asks_for_the_kind_of_a_campaign() -> None:
+    """It asks the campaign; a program that needs one kind says so: `of_kind`."""
+    kinds_of_campaigns = frozenset({"SurveyCampaign", "TrainingCampaign"})
+    texts = {path: path.read_text() for path in SRC.rglob("*.py")}
+    places = [
+        f"{path.relative_to(SRC)}:{line} asks for {name}"
+        for path, text in sorted(texts.items())
+        if ASKS.search(text) and any(name in text for name in kinds_of_campaigns)
+        for line, name in asked_kinds(ast.parse(text), kinds_of_campaigns)
+    ]
+    assert not places, "; ".join(places)
+    twice = [path.name for path, text in texts.items() if re.search(r"\bdef \w+_any\(", text)]
+    assert not twice, "one reader for campaigns of all kinds"

@@ -59,9 +59,13 @@ def of_campaign(
         return _noted(total(tallies, about, everybody), PLAIN)
     if not by_lot:
         return _noted(generalised(tallies, about, everybody), NAMED)
-    found = generalised(tallies, about, everybody, guard=False)
-    unlike = f"; yet they differ (p = {found.p_value:.1g})" if found.p_value < UNLIKELY else ""
-    return _noted(found, f"{BY_LOT}{unlike}")
+    combination = generalised(tallies, about, everybody, guard=False)
+    unlike = (
+        f"; yet they differ (p = {combination.p_value:.1g})"
+        if combination.p_value < UNLIKELY
+        else ""
+    )
+    return _noted(combination, f"{BY_LOT}{unlike}")
 
 
 def checked_name(name: str) -> str:
@@ -71,9 +75,9 @@ def checked_name(name: str) -> str:
     return name
 
 
-def _noted(found: Combination, note: str) -> Part:
+def _noted(combination: Combination, note: str) -> Part:
     """Return the estimate; a note that it fell back comes first."""
-    return replace(found.estimate, note="; ".join(filter(None, [found.note, note])))
+    return replace(combination.estimate, note="; ".join(filter(None, [combination.note, note])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,11 +429,11 @@ class LevelReadings:
         if everybody is None or About.parse(about) is About.POPULATION:
             return _parts(self.tallies, about)
         share = everybody / self.people.sum()
-        found = [
+        estimates = [
             tally.mechanism.estimate(tally, about, max(tally.n, round(tally.n * share)))
             for tally in self.tallies
         ]
-        return tuple(part for part in found if isinstance(part, Estimate | FrequencyEstimate))
+        return tuple(part for part in estimates if isinstance(part, Estimate | FrequencyEstimate))
 
     def _result(
         self, weights: Floats, about: str, squares: Floats, shape: SumScore, note: str
@@ -445,8 +449,8 @@ class LevelReadings:
             )
         else:
             head = (float(value[0]), float(stderr[0]), n, self.epsilon, subject)
-            one = SumScore(shape.parts, shape.squares[:, 0], float(shape.rest[0]))
-            estimate = Estimate(*head, note=note, shape=one)
+            score = SumScore(shape.parts, shape.squares[:, 0], float(shape.rest[0]))
+            estimate = Estimate(*head, note=note, shape=score)
         return Combination(estimate, self.for_all(weights), self.p_value, bool(note), note)
 
     def squared_errors(self, weights: Floats, unseen: float = 0.0) -> Floats:
@@ -464,12 +468,12 @@ class LevelReadings:
 
     def least_squares(self, unseen: float) -> Floats:
         """Squared errors of GLS; for a number at most what one level has that stands for all."""
-        found = self.squared_errors(self.least_error, unseen)
+        squares = self.squared_errors(self.least_error, unseen)
         if self.items:
-            return found
+            return squares
         shares = unseen + (1 - unseen) * (1 - self.plain[:, None])
         alone = self.noise + shares * np.maximum(self.drawn - self.noise, 0.0)
-        return np.asarray(np.minimum(found, alone.min(axis=0)))
+        return np.asarray(np.minimum(squares, alone.min(axis=0)))
 
     def guarded(self, kept: float, gained: float, unseen: float) -> Floats:
         """Squared errors of sum + kept D: between those of the sum and of GLS, by what is gained.
@@ -510,8 +514,8 @@ def _require_one_attribute(tallies: Sequence[Tally]) -> None:
 
 def _parts(tallies: tuple[Tally, ...], about: str) -> tuple[Part, ...]:
     """Estimate each level by itself."""
-    found = [tally.mechanism.estimate(tally, about) for tally in tallies]
-    return tuple(part for part in found if isinstance(part, Estimate | FrequencyEstimate))
+    estimates = [tally.mechanism.estimate(tally, about) for tally in tallies]
+    return tuple(part for part in estimates if isinstance(part, Estimate | FrequencyEstimate))
 
 
 def _shape_in_a_sum(part: Part) -> Shape | None:

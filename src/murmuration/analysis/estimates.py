@@ -46,13 +46,13 @@ class Query:
 
     def named(self) -> dict[str, str]:
         """Return what is not as usual, as an address says it."""
-        found = {"combine": self.combine, "period": self.period, "since": self.since}
+        named = {"combine": self.combine, "period": self.period, "since": self.since}
         if self.together is not None:
-            found["together"] = str(self.together)
+            named["together"] = str(self.together)
         if self.liars != SHARE:
-            found["liars"] = repr(self.liars)
+            named["liars"] = repr(self.liars)
         head = {"about": self.about, "confidence": repr(self.confidence)}
-        return head | {key: value for key, value in found.items() if value}
+        return head | {key: value for key, value in named.items() if value}
 
 
 def estimates(
@@ -79,11 +79,11 @@ def estimates(
         )
     everything = pooled(campaign, tallies)
     how = (query.about, query.confidence, cohort, query.combine, query.together, query.liars)
-    found = read.reading(campaign, everything, *how)
-    _require_figures(campaign, found, version, cohort)
+    reading = read.reading(campaign, everything, *how)
+    _require_figures(campaign, reading, version, cohort)
     everything = enough(everything, needed(campaign, cohort))
     people, reports = campaign.people(everything), campaign.frame.reports(everything)
-    return _estimates(campaign, version, people, query, found, reports=reports, waiting=waiting)
+    return _estimates(campaign, version, people, query, reading, reports=reports, waiting=waiting)
 
 
 def trend(
@@ -96,21 +96,21 @@ def trend(
 ) -> Trend:
     """Return every figure of every period that is shown, and whether anything has changed."""
     query = query or Query()
-    found = _periods(campaign, tallies, query, cohort)
+    periods = _periods(campaign, tallies, query, cohort)
     head = (campaign.name, version, campaign.digest, campaign.every or "")
     how = (query.confidence, query.about)
-    return Trend(*head, *how, found.listed(), _largest(found.trend()), found.changed())
+    return Trend(*head, *how, periods.listed(), _largest(periods.trend()), periods.changed())
 
 
 def _largest(figures: Sequence[Figure]) -> list[Figure]:
     """Leave out, of attributes with long lists, all labels but those that are now the largest."""
-    last = {(one.attribute, one.item): one.value for one in figures}
+    last = {(figure.attribute, figure.item): figure.value for figure in figures}
     kept: set[tuple[str, str]] = set()
-    for attribute in dict.fromkeys(one.attribute for one in figures):
+    for attribute in dict.fromkeys(figure.attribute for figure in figures):
         own = {item: value for item, value in last.items() if item[0] == attribute}
         ordered = sorted(own, key=lambda item: (item[1] != ANSWERED, -own[item]))
         kept |= set(ordered if len(own) <= LONG else ordered[:TOP])
-    return [one for one in figures if (one.attribute, one.item) in kept]
+    return [figure for figure in figures if (figure.attribute, figure.item) in kept]
 
 
 def _periods(
@@ -124,25 +124,25 @@ def _of_periods(
     campaign: SurveyCampaign, tallies: ByPeriod, query: Query, version: int, cohort: int | None
 ) -> Estimates:
     """Return the figures of a period, or of all of them, and what has changed."""
-    found = _periods(campaign, tallies, query, cohort)
-    more: dict[str, Any] = {"periods": found.listed(), "changed": found.changed()}
+    periods = _periods(campaign, tallies, query, cohort)
+    more: dict[str, Any] = {"periods": periods.listed(), "changed": periods.changed()}
     if query.period == ALL:
         if query.since:
             raise ParameterError("a change is one between two periods: name one of them")
-        whole = found.pooled()
+        whole = periods.pooled()
         _require_figures(campaign, whole, version, cohort)
-        people, reports = found.least_people(), sum(found.people.values())
+        people, reports = periods.least_people(), sum(periods.people.values())
         more |= {"reports": reports, "period": ALL}
         return _estimates(campaign, version, people, query, whole, **more)
-    period = found.chosen(query.period or LAST)
-    since = found.chosen(query.since) if query.since else None
+    period = periods.chosen(query.period or LAST)
+    since = periods.chosen(query.since) if query.since else None
     for shown in (period,) if since is None else (since, period):
         when = f" in {campaign.name_of(shown)}"
-        _require_figures(campaign, found.reading(shown), version, cohort, when)
-    people = found.people[period]
+        _require_figures(campaign, periods.reading(shown), version, cohort, when)
+    people = periods.people[period]
     more |= {"reports": people, "period": campaign.name_of(period)}
-    more["changes"] = found.changes(period, since)
-    return _estimates(campaign, version, people, query, found.reading(period), **more)
+    more["changes"] = periods.changes(period, since)
+    return _estimates(campaign, version, people, query, periods.reading(period), **more)
 
 
 def _estimates(
@@ -150,19 +150,25 @@ def _estimates(
     version: int,
     people: int,
     query: Query,
-    found: read.Reading,
+    reading: read.Reading,
     **more: Any,
 ) -> Estimates:
     head = (campaign.name, version, campaign.digest, people)
-    more |= {"liars": query.liars, "warnings": found.warnings}
-    return Estimates(*head, query.confidence, query.about, found.figures, found.attributes, **more)
+    more |= {"liars": query.liars, "warnings": reading.warnings}
+    return Estimates(
+        *head, query.confidence, query.about, reading.figures, reading.attributes, **more
+    )
 
 
 def _require_figures(
-    campaign: SurveyCampaign, found: read.Reading, version: int, cohort: int | None, when: str = ""
+    campaign: SurveyCampaign,
+    reading: read.Reading,
+    version: int,
+    cohort: int | None,
+    when: str = "",
 ) -> None:
     """Refuse to answer where nothing can be shown, and say how many answers there are."""
-    if found.figures:
+    if reading.figures:
         return
     which = f" version {version} of {campaign.name}" if version else ""
     least = needed(campaign, cohort)

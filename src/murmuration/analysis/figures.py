@@ -105,72 +105,81 @@ class Estimates(msgspec.Struct, frozen=True):
 
     def by_attribute(self) -> list[tuple[Attribute, list[Figure]]]:
         """Return every attribute with its figures: none if it is hidden."""
-        found: dict[str, list[Figure]] = {one.name: [] for one in self.attributes}
+        rows: dict[str, list[Figure]] = {attribute.name: [] for attribute in self.attributes}
         for figure in self.estimates:
-            found[figure.attribute].append(figure)
-        return [(one, found[one.name]) for one in self.attributes]
+            rows[figure.attribute].append(figure)
+        return [(attribute, rows[attribute.name]) for attribute in self.attributes]
 
     @property
     def hidden(self) -> list[Attribute]:
         """The attributes that fewer people than the cohort have answered."""
-        return [one for one in self.attributes if one.hidden]
+        return [attribute for attribute in self.attributes if attribute.hidden]
 
 
-def rendered(found: Estimates, form: str) -> bytes:
+def rendered(estimates: Estimates, form: str) -> bytes:
     """Return estimates in one of the forms; the head (campaign, people, ...) is in JSON only.
 
     In CSV and Parquet a hidden attribute is a row without a value, whose note says why.
     """
     if form == "csv":
-        return _csv(rows(found))
+        return _csv(rows(estimates))
     if form == "parquet":
-        return _parquet(rows(found))
-    return msgspec.json.encode(found)
+        return _parquet(rows(estimates))
+    return msgspec.json.encode(estimates)
 
 
-def rows(found: Estimates) -> list[dict[str, Any]]:
+def rows(estimates: Estimates) -> list[dict[str, Any]]:
     """Return one row for each figure, and one for each attribute that is hidden."""
-    shown = [{column: getattr(figure, column) for column in COLUMNS} for figure in found.estimates]
+    shown = [
+        {column: getattr(figure, column) for column in COLUMNS} for figure in estimates.estimates
+    ]
     nothing = dict.fromkeys(COLUMNS)
     return shown + [
-        {**nothing, "attribute": one.name, "item": "", "unit": one.unit} | {"note": why_hidden(one)}
-        for one in found.hidden
+        {**nothing, "attribute": attribute.name, "item": "", "unit": attribute.unit}
+        | {"note": why_hidden(attribute)}
+        for attribute in estimates.hidden
     ]
 
 
-def why_hidden(one: Attribute) -> str:
+def why_hidden(attribute: Attribute) -> str:
     """Say how many answers a hidden attribute needs.
 
     >>> why_hidden(Attribute("age", "number", answers=0, needed=1000, hidden=True))
     'hidden: fewer than 1,000 answers'
     """
-    return f"hidden: {one.note or f'fewer than {one.needed:,} answers'}"
+    return f"hidden: {attribute.note or f'fewer than {attribute.needed:,} answers'}"
 
 
-def waiting_note(found: Estimates) -> str:
+def waiting_note(estimates: Estimates) -> str:
     """Say how many reports are stored and in no figure yet; nothing if there are none.
 
     >>> found = Estimates("c", 1, "", 500, 0.95, "population", [], waiting=40)
     >>> waiting_note(found)
     '40 more reports are stored and in no figure yet: figures change by whole cohorts'
     """
-    if not found.waiting:
+    if not estimates.waiting:
         return ""
-    least = {one.needed for one in found.attributes}
+    least = {attribute.needed for attribute in estimates.attributes}
     size = f" (of {max(least):,})" if least else ""
     return (
-        f"{found.waiting:,} more reports are stored and in no figure yet: figures change by whole "
-        f"cohorts{size}"
+        f"{estimates.waiting:,} more reports are stored and in no figure yet: figures change by "
+        f"whole cohorts{size}"
     )
 
 
 def notes_on(attributes: Sequence[Attribute], figures: Sequence[Figure] = ()) -> list[str]:
     """Say of each attribute what of it is not shown, if anything, and how many answers fitted."""
-    hidden = [f"{one.name}: {why_hidden(one)}" for one in attributes if one.hidden]
+    hidden = [
+        f"{attribute.name}: {why_hidden(attribute)}" for attribute in attributes if attribute.hidden
+    ]
     return (
         misfits_in(attributes, figures)
         + hidden
-        + [f"{one.name}: {one.note}" for one in attributes if one.note and not one.hidden]
+        + [
+            f"{attribute.name}: {attribute.note}"
+            for attribute in attributes
+            if attribute.note and not attribute.hidden
+        ]
     )
 
 
@@ -181,39 +190,39 @@ def misfits_in(attributes: Sequence[Attribute], figures: Sequence[Figure]) -> li
     >>> misfits_in([Attribute("age: fit", "category", 2000, 1000, False, checks="age")], [found])
     ['age: 11% of answers did not fit (standard error 2%, interval 7% to 15%)']
     """
-    checks = {one.name: one.checks for one in attributes if one.checks}
-    found = []
-    for one in figures:
-        if one.attribute in checks and one.item == FIT_LABELS[1]:
-            about = [] if one.stderr is None else [f"standard error {_percent(one.stderr)}"]
-            if one.low is not None and one.high is not None:
-                about.append(f"interval {_percent(one.low)} to {_percent(one.high)}")
+    checks = {attribute.name: attribute.checks for attribute in attributes if attribute.checks}
+    sentences = []
+    for figure in figures:
+        if figure.attribute in checks and figure.item == FIT_LABELS[1]:
+            about = [] if figure.stderr is None else [f"standard error {_percent(figure.stderr)}"]
+            if figure.low is not None and figure.high is not None:
+                about.append(f"interval {_percent(figure.low)} to {_percent(figure.high)}")
             more = f" ({', '.join(about)})" if about else ""
-            name = checks[one.attribute]
-            found.append(f"{name}: {_percent(one.value)} of answers did not fit{more}")
-    return found
+            name = checks[figure.attribute]
+            sentences.append(f"{name}: {_percent(figure.value)} of answers did not fit{more}")
+    return sentences
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g}%"
 
 
-def _csv(found: Sequence[dict[str, Any]]) -> bytes:
+def _csv(table_rows: Sequence[dict[str, Any]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for row in found:
+    for row in table_rows:
         writer.writerow(csv_cell(value) for value in row.values())
     return text.getvalue().encode()
 
 
-def _parquet(found: Sequence[dict[str, Any]]) -> bytes:
+def _parquet(table_rows: Sequence[dict[str, Any]]) -> bytes:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise missing_extra("Parquet", "arrow") from None
-    table = pyarrow.table({column: [row[column] for row in found] for column in COLUMNS})
+    table = pyarrow.table({column: [row[column] for row in table_rows] for column in COLUMNS})
     sink = io.BytesIO()
     pyarrow.parquet.write_table(table, sink)
     return sink.getvalue()

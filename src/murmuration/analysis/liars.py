@@ -34,7 +34,7 @@ Part = Estimate | FrequencyEstimate | AnsweredEstimate
 
 
 def with_liar_bounds(
-    found: Sequence[Figure],
+    figures: Sequence[Figure],
     campaign: SurveyCampaign,
     place: int,
     part: Part,
@@ -48,7 +48,7 @@ def with_liar_bounds(
     `plain`: whether every report counts alike, which combinations of levels may not.
     """
     if not plain and not isinstance(part, AnsweredEstimate):  # which is a plain sum, always
-        return list(found)
+        return list(figures)
     question, labels = campaign.questions[place], campaign.questions[place].labels
     names = [*labels] or ["mean"]
     laws = [(tally.mechanism.answering(place), tally.n) for tally in own]
@@ -59,10 +59,10 @@ def with_liar_bounds(
         reaches = [law.reach() for law, _ in laws]
         known = [reach for reach in reaches if reach is not None]
         if len(known) < len(reaches):
-            return list(found)
+            return list(figures)
         shift = moved(list(zip(known, counts, strict=True)), min(lies, sum(counts)))
         bounds = dict.fromkeys(names, shift * question.scale)
-    return [replace(one, liars=bounds.get(one.item)) for one in found]
+    return [replace(figure, liars=bounds.get(figure.item)) for figure in figures]
 
 
 def is_plain(campaign: SurveyCampaign, combine: str) -> bool:

@@ -93,18 +93,18 @@ class Over:
     @cached_property
     def values(self) -> Floats:
         """The figures themselves."""
-        return np.array([one.value for one in self.figures.values()])
+        return np.array([figure.value for figure in self.figures.values()])
 
     @cached_property
     def errors(self) -> Floats:
         """Their standard errors."""
-        return np.array([_error(one) for one in self.figures.values()])
+        return np.array([_error(figure) for figure in self.figures.values()])
 
     def deviations(self) -> Floats:
         """Return the standard error of the difference of each two of them, at most."""
         own = np.sqrt(np.maximum(self.errors**2 - self.noise**2, 0.0))
         square = self.noise[:, None] ** 2 + self.noise**2 + (own[:, None] + own) ** 2
-        reports = np.array([float(one.n) for one in self.figures.values()])
+        reports = np.array([float(figure.n) for figure in self.figures.values()])
         turned = 2 * self.opposition / np.maximum(reports[:, None], reports)
         return np.asarray(np.minimum(np.sqrt(square + turned), self.errors[:, None] + self.errors))
 
@@ -148,8 +148,8 @@ class Periods:
         self._limits: dict[tuple[int, str, float], Ends] = {}
         if before is not None:
             same = {period for period in self._tallies if before._counts(self, period)}
-            self._read = {key: one for key, one in before._read.items() if key[0] in same}
-            self._limits = {key: one for key, one in before._limits.items() if key[0] in same}
+            self._read = {key: reading for key, reading in before._read.items() if key[0] in same}
+            self._limits = {key: limit for key, limit in before._limits.items() if key[0] in same}
 
     # --- one period ------------------------------------------------------------------------------
 
@@ -169,18 +169,18 @@ class Periods:
         subject = about or self.about
         if (period, subject) not in self._read:
             own = self._tallies.get(period) or self.campaign.frame.empty()
-            found = read.reading(self.campaign, own, subject, *self._how, one_each=True)
+            reading = read.reading(self.campaign, own, subject, *self._how, one_each=True)
             named = self.campaign.name_of(period)
-            dated = [replace(figure, period=named) for figure in found.figures]
-            self._read[period, subject] = replace(found, figures=dated)
+            dated = [replace(figure, period=named) for figure in reading.figures]
+            self._read[period, subject] = replace(reading, figures=dated)
         return self._read[period, subject]
 
     def _counts(self, other: Periods, period: int) -> bool:
         """Whether both have the same counts of a period."""
         own, others = self._tallies.get(period, ()), other._tallies.get(period, ())
         return len(own) == len(others) and all(
-            one.n == two.n and np.array_equal(one.counts, two.counts)
-            for one, two in zip(own, others, strict=True)
+            mine.n == theirs.n and np.array_equal(mine.counts, theirs.counts)
+            for mine, theirs in zip(own, others, strict=True)
         )
 
     @cached_property
@@ -203,23 +203,23 @@ class Periods:
 
     def before(self, period: int) -> int | None:
         """Return the last shown period before one; None if it is the first."""
-        return max((one for one in self.shown if one < period), default=None)
+        return max((earlier for earlier in self.shown if earlier < period), default=None)
 
     # --- several together ------------------------------------------------------------------------
 
     def pooled(self) -> Reading:
         """Return the figures of all periods together, each period weighed by its people."""
-        found = [self._pooled(one) for one in self._over(bounded=False)]
+        figures = [self._pooled(over) for over in self._over(bounded=False)]
         by_period = [self.reading(period).attributes for period in self._tallies]
         attributes = [_over_all(own) for own in zip(*by_period, strict=True)]
-        said = [one for period in self.shown for one in self.reading(period).warnings]
-        return Reading(found, attributes, said)
+        said = [warning for period in self.shown for warning in self.reading(period).warnings]
+        return Reading(figures, attributes, said)
 
     def _pooled(self, over: Over) -> Figure:
         figures = list(over.figures.values())
         people = np.array([float(self.people[period]) for period in over.figures])
         weights = people / people.sum()
-        first, value = figures[0], float(weights @ [one.value for one in figures])
+        first, value = figures[0], float(weights @ [figure.value for figure in figures])
         many = f"{len(figures)} {self.campaign.every}{'s' * (len(figures) != 1)}"
         said = (
             f"{many}, each weighed by its people: who reports in several counts in each, and the "
@@ -228,10 +228,10 @@ class Periods:
         return replace(
             first,
             value=value,
-            stderr=_weighed(weights, [one.stderr for one in figures]),
-            low=_weighed(weights, [one.low for one in figures]),
-            high=_weighed(weights, [one.high for one in figures]),
-            n=sum(one.n for one in figures),
+            stderr=_weighed(weights, [figure.stderr for figure in figures]),
+            low=_weighed(weights, [figure.low for figure in figures]),
+            high=_weighed(weights, [figure.high for figure in figures]),
+            n=sum(figure.n for figure in figures),
             note="; ".join(filter(None, [first.note, said])),
             period=ALL,
             liars=self._moved(over),
@@ -247,9 +247,9 @@ class Periods:
         names = [question.name for question in self.campaign.questions]
         attribute, item = over.item
         quotient = self.campaign.questions[names.index(attribute)].missing and item != ANSWERED
-        found = [one.liars for one in over.figures.values()]
-        known = [one for one in found if one is not None]
-        if quotient or self.campaign.levels is not None or len(known) < len(found):
+        bounds = [figure.liars for figure in over.figures.values()]
+        known = [bound for bound in bounds if bound is not None]
+        if quotient or self.campaign.levels is not None or len(known) < len(bounds):
             return None
         return max(known)
 
@@ -261,25 +261,25 @@ class Periods:
         return self._lines[key]
 
     def _collected(self, bounded: bool, about: str) -> Iterator[Over]:
-        found: dict[Item, dict[int, Figure]] = {}
+        collected: dict[Item, dict[int, Figure]] = {}
         for period in self.shown:
             for figure in self.reading(period, about).figures:
                 if not bounded or _error(figure) < math.inf:
-                    found.setdefault((figure.attribute, figure.item), {})[period] = figure
+                    collected.setdefault((figure.attribute, figure.item), {})[period] = figure
         population = About.parse(about) is About.POPULATION
         quiet = self._quiet() if bounded and population else {}
-        for item, figures in found.items():
+        for item, figures in collected.items():
             noise = np.array(
-                [quiet.get((period, *item), _error(one)) for period, one in figures.items()]
+                [quiet.get((period, *item), _error(figure)) for period, figure in figures.items()]
             )
             yield Over(item, figures, noise, self._opposition(item[0]))
 
     def _quiet(self) -> dict[tuple[int, str, str], float]:
         """Return the error of each figure that is its noise."""
         return {
-            (period, one.attribute, one.item): _error(one)
+            (period, figure.attribute, figure.item): _error(figure)
             for period in self.shown
-            for one in self.reading(period, About.PARTICIPANTS.value).figures
+            for figure in self.reading(period, About.PARTICIPANTS.value).figures
         }
 
     @cached_property
@@ -307,20 +307,23 @@ class Periods:
             return []
         if since == after:
             raise ParameterError("a change is one between two periods")
-        found = []
+        changes = []
         for over in self._over():
             if since in over.figures and after in over.figures:
-                found.append(self._change(over, since, after))
-        return found
+                changes.append(self._change(over, since, after))
+        return changes
 
     def _change(self, over: Over, before: int, after: int) -> Change:
         """Return one change; its interval reaches as far as those of both figures do (MOVER)."""
         places = list(over.figures)
-        one, other = over.figures[before], over.figures[after]
+        earlier, other = over.figures[before], over.figures[after]
         stderr = float(over.deviations()[places.index(before), places.index(after)])
-        value, factor = other.value - one.value, stderr / math.hypot(_error(one), _error(other))
-        down = factor * math.hypot(other.value - _low(other), _high(one) - one.value)
-        up = factor * math.hypot(_high(other) - other.value, one.value - _low(one))
+        value, factor = (
+            other.value - earlier.value,
+            stderr / math.hypot(_error(earlier), _error(other)),
+        )
+        down = factor * math.hypot(other.value - _low(other), _high(earlier) - earlier.value)
+        up = factor * math.hypot(_high(other) - other.value, earlier.value - _low(earlier))
         names = (self.campaign.name_of(before), self.campaign.name_of(after))
         note = SWINGS if over.opposition else SAFE
         return Change(*over.item, *names, value, stderr, value - down, value + up, other.unit, note)
@@ -330,8 +333,8 @@ class Periods:
 
         With it comes the test of those who reported, who may have been others in each period.
         """
-        found = self._clearest(About.POPULATION)
-        return found and replace(found, reporters=self._clearest(About.PARTICIPANTS))
+        clearest = self._clearest(About.POPULATION)
+        return clearest and replace(clearest, reporters=self._clearest(About.PARTICIPANTS))
 
     def _clearest(self, about: About) -> Changed | None:
         """Test all differences at once, about the population or those who reported."""
@@ -389,16 +392,16 @@ class Periods:
 
     def trend(self, attribute: str = "") -> list[Figure]:
         """Return every figure (of an attribute) in every period that is shown, figure by figure."""
-        kept = [one for one in self._over(bounded=False) if attribute in ("", one.item[0])]
+        kept = [over for over in self._over(bounded=False) if attribute in ("", over.item[0])]
         return [figure for over in kept for figure in over.figures.values()]
 
 
 def _over_all(own: Sequence[Attribute]) -> Attribute:
     """Return an attribute over all periods: shown if one of them shows it."""
-    answers = sum(one.answers for one in own if not one.hidden)
-    left = sum(one.hidden for one in own)
+    answers = sum(figure.answers for figure in own if not figure.hidden)
+    left = sum(figure.hidden for figure in own)
     if not answers:
-        most = max(own, key=lambda one: one.answers)
+        most = max(own, key=lambda figure: figure.answers)
         return msgspec.structs.replace(most, note="of no period there are enough")
     note = f"{left} of {len(own)} periods are left out: too few answers" if left else ""
     note = "; ".join(filter(None, [own[-1].note, note]))

@@ -57,8 +57,8 @@ def figures(
     devices never send.
     """
     how = (about, confidence, cohort, combine, None, liars)
-    found = reading(campaign, tallies, *how, one_each=one_each)
-    return Figures(found.figures, [*found.warnings, *notes_on(found.attributes, found.figures)])
+    said = reading(campaign, tallies, *how, one_each=one_each)
+    return Figures(said.figures, [*said.warnings, *notes_on(said.attributes, said.figures)])
 
 
 @dataclass(frozen=True)
@@ -92,17 +92,17 @@ def reading(
     least = (campaign.terms.cohort if cohort is None else cohort) * each
     lies = checked_share(liars) * campaign.frame.reports(tallies)
     plain = is_plain(campaign, combine)
-    found: list[Figure] = []
+    figures: list[Figure] = []
     attributes = []
     for place, (part, own) in enumerate(_parts(campaign, tallies, about, combine, each, least)):
         question, n = campaign.questions[place], 0 if part is None else part.n
         if part is not None and n >= least:
             answered_by = [tally for tally in own if tally.n]
             rows = _lasting(in_units(question, part, answered_by, confidence, together), own)
-            found += with_liar_bounds(rows, campaign, place, part, own, lies, plain=plain)
+            figures += with_liar_bounds(rows, campaign, place, part, own, lies, plain=plain)
         attributes.append(_attribute(campaign, question, n, least))
     lots = _is_whole(campaign, tallies)
-    return Reading(found, attributes, warnings_of(campaign, tallies, least, lots=lots))
+    return Reading(figures, attributes, warnings_of(campaign, tallies, least, lots=lots))
 
 
 def _attribute(campaign: SurveyCampaign, question: Question, n: int, least: int) -> Attribute:
@@ -185,8 +185,8 @@ def _together(campaign: SurveyCampaign, tally: Tally, about: str) -> list[Part |
     """Read all attributes from the tally of one mechanism."""
     if tally.n == 0:
         return [None] * len(campaign.questions)
-    found = tally.mechanism.estimate(tally, about)
-    return list(found.parts) if isinstance(found, TupleEstimate) else [found]
+    estimate = tally.mechanism.estimate(tally, about)
+    return list(estimate.parts) if isinstance(estimate, TupleEstimate) else [estimate]
 
 
 def _part(
@@ -209,10 +209,10 @@ def _part(
             part = of_campaign(own, about, everybody, combine, by_lot=by_lot)
         else:
             (tally,) = own
-            found = tally.mechanism.estimate(tally, about, everybody)
-            if isinstance(found, TupleEstimate | AnsweredEstimate):
+            estimate = tally.mechanism.estimate(tally, about, everybody)
+            if isinstance(estimate, TupleEstimate | AnsweredEstimate):
                 raise MismatchError(f"{tally.mechanism.name} is not for one attribute")
-            part = found
+            part = estimate
     except EmptyError:
         return None
     return _widened(part, own, each)
@@ -291,7 +291,7 @@ def bins(question: Question, tallies: Sequence[Tally]) -> list[Figure]:
 
     Where people choose levels, it is read from the one that tells most: n epsilon^2.
     """
-    tally = max(tallies, key=lambda one: one.n * one.mechanism.budget**2, default=None)
+    tally = max(tallies, key=lambda part: part.n * part.mechanism.budget**2, default=None)
     if tally is None:
         return []
     shape = tally.mechanism.distribution(tally, bins=question.bins).scaled(*question.range)

@@ -109,17 +109,17 @@ class Watched:
         campaign = self.campaign
         if campaign.strategy.gathers or campaign.max_reports > 1:
             return ()
-        found = [law.terms() for law in campaign.laws_of(self.place)]
-        if not all(found):
+        terms = [law.terms() for law in campaign.laws_of(self.place)]
+        if not all(terms):
             return ()
         return tuple(
-            tuple(terms.asked(self.share) for terms in one) for one in zip(*found, strict=True)
+            tuple(terms.asked(self.share) for terms in group) for group in zip(*terms, strict=True)
         )
 
     @cached_property
     def sequences(self) -> tuple[ConfidenceSequence, ...]:
         """One for each number that is averaged."""
-        return tuple(ConfidenceSequence(one, self.campaign.terms.people) for one in self.groups)
+        return tuple(ConfidenceSequence(group, self.campaign.terms.people) for group in self.groups)
 
     def figures(
         self, own: Sequence[Tally], n: int, confidence: float, each: float
@@ -130,14 +130,16 @@ class Watched:
         question = self.question
         if question.missing:
             return self._among(means, counts, confidence, each)
-        (found,) = self._intervals(means, counts, each)
-        return _in_units(question, question.labels or ("mean",), found, n)
+        (intervals,) = self._intervals(means, counts, each)
+        return _in_units(question, question.labels or ("mean",), intervals, n)
 
     def _intervals(
         self, means: Sequence[Floats], counts: Sequence[int], confidence: float
     ) -> list[Interval]:
         pairs = zip(self.sequences, means, strict=True)
-        return [Interval(mean, *one.interval(mean, counts, confidence)) for one, mean in pairs]
+        return [
+            Interval(mean, *sequence.interval(mean, counts, confidence)) for sequence, mean in pairs
+        ]
 
     def _among(
         self, means: Sequence[Floats], counts: Sequence[int], confidence: float, each: float
@@ -172,17 +174,19 @@ def _quotient(sums: Interval, over: Interval) -> Interval:
     return Interval(sums.value / over.value, np.min(corners, axis=0), np.max(corners, axis=0))
 
 
-def _columns(found: Interval) -> tuple[Floats, Floats, Floats]:
-    return found.value, found.low, found.high
+def _columns(interval: Interval) -> tuple[Floats, Floats, Floats]:
+    return interval.value, interval.low, interval.high
 
 
 def _in_units(
-    question: Question, names: Sequence[str], found: Interval, n: int
+    question: Question, names: Sequence[str], interval: Interval, n: int
 ) -> dict[str, Running]:
     """Return intervals in the attribute's own units, by item."""
     start, scale = 0.0, 1.0
     if not question.labels:
         low, high = question.range
         start, scale = (low + high) / 2, question.scale
-    rows = zip(names, *((start + scale * one).tolist() for one in _columns(found)), strict=True)
+    rows = zip(
+        names, *((start + scale * column).tolist() for column in _columns(interval)), strict=True
+    )
     return {name: Running(n, value, low, high) for name, value, low, high in rows}

@@ -17,26 +17,32 @@ LONG, TOP = 30, 20
 TOGETHER = "the sum of their values; it has no interval"
 
 
-def chosen(found: Estimates, where: Sequence[str]) -> Estimates:
+def chosen(estimates: Estimates, where: Sequence[str]) -> Estimates:
     """Return the figures that are named: "age", "phone=ios", "income*", "city=R*".
 
     `*` stands for anything, `?` for one character. A name that fits nothing is refused.
     """
     if not where:
-        return found
-    attributes = [one for one in found.attributes if any(_asks(name, one.name) for name in where)]
-    figures = [one for one in found.estimates if any(_picks(name, one) for name in where)]
+        return estimates
+    attributes = [
+        attribute
+        for attribute in estimates.attributes
+        if any(_asks(name, attribute.name) for name in where)
+    ]
+    figures = [
+        figure for figure in estimates.estimates if any(_picks(name, figure) for name in where)
+    ]
     for name in where:
-        hidden = any(one.hidden and _asks(name, one.name) for one in attributes)
-        if not hidden and not any(_picks(name, one) for one in figures):
+        hidden = any(attribute.hidden and _asks(name, attribute.name) for attribute in attributes)
+        if not hidden and not any(_picks(name, figure) for figure in figures):
             raise ParameterError(
                 f"no attribute or label is called {name!r}; there is "
-                f"{', '.join(one.name for one in found.attributes)}, and labels are written as "
-                "ATTRIBUTE=LABEL"
+                f"{', '.join(each.name for each in estimates.attributes)}, and labels are written "
+                "as ATTRIBUTE=LABEL"
             )
-    kept = {(one.attribute, one.item) for one in figures}
-    changes = [one for one in found.changes if (one.attribute, one.item) in kept]
-    return replace(found, attributes=attributes, estimates=figures, changes=changes)
+    kept = {(figure.attribute, figure.item) for figure in figures}
+    changes = [change for change in estimates.changes if (change.attribute, change.item) in kept]
+    return replace(estimates, attributes=attributes, estimates=figures, changes=changes)
 
 
 def _asks(name: str, attribute: str) -> bool:
@@ -58,24 +64,24 @@ def _fits(text: str, name: str) -> bool:
     return text == name or fnmatchcase(text, name)
 
 
-def largest(found: Estimates, top: int | None = None) -> Estimates:
+def largest(estimates: Estimates, top: int | None = None) -> Estimates:
     """Return the largest shares of each long list, sorted, and what the others are together.
 
     Without `top`, lists of up to LONG labels stay as they are, and longer ones are cut to TOP.
     """
     figures: list[Figure] = []
-    for one, rows in found.by_attribute():
-        head = rows[: _head(one, rows)]
+    for attribute, rows in estimates.by_attribute():
+        head = rows[: _head(attribute, rows)]
         labels = rows[len(head) :]
         most = top if top is not None else TOP if len(labels) > LONG else len(labels)
-        cut = one.kind == "category" and len(labels) > most
+        cut = attribute.kind == "category" and len(labels) > most
         figures += [*head, *_cut(labels, most)] if cut else rows
-    return replace(found, estimates=figures)
+    return replace(estimates, estimates=figures)
 
 
-def _head(one: Attribute, rows: Sequence[Figure]) -> int:
+def _head(attribute: Attribute, rows: Sequence[Figure]) -> int:
     """Return how many figures come before those of labels: the share that answered, if any."""
-    return int(one.missing and bool(rows) and rows[0].item == ANSWERED)
+    return int(attribute.missing and bool(rows) and rows[0].item == ANSWERED)
 
 
 def _cut(labels: Sequence[Figure], most: int) -> list[Figure]:

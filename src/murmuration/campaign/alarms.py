@@ -51,8 +51,8 @@ def warnings_by_period(campaign: SurveyCampaign, shown: ByPeriod, counted: ByPer
     for tallies, look in ((counted, _lots), (shown, _laws)):
         for period, own in tallies.items():
             when = campaign.name_of(period) if campaign.every else ""
-            for name, one in look(campaign, own, least):
-                evidence.append((", ".join(filter(None, [when, name])), one))
+            for name, warning in look(campaign, own, least):
+                evidence.append((", ".join(filter(None, [when, name])), warning))
     return _said(alarms(evidence))
 
 
@@ -82,8 +82,8 @@ def _laws(
         for level, tally in enumerate(own):
             if tally.n >= max(least, 1):
                 name = _name(campaign, group, level)
-                for one in tally.mechanism.evidence(tally):
-                    yield name, one
+                for evidence in tally.mechanism.evidence(tally):
+                    yield name, evidence
 
 
 def _name(campaign: SurveyCampaign, group: int, level: int | None = None) -> str:

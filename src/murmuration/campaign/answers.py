@@ -97,8 +97,8 @@ def number_of(text: str) -> float:
     >>> [number_of(text) for text in (" 1.50 ", "+2e3", "1,5", "1_000", "inf")]
     [1.5, 2000.0, nan, nan, nan]
     """
-    found = tidy(text)
-    return float(found) if NUMBER.fullmatch(found) else math.nan
+    number = tidy(text)
+    return float(number) if NUMBER.fullmatch(number) else math.nan
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,8 @@ class Reading:
         key = self.key(text)
         if not key:
             return NOTHING
-        found = self._tidied.get(key, UNKNOWN)
-        return self._by_value(key) if found == UNKNOWN else found
+        place = self._tidied.get(key, UNKNOWN)
+        return self._by_value(key) if place == UNKNOWN else place
 
     def key(self, text: str) -> str:
         """Return the form in which texts are compared.
@@ -164,8 +164,8 @@ class Reading:
         """The places of labels that are numbers, by value; nothing where labels are codes."""
         if any(CODE.match(self.key(label)) for label in self.labels):
             return {}
-        found = _places(map(number_of, self.labels), map(number_of, self.markers))
-        return {value: place for value, place in found.items() if abs(value) < WHOLE}
+        values = _places(map(number_of, self.labels), map(number_of, self.markers))
+        return {value: place for value, place in values.items() if abs(value) < WHOLE}
 
     # --- numbers ---------------------------------------------------------------------------------
 
@@ -199,16 +199,16 @@ class _Memo(dict[Any, Any]):
         self._ask = ask
 
     def __missing__(self, text: str | None) -> Any:
-        found = self[text] = self._ask(text)
-        return found
+        place = self[text] = self._ask(text)
+        return place
 
 
 def _places(labels: Iterable[Any], markers: Iterable[Any]) -> dict[Any, int]:
     """Return the place of each label by its key, NOTHING for markers; UNKNOWN if two meet."""
-    found: dict[Any, int] = dict.fromkeys(markers, NOTHING)
+    places: dict[Any, int] = dict.fromkeys(markers, NOTHING)
     for place, key in enumerate(labels):
-        found[key] = UNKNOWN if key in found else place
-    return found
+        places[key] = UNKNOWN if key in places else place
+    return places
 
 
 def listed(values: Any) -> list[Any]:
@@ -268,10 +268,10 @@ def _numeric(values: Any) -> Floats | None:
     if _treacherous(values):
         return None
     try:
-        found = np.atleast_1d(np.asarray(values))
+        numbers = np.atleast_1d(np.asarray(values))
     except (TypeError, ValueError, OverflowError):
         return None
-    return found.astype(np.float64) if found.dtype.kind in "fiub" else None
+    return numbers.astype(np.float64) if numbers.dtype.kind in "fiub" else None
 
 
 def _treacherous(values: Any) -> bool:

@@ -337,8 +337,8 @@ class Question:
         fits = self.fits(values)
         unknown = (fits == FITS.index("unknown")) & (not self.has_rest)
         wrong = (fits == FITS.index("clamped")) | unknown
-        found: Ints = np.select([fits == FITS.index("missing"), wrong], [2, 1], 0)
-        return found
+        codes: Ints = np.select([fits == FITS.index("missing"), wrong], [2, 1], 0)
+        return codes
 
     def fits(self, values: Any) -> Ints:
         """Say of each value of a column how it fits: a place in `FITS`.
@@ -391,22 +391,22 @@ class Question:
         )
 
     def _items(self, values: Any, rng: Rng) -> Ints:
-        found = self.reading.places(values)
-        none, unfit = found == NOTHING, np.flatnonzero(found == UNKNOWN)
+        items = self.reading.places(values)
+        none, unfit = items == NOTHING, np.flatnonzero(items == UNKNOWN)
         if none.any() and not self.missing:
             raise self._missing(int(none.sum()), len(none))
-        found[none] = len(self.labels)
+        items[none] = len(self.labels)
         if self.outside == SPREAD:
-            found[unfit] = uniform(rng.only(unfit), len(unfit), len(self.labels))
+            items[unfit] = uniform(rng.only(unfit), len(unfit), len(self.labels))
         elif self.outside != REFUSE and self.outside in self.labels:
-            found[unfit] = self.labels.index(self.outside)
+            items[unfit] = self.labels.index(self.outside)
         elif self.missing:
-            found[unfit] = len(self.labels)
+            items[unfit] = len(self.labels)
         elif len(unfit):
             raise AnswerError(
                 f"{self.name} is one of {len(self.labels)} labels; "
-                f"{len(unfit)} of {len(found)} answers are not. Nothing was sent.",
+                f"{len(unfit)} of {len(items)} answers are not. Nothing was sent.",
                 self.name,
                 UNKNOWN_ANSWER,
             )
-        return found
+        return items

@@ -120,7 +120,9 @@ class Terms(Told, frozen=True, kw_only=True):
         """Return the terms as the published document has them."""
         usual = {field.name: field.default for field in msgspec.structs.fields(Terms)}
         values = {key: getattr(self, key) for key in self.keys()}
-        return {key: one for key, one in values.items() if key in WRITTEN or one != usual[key]}
+        return {
+            key: value for key, value in values.items() if key in WRITTEN or value != usual[key]
+        }
 
     def accepts(self, now: datetime) -> bool:
         """Whether reports are accepted at that time."""

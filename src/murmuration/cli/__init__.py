@@ -220,8 +220,8 @@ def _end(problem: Exception, code: int, *also: Exception) -> None:
 
     from murmuration.cli.output import errors
 
-    for one in (problem, *also):
-        errors.print(f"[bold red]murmur:[/] {escape(str(one))}", highlight=False, soft_wrap=True)
+    for each in (problem, *also):
+        errors.print(f"[bold red]murmur:[/] {escape(str(each))}", highlight=False, soft_wrap=True)
     if (
         isinstance(problem, CampaignError)
         and problem.line

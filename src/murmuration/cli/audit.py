@@ -244,27 +244,27 @@ def _over_time(chosen: Mechanism, reports: int, changes: int) -> dict[str, Any]:
     if not chosen.memoised:
         return {"reports": reports, "fresh": Fresh(chosen).stays(reports)}
     law = Permanent(chosen)
-    found = {"reports": reports, "stays": law.stays(reports), "changes": law.changes(reports)}
+    losses = {"reports": reports, "stays": law.stays(reports), "changes": law.changes(reports)}
     if not changes:
-        return found
+        return losses
     if changes >= reports:
         raise ParameterError(f"changes are fewer than the {reports} reports; got {changes}")
     spells = InSpells(chosen, -(-reports // (changes + 1)))
-    return {**found, "spell": spells.length, "spells": spells.changes(reports)}
+    return {**losses, "spell": spells.length, "spells": spells.changes(reports)}
 
 
-def _told(chosen: Mechanism, found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _told(chosen: Mechanism, losses: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Say what so many reports tell."""
-    many = f"{found['reports']:,} reports"
-    if "fresh" in found:
-        yield many, f"{found['fresh']!r}: each has fresh noise"
+    many = f"{losses['reports']:,} reports"
+    if "fresh" in losses:
+        yield many, f"{losses['fresh']!r}: each has fresh noise"
         return
     least = "at least " if chosen.by_value else ""
-    yield f"{many}, it stays", repr(found["stays"])
-    yield f"{many}, it changes", f"{least}{found['changes']!r}: when is not hidden"
-    if "spells" in found:
-        which = f"spells of {found['spell']:,}"
-        yield f"{many}, {which}", f"{found['spells']!r}, whatever it does and when"
+    yield f"{many}, it stays", repr(losses["stays"])
+    yield f"{many}, it changes", f"{least}{losses['changes']!r}: when is not hidden"
+    if "spells" in losses:
+        which = f"spells of {losses['spell']:,}"
+        yield f"{many}, {which}", f"{losses['spells']!r}, whatever it does and when"
 
 
 def _print(
@@ -321,10 +321,10 @@ def _matrix(loss: PairwiseLoss, edges: Sequence[float]) -> Table:
         table.add_column(str(h + 1), justify="right", no_wrap=True)
     for g, (losses, budgets) in enumerate(zip(loss.pairwise, loss.budgets, strict=True)):
         cells = []
-        for h, (found, budget) in enumerate(zip(losses, budgets, strict=True)):
+        for h, (row, budget) in enumerate(zip(losses, budgets, strict=True)):
             ratio = loss.ratios[g][h]
             broken = ratio is None or not within(ratio, budget)
-            text = f"{found:.3g}" if not broken else f"[bold red]!{found:.3g}[/]"
+            text = f"{row:.3g}" if not broken else f"[bold red]!{row:.3g}[/]"
             cells.append(f"{text}\n/ {budget:.4g}")
         table.add_row(f"{g + 1}: {_ends(edges, g)}", *cells, end_section=True)
     return table

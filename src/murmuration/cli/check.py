@@ -84,7 +84,7 @@ def check(
         if not as_json:
             raise
         refused = isinstance(problem, PromiseError)
-        mistakes = [{"line": one.line, **_said(one)} for one in (problem, *problem.also)]
+        mistakes = [{"line": each.line, **_said(each)} for each in (problem, *problem.also)]
         emit_json({"passed": False, "refused": refused, **mistakes[0], "mistakes": mistakes})
         raise typer.Exit(1 if refused else 2) from None
     if document == "-":

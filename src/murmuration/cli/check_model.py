@@ -31,7 +31,7 @@ class TrainingPage:
     @property
     def passed(self) -> bool:
         """Whether every sampler was tried and kept to its law."""
-        return all(one.sampler_agrees for one in self._audits)
+        return all(audit.sampler_agrees for audit in self._audits)
 
     def data(self) -> dict[str, Any]:
         """Return what is asked, revealed and spent as plain data."""
@@ -105,7 +105,7 @@ def _show(campaign: TrainingCampaign, audits: list[Audit], passed: bool) -> None
         )
     say(f"[bold]Kept[/]: {kept(campaign.terms, 'open until training is over')}")
     verdict = "[bold green]passed[/]" if passed else "[bold red]FAILED[/]"
-    tried = sum(one.words_tried for one in audits)
+    tried = sum(audit.words_tried for audit in audits)
     say(
         f"audit {verdict}: {len(campaign.laws)} laws in exact arithmetic; their samplers tried on "
         f"{tried:,} words"

@@ -317,13 +317,13 @@ def _print_silence(reviewed: Review) -> None:
     for texts, names in alike.items():
         for text in texts:
             say(f"  {_named(names)}: {text}")
-    for asked in [one for one in reviewed.asked if one.question.missing][:MOST_SHOWN]:
+    for asked in [asked for asked in reviewed.asked if asked.question.missing][:MOST_SHOWN]:
         certain = _errors(asked, [law.certain for law in asked.laws])
         say(
             f"  {escape(asked.question.name)}: missing = true costs accuracy: {_error(asked)}, "
             f"where all answer, instead of {certain}; more where fewer do"
         )
-    for asked in [one for one in reviewed.asked if not one.question.missing][:MOST_SHOWN]:
+    for asked in [asked for asked in reviewed.asked if not asked.question.missing][:MOST_SHOWN]:
         costs = [law.with_none for law in asked.laws if law.with_none is not None]
         if costs:
             say(
@@ -376,7 +376,9 @@ def _spends(reviewed: Review) -> str:
 
 def _cohort(reviewed: Review) -> str:
     terms = reviewed.campaign.terms
-    few = [one.question.name for one in reviewed.asked if one.share * terms.people < terms.cohort]
+    few = [
+        asked.question.name for asked in reviewed.asked if asked.share * terms.people < terms.cohort
+    ]
     too_few = f" [bold yellow](too few for {escape(', '.join(few))})[/]" if few else ""
     each = f" in each {reviewed.campaign.every}" if reviewed.campaign.every else ""
     return (

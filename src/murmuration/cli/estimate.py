@@ -140,9 +140,9 @@ def estimate(
         together = top if top is not None or long else select.LONG
         with errors.status("reading"):
             query = Query(about, confidence, combine, together, period, since, liars)
-            found = opened.asked(query)
-        found = select.chosen(found, where or ())
-        return found if top is None and long else select.largest(found, top)
+            results = opened.asked(query)
+        results = select.chosen(results, where or ())
+        return results if top is None and long else select.largest(results, top)
 
     with closing(opened):
         if csv == "-":
@@ -208,16 +208,18 @@ def show(results: Estimates, screen: Console) -> None:
     marked = any(map(indistinct, results.estimates))
     if marked:
         table.add_column("", no_wrap=True)
-    for one, rows in results.by_attribute():
-        _add(table, one, rows)
+    for about, rows in results.by_attribute():
+        _add(table, about, rows)
         table.add_section()
     screen.print(table)
     for warning in results.warnings:
         screen.print(f"{NO_CROWD} {escape(warning)}", style="bold red", highlight=False)
     if marked:
         screen.print(f"{NO_DIFFERENCE}: not distinguishable from 0", style="dim", highlight=False)
-    notes = [(one.attribute, one.note) for one in results.estimates if one.note]
-    notes += [(one.name, one.note) for one in results.attributes if one.note]
+    notes = [(figure.attribute, figure.note) for figure in results.estimates if figure.note]
+    notes += [
+        (attribute.name, attribute.note) for attribute in results.attributes if attribute.note
+    ]
     for text in misfits_in(results.attributes, results.estimates):
         screen.print(escape(text), highlight=False)
     for attribute, note in dict.fromkeys(notes):
@@ -249,31 +251,33 @@ def _show_changes(results: Estimates, screen: Console) -> None:
         table.add_column("change", justify="right")
         table.add_column("interval", justify="right")
         table.add_column("", no_wrap=True)
-        shown = {(one.attribute, one.item) for one in results.estimates}
-        for one in results.changes:
-            if (one.attribute, one.item) in shown:
-                table.add_row(escape(one.attribute), escape(one.item), *_change(one))
+        shown = {(figure.attribute, figure.item) for figure in results.estimates}
+        for change in results.changes:
+            if (change.attribute, change.item) in shown:
+                table.add_row(escape(change.attribute), escape(change.item), *_change(change))
         screen.print(table)
-        for attribute, note in dict.fromkeys((one.attribute, one.note) for one in results.changes):
+        for attribute, note in dict.fromkeys(
+            (change.attribute, change.note) for change in results.changes
+        ):
             screen.print(f"{escape(attribute)}: {escape(note)}", style="dim", highlight=False)
     if results.changed is not None:
         over = f"Over all {len(results.periods)} periods: " if len(results.periods) > 2 else ""
         screen.print(f"{over}{escape(str(results.changed))}", highlight=False)
 
 
-def _change(one: Change) -> tuple[str, str, str]:
-    scale, sign = _scale(one.unit), " pp" if one.unit == "share" else ""
-    digits = min(max(0, 1 - math.floor(math.log10(one.stderr * scale))), MOST_DIGITS)
-    low, high = (f"{scale * end:+,.{digits}f}" for end in (one.low, one.high))
-    mark = "" if one.certain else NO_DIFFERENCE
-    return f"{scale * one.value:+,.{digits}f}{sign}", f"{low} to {high}{sign}", mark
+def _change(change: Change) -> tuple[str, str, str]:
+    scale, sign = _scale(change.unit), " pp" if change.unit == "share" else ""
+    digits = min(max(0, 1 - math.floor(math.log10(change.stderr * scale))), MOST_DIGITS)
+    low, high = (f"{scale * end:+,.{digits}f}" for end in (change.low, change.high))
+    mark = "" if change.certain else NO_DIFFERENCE
+    return f"{scale * change.value:+,.{digits}f}{sign}", f"{low} to {high}{sign}", mark
 
 
-def _add(table: Table, one: Attribute, rows: Sequence[Figure]) -> None:
+def _add(table: Table, attribute: Attribute, rows: Sequence[Figure]) -> None:
     """Add an attribute's rows; one that is hidden says how many answers it needs."""
-    name = escape(f"{one.name} ({one.unit})" if one.unit else one.name)
-    if one.hidden:
-        table.add_row(name, "", "hidden", one.note, f"fewer than {one.needed:,}")
+    name = escape(f"{attribute.name} ({attribute.unit})" if attribute.unit else attribute.name)
+    if attribute.hidden:
+        table.add_row(name, "", "hidden", attribute.note, f"fewer than {attribute.needed:,}")
     for place, figure in enumerate(rows):
         digits = decimals(rows, figure.unit)
         mark = [NO_DIFFERENCE] if indistinct(figure) else []
@@ -310,10 +314,10 @@ def decimals(rows: Sequence[Figure], unit: str) -> int:
     >>> decimals([Figure("pet", "dog", 0.38, 0.0213, 0.34, 0.42, 900, 1.0, "share")], "share")
     1
     """
-    found = [figure.stderr for figure in rows if figure.unit == unit and figure.stderr]
-    if not found:
+    errors = [figure.stderr for figure in rows if figure.unit == unit and figure.stderr]
+    if not errors:
         return 2
-    return min(max(0, 1 - math.floor(math.log10(min(found) * _scale(unit)))), MOST_DIGITS)
+    return min(max(0, 1 - math.floor(math.log10(min(errors) * _scale(unit)))), MOST_DIGITS)
 
 
 def _scale(unit: str) -> float:

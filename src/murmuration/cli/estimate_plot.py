@@ -33,8 +33,8 @@ def draw(results: Estimates) -> Any:
         squeeze=False,
         layout="constrained",
     )
-    for panel, (one, rows) in zip(axes.flat, panels, strict=False):
-        _panel(panel, one, rows)
+    for panel, (attribute, rows) in zip(axes.flat, panels, strict=False):
+        _panel(panel, attribute, rows)
     for panel in axes.flat[len(panels) :]:
         panel.set_axis_off()
     every = len(results.attributes)
@@ -45,22 +45,22 @@ def draw(results: Estimates) -> Any:
     return figure
 
 
-def draw_trend(found: Trend, shown: Estimates) -> Any:
+def draw_trend(trend: Trend, shown: Estimates) -> Any:
     """Return a figure: each attribute's figures, period by period, with their intervals."""
     plt = pyplot()
-    kept = {(one.attribute, one.item) for one in shown.estimates}
-    figures = [one for one in found.estimates if (one.attribute, one.item) in kept]
-    names = list(dict.fromkeys(one.attribute for one in figures))[:MOST_PANELS]
+    kept = {(figure.attribute, figure.item) for figure in shown.estimates}
+    figures = [figure for figure in trend.estimates if (figure.attribute, figure.item) in kept]
+    names = list(dict.fromkeys(figure.attribute for figure in figures))[:MOST_PANELS]
     height = 3.2 * max(1, len(names))
     picture, axes = plt.subplots(
         max(1, len(names)), figsize=(8.0, height + 0.6), squeeze=False, layout="constrained"
     )
     for panel, name in zip(axes.flat, names, strict=False):
-        trends(panel, [one for one in figures if one.attribute == name])
+        trends(panel, [figure for figure in figures if figure.attribute == name])
     if not names:
         axes[0, 0].set_axis_off()
-    percent = f"{100 * found.confidence:.6g}% intervals"
-    picture.suptitle(f"{_plain(found.campaign)}, by {found.every}, {percent}")
+    percent = f"{100 * trend.confidence:.6g}% intervals"
+    picture.suptitle(f"{_plain(trend.campaign)}, by {trend.every}, {percent}")
     return picture
 
 
@@ -70,24 +70,24 @@ def _height(rows: Sequence[Figure]) -> float:
     return max(2.6, 1.3 + 0.24 * bars)
 
 
-def _panel(axes: Any, one: Attribute, rows: Sequence[Figure]) -> None:
-    head = [row for row in rows if one.missing and row.unit == "share"][:1]
+def _panel(axes: Any, attribute: Attribute, rows: Sequence[Figure]) -> None:
+    head = [row for row in rows if attribute.missing and row.unit == "share"][:1]
     said = [f"answered: {100 * row.value:.1f}% ± {_half(row):.1f} pp" for row in head]
     rest = list(rows[len(head) :])
-    if one.hidden or not rest:
+    if attribute.hidden or not rest:
         axes.set_axis_off()
-        few = f"hidden: shown from\n{one.needed:,} answers on"
-        text = few if one.hidden else "\n".join(said)
+        few = f"hidden: shown from\n{attribute.needed:,} answers on"
+        text = few if attribute.hidden else "\n".join(said)
         axes.text(0.5, 0.5, text, ha="center", va="center", color=DARK)
-    elif one.kind == "category":
-        said += _bars(axes, one, rest)
+    elif attribute.kind == "category":
+        said += _bars(axes, attribute, rest)
     else:
-        said += _number(axes, one, rest)
-    lines = [_wrapped(one.name, TITLE_LETTERS), *said]
+        said += _number(axes, attribute, rest)
+    lines = [_wrapped(attribute.name, TITLE_LETTERS), *said]
     axes.set_title("\n".join(lines), fontsize=10)
 
 
-def _bars(axes: Any, one: Attribute, rows: Sequence[Figure]) -> list[str]:
+def _bars(axes: Any, attribute: Attribute, rows: Sequence[Figure]) -> list[str]:
     """Draw shares with their intervals; return what the title says besides."""
     bars = [row for row in rows if not row.note.endswith(select.TOGETHER)]
     rest = [row for row in rows if row.note.endswith(select.TOGETHER)]
@@ -104,20 +104,20 @@ def _bars(axes: Any, one: Attribute, rows: Sequence[Figure]) -> list[str]:
     axes.invert_yaxis()
     axes.axvline(0, color=DARK, lw=0.8)
     axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
-    of = "share of those who answered" if one.missing else "share"
+    of = "share of those who answered" if attribute.missing else "share"
     axes.set_xlabel(f"{of} (grey: not distinguishable from 0)" if any(nothing) else of)
     together = [f"and {row.item} labels, together {100 * row.value:.1f}%" for row in rest]
     at_once = "all at once" if any("all at once" in row.note for row in bars) else ""
-    kept = f"{len(bars)} of {one.labels:,} labels" if len(bars) < one.labels else ""
+    kept = f"{len(bars)} of {attribute.labels:,} labels" if len(bars) < attribute.labels else ""
     said = ", ".join(filter(None, [kept, at_once and f"intervals right {at_once}"]))
     return [*filter(None, [said]), *together]
 
 
-def _number(axes: Any, one: Attribute, rows: Sequence[Figure]) -> list[str]:
+def _number(axes: Any, attribute: Attribute, rows: Sequence[Figure]) -> list[str]:
     """Draw a mean on the attribute's range, over the histogram if there is one."""
     bins = [row for row in rows if row.unit == "share"]
     means = [row for row in rows if row.unit != "share" and row.low is not None]
-    low, high = one.low or 0.0, one.high or 0.0
+    low, high = attribute.low or 0.0, attribute.high or 0.0
     if bins:
         edges = [low + (high - low) * place / len(bins) for place in range(len(bins) + 1)]
         axes.stairs([row.value for row in bins], edges, fill=True, color=BLUE, alpha=0.6)
@@ -143,11 +143,13 @@ def _number(axes: Any, one: Attribute, rows: Sequence[Figure]) -> list[str]:
             axes.errorbar([row.value], [0], xerr=far, fmt="|", ms=14, mew=1.5, zorder=2, **look)
         digits = max(0, 1 - math.floor(math.log10(row.stderr))) if row.stderr else 2
         half = (end - start) / 2
-        said.append(f"mean {row.value:,.{digits}f} ± {half:,.{digits}f} {_plain(one.unit)}".strip())
+        said.append(
+            f"mean {row.value:,.{digits}f} ± {half:,.{digits}f} {_plain(attribute.unit)}".strip()
+        )
     ends = [low, high, *(end for row in means for end in _ends(row))]
     margin = 0.03 * (max(ends) - min(ends))
     axes.set_xlim(min(ends) - margin, max(ends) + margin)
-    axes.set_xlabel(_plain(one.unit))
+    axes.set_xlabel(_plain(attribute.unit))
     return said
 
 

@@ -67,21 +67,21 @@ def measure(
 ) -> list[Fit]:
     """Return how a file's values fit, by attribute; the column of levels comes last, if named."""
     asked = [question for question in campaign.questions if not question.checks]
-    found = {question.name: Fit(question.name, question.missing) for question in asked}
+    by_name = {question.name: Fit(question.name, question.missing) for question in asked}
     level = Fit(level_column)
-    names = [*found, level_column] if level_column else list(found)
+    names = [*by_name, level_column] if level_column else list(by_name)
     with progress_bar() as bar:
         task = bar.add_task("looking at the values", total=None)
         for chunk in table.chunks(names, limit):
             for question in asked:
                 values = chunk[question.name]
-                found[question.name].add(question.fits(values), values)
+                by_name[question.name].add(question.fits(values), values)
             if level_column:
                 places = Reading(tuple(levels)).places(chunk[level_column])
                 fits = np.select([places == NOTHING, places == UNKNOWN], [3, 2], 0)
                 level.add(fits, chunk[level_column])
             bar.advance(task, len(chunk[names[0]]))
-    return [*found.values(), level] if level_column else list(found.values())
+    return [*by_name.values(), level] if level_column else list(by_name.values())
 
 
 def show(fits: Sequence[Fit], allowed: float = MOST_MISFITS) -> None:

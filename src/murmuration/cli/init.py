@@ -113,7 +113,7 @@ def init(
         epsilon = _asked("epsilon, what one report may cost (1 is usual)", "1", _epsilon)
         people = _asked("how many people are expected", str(rows), _people)
         asked = asked or list(_asked_attributes())
-    if all(one.skipped for one in asked):
+    if all(draft.skipped for draft in asked):
         raise ParameterError("there is nothing to ask: name at least one attribute")
     text = written(name, purpose, epsilon, people, asked)
     campaign = campaign_file.parse(text, source=str(file))
@@ -132,7 +132,7 @@ def _warn_of_few(campaign: Any) -> None:
     """Say which attributes will be hidden: too few people are asked for them."""
     terms, questions = campaign.terms, campaign.questions
     answers = [share * terms.people for share in shares_of(campaign)]
-    few = [one.name for one, n in zip(questions, answers, strict=True) if n < terms.cohort]
+    few = [draft.name for draft, n in zip(questions, answers, strict=True) if n < terms.cohort]
     if not few:
         return
     least, n = min(answers), len(questions)
@@ -163,13 +163,13 @@ def _show(asked: Sequence[Draft]) -> None:
     table = Table(title="what became of each column")
     for name in ("column", "became", "why"):
         table.add_column(name, overflow="fold")
-    for one in asked:
-        shown = shown_name(one.name)
-        table.add_row(escape(shown), one.became, escape(one.why))
+    for draft in asked:
+        shown = shown_name(draft.name)
+        table.add_row(escape(shown), draft.became, escape(draft.why))
     console.print(table)
-    doubtful = [text for one in asked for text in one.doubtful]
+    doubtful = [text for draft in asked for text in draft.doubtful]
     if doubtful:
-        usual = sorted({text for one in asked for text in one.markers})
+        usual = sorted({text for draft in asked for text in draft.markers})
         remark(
             "Together, with what stands for no answer in other columns: "
             f"{options(dict.fromkeys([*usual, *doubtful]))}"
@@ -308,26 +308,26 @@ def _draft(name: str, values: Sequence[str], taste: Taste) -> Draft:
     numbers = [number_of(text) for text in counts]
     if all(map(math.isfinite, numbers)) and not _is_code(present):
         hint = lone_extremes(counts)
-        found = _number_draft(gone, present, numbers)
-        odd = bool(hint.said) and found.low is not None
-        return replace(found, hint=hint.said, doubtful=hint.missing) if odd else found
+        draft = _number_draft(gone, present, numbers)
+        odd = bool(hint.said) and draft.low is not None
+        return replace(draft, hint=hint.said, doubtful=hint.missing) if odd else draft
     return _text_draft(gone, counts, taste)
 
 
 def _text_draft(draft: Draft, counts: Counter[str], taste: Taste) -> Draft:
     """Return what a column is of which not all are numbers: labels, or numbers to be put right."""
-    found = _category_draft(draft, counts, taste)
+    draft_of_labels = _category_draft(draft, counts, taste)
     if reason := unread_numbers(counts):
-        return replace(found, skipped=reason)
+        return replace(draft_of_labels, skipped=reason)
     hint = None if _is_code(list(counts)) else texts_among_numbers(counts)
     if hint is None:
-        return found
+        return draft_of_labels
     numbers = {text: n for text, n in counts.items() if math.isfinite(number_of(text))}
     odd = lone_extremes(numbers)
-    if found.skipped:
-        found = replace(draft, skipped="it has texts among its numbers")
+    if draft_of_labels.skipped:
+        draft_of_labels = replace(draft, skipped="it has texts among its numbers")
     said = "; ".join(filter(None, (hint.said, odd.said)))
-    return replace(found, hint=said, doubtful=(*hint.missing, *odd.missing))
+    return replace(draft_of_labels, hint=said, doubtful=(*hint.missing, *odd.missing))
 
 
 def _number_draft(draft: Draft, present: Sequence[str], different: Sequence[float]) -> Draft:
@@ -361,14 +361,14 @@ def _category_draft(draft: Draft, counts: Counter[str], taste: Taste) -> Draft:
     alike = len(counts) - len(spellings)
     merged = taste.case == IGNORE and alike > 0
     labels = tuple(sorted(spellings.values() if merged else counts))
-    found = replace(draft, labels=labels, note="labels", alike=alike)
-    found = replace(found, case=IGNORE) if merged else found
+    labelled = replace(draft, labels=labels, note="labels", alike=alike)
+    labelled = replace(labelled, case=IGNORE) if merged else labelled
     if len(labels) < 2:
         return replace(draft, skipped="all rows are alike")
     if len(labels) > taste.most_labels:
         reason = f"{len(labels):,} different texts; --max-labels {len(labels)} keeps them"
-        return replace(found, skipped=reason)
-    return found
+        return replace(labelled, skipped=reason)
+    return labelled
 
 
 def _is_code(texts: Sequence[str]) -> bool:

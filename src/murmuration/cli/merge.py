@@ -90,15 +90,15 @@ def _share(target: Store, path: Path) -> str:
 
 def _remove(target: Store, into: str, campaign: str, source: str) -> list[dict[str, object]]:
     names = [campaign] if campaign else target.campaigns()
-    found = {name: remove(target, name, source) for name in names}
-    if None in found.values() and not any(gone is not None for gone in found.values()):
+    removed = {name: remove(target, name, source) for name in names}
+    if None in removed.values() and not any(gone is not None for gone in removed.values()):
         raise ParameterError(f"this store has no tallies of a collector {source!r}")
     return [
         {
             **{"store": into, "campaign": name, "removed": gone},
             "waits_for": removed_in_figures(target, name),
         }
-        for name, gone in found.items()
+        for name, gone in removed.items()
         if gone is not None
     ]
 
@@ -111,7 +111,7 @@ def _merge_store(target: Store, where: str, campaign: str) -> list[dict[str, obj
             joined = _merged(target, other, campaign)
     except MismatchError as problem:
         raise MismatchError(f"{where}: {problem}") from None
-    return [{"store": where, **asdict(one)} for one in joined]
+    return [{"store": where, **asdict(source)} for source in joined]
 
 
 def _merge_tallies(target: Store, data: bytes, campaign: str) -> dict[str, object]:

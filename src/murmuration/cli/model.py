@@ -56,91 +56,95 @@ def model(
             raise ParameterError(f"--out ends in {', '.join(ENDINGS)}; got {out}")
         checked_place(out)
     with closing(open_source(source, campaign, token, plain_http=plain_http)) as opened:
-        training, found = opened.model()
-    found = with_liars(found, liars)
+        training, trained = opened.model()
+    trained = with_liars(trained, liars)
     if out is not None:
-        save(_as(out.suffix.lower(), training, found), out, ENDINGS[out.suffix.lower()])
+        save(_as(out.suffix.lower(), training, trained), out, ENDINGS[out.suffix.lower()])
     elif as_json:
-        emit_json(msgspec.to_builtins(found))
+        emit_json(msgspec.to_builtins(trained))
     if not as_json:
-        show(found)
+        show(trained)
 
 
-def _as(ending: str, training: TrainingCampaign, found: TrainedModel) -> bytes:
+def _as(ending: str, training: TrainingCampaign, trained: TrainedModel) -> bytes:
     if ending == ".onnx":
-        return onnx_file.written(training, found)
+        return onnx_file.written(training, trained)
     if ending == ".json":
-        return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+        return msgspec.json.format(msgspec.json.encode(trained), indent=2) + b"\n"
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["name", "value", "noise_alone", "unit"])
-    rows.writerow(["intercept", repr(found.intercept), "", ""])
+    rows.writerow(["intercept", repr(trained.intercept), "", ""])
     rows.writerows(
-        map(csv_cell, (one.name, one.value, one.stderr, one.unit)) for one in found.coefficients
+        map(csv_cell, (coefficient.name, coefficient.value, coefficient.stderr, coefficient.unit))
+        for coefficient in trained.coefficients
     )
     return text.getvalue().encode()
 
 
-def show(found: TrainedModel) -> None:
+def show(trained: TrainedModel) -> None:
     """Print a model."""
-    table = Table(title=f"{escape(found.campaign)}: {found.model} model of {escape(found.target)}")
+    table = Table(
+        title=f"{escape(trained.campaign)}: {trained.model} model of {escape(trained.target)}"
+    )
     table.add_column("of", overflow="fold")
-    share = SHARE if found.liars is None else found.liars.share
-    none = (None,) * len(found.coefficients)
-    moves = none if found.liars is None else found.liars.coefficients
+    share = SHARE if trained.liars is None else trained.liars.share
+    none = (None,) * len(trained.coefficients)
+    moves = none if trained.liars is None else trained.liars.coefficients
     for heading in ("coefficient", "noise alone", f"{100 * share:.3g}% liars"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("for one")
-    for one, move in zip(found.coefficients, moves, strict=True):
-        label = "=" in one.name and not one.unit
+    for coefficient, move in zip(trained.coefficients, moves, strict=True):
+        label = "=" in coefficient.name and not coefficient.unit
         table.add_row(
-            escape(one.name),
-            f"{one.value:+.4g}",
-            f"{one.stderr:.2g}",
+            escape(coefficient.name),
+            f"{coefficient.value:+.4g}",
+            f"{coefficient.stderr:.2g}",
             "no bound" if move is None else f"± {move.even:.2g}",
-            "label, against the last" if label else escape(one.unit),
+            "label, against the last" if label else escape(coefficient.unit),
         )
-    table.add_row("intercept", f"{found.intercept:+.4g}", "", "no bound", "")
+    table.add_row("intercept", f"{trained.intercept:+.4g}", "", "no bound", "")
     console.print(table)
-    for text in told(found):
+    for text in told(trained):
         say(text, markup=False)
 
 
-def told(found: TrainedModel) -> list[str]:
+def told(trained: TrainedModel) -> list[str]:
     """Return what has to be said beside coefficients."""
-    texts = [meaning(found), NOISE]
-    if found.score is None:
+    texts = [meaning(trained), NOISE]
+    if trained.score is None:
         texts.append("private test score: none, nobody was asked")
     else:
-        one = found.score
-        if one.unit == "share":
-            value = f"{one.value:.1%} ({one.low:.1%} to {one.high:.1%}, 95%)"
+        score = trained.score
+        if score.unit == "share":
+            value = f"{score.value:.1%} ({score.low:.1%} to {score.high:.1%}, 95%)"
         else:
-            value = f"{one.value:.4g} ({one.low:.4g} to {one.high:.4g}, 95%) {one.unit}".rstrip()
+            ends = f"{score.low:.4g} to {score.high:.4g}"
+            value = f"{score.value:.4g} ({ends}, 95%) {score.unit}".rstrip()
         texts.append(
-            f"private test score: {value}: {one.note}, by {one.n:,} people who had no part"
+            f"private test score: {value}: {score.note}, by {score.n:,} people who had no part"
         )
-    texts.append(lied(found))
-    if found.curve:
-        last = found.curve[-1]
+    texts.append(lied(trained))
+    if trained.curve:
+        last = trained.curve[-1]
         texts.append(
             f"learning curve: after {last.asked:,} people the model explained {last.gained:.0%} "
             f"of what a constant prediction leaves unexplained, by their reports (standard error "
             f"{last.doubt:.1%})"
         )
     texts.append(
-        f"{found.people:,} people in {found.rounds} rounds, one report each, with an exact "
-        f"loss of {sentences.reveals(found.loss, found.epsilon)}"
+        f"{trained.people:,} people in {trained.rounds} rounds, one report each, with an exact "
+        f"loss of {sentences.reveals(trained.loss, trained.epsilon)}"
     )
-    return [*texts, *found.notes]
+    return [*texts, *trained.notes]
 
 
-def lied(found: TrainedModel) -> str:
+def lied(trained: TrainedModel) -> str:
     """Say how far liars have moved a model, and what that is."""
-    if found.liars is None:
+    if trained.liars is None:
         return "liars: no bound, as it was trained by an earlier release"
-    share, score = f"{100 * found.liars.share:.3g}%", found.liars.score
-    by_share = found.score is not None and found.score.unit == "share"
+    share, score = f"{100 * trained.liars.share:.3g}%", trained.liars.score
+    by_share = trained.score is not None and trained.score.unit == "share"
 
     def written(move: Moved) -> str:
         if by_share:
@@ -150,7 +154,9 @@ def lied(found: TrainedModel) -> str:
         return f"{move.even:.2g} ({move.waiting:.2g} if they all wait for it)"
 
     said = "no bound on the score" if score is None else f"the score by at most {written(score)}"
-    first = next((one for one in found.liars.coefficients if one is not None), None)
+    first = next(
+        (coefficient for coefficient in trained.liars.coefficients if coefficient is not None), None
+    )
     if first is None or not first.even:
         return f"{share} liars in every round move {said}; no bound on coefficients"
     return (
@@ -161,10 +167,10 @@ def lied(found: TrainedModel) -> str:
     )
 
 
-def meaning(found: TrainedModel) -> str:
+def meaning(trained: TrainedModel) -> str:
     """Say what a score is."""
-    if not found.labels:
-        return f"{found.target} = intercept + sum of coefficient * value"
-    first, second = found.labels
-    way = " (its logarithmic odds)" if found.model == "logistic" else ""
+    if not trained.labels:
+        return f"{trained.target} = intercept + sum of coefficient * value"
+    first, second = trained.labels
+    way = " (its logarithmic odds)" if trained.model == "logistic" else ""
     return f"intercept + sum of coefficient * value above 0 says {second!r}{way}, below 0 {first!r}"

@@ -53,7 +53,7 @@ class Screen(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print; tables are fitted to the width first."""
-        fit = (fitted(one, self.width) if isinstance(one, Table) else one for one in objects)
+        fit = (fitted(item, self.width) if isinstance(item, Table) else item for item in objects)
         super().print(*fit, **options)
 
 
@@ -111,16 +111,16 @@ def _text(cell: RenderableType) -> Text:
 
 def _stacked(table: Table) -> Table:
     """Return the same cells, one below the other, each beside its heading."""
-    found = Table(title=table.title, show_header=False)
-    found.add_column(overflow="fold")
-    found.add_column(overflow="fold")
+    stacked = Table(title=table.title, show_header=False)
+    stacked.add_column(overflow="fold")
+    stacked.add_column(overflow="fold")
     columns = [(column.header, list(column.cells)) for column in table.columns]
     for place in range(table.row_count):
         for heading, cells in columns:
             if _text(cells[place]).plain:
-                found.add_row(heading if table.show_header else "", cells[place])
-        found.add_section()
-    return found
+                stacked.add_row(heading if table.show_header else "", cells[place])
+        stacked.add_section()
+    return stacked
 
 
 # --- text ----------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def emit_json(data: Any) -> None:
     It is coloured on a terminal only: for 5,000 labels that takes seconds.
     """
     text = json.dumps(_finite(data), indent=2, ensure_ascii=False)
-    text = UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # the same in JSON
+    text = UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)  # the same in JSON
     if console.is_terminal:
         console.print_json(text, ensure_ascii=False)
     else:

@@ -39,13 +39,13 @@ def repeat(
     --plot draws the loss of each law against the number of periods.
     """
     checked_plot(plot)
-    found = compared(epsilon, permanent, categorical, periods, people, _counts(changes))
+    comparison = compared(epsilon, permanent, categorical, periods, people, _counts(changes))
     if as_json:
-        emit_json(as_data(found))
+        emit_json(as_data(comparison))
     else:
-        _print(found)
+        _print(comparison)
     if plot is not None:
-        save_plot(draw(found), plot)
+        save_plot(draw(comparison), plot)
 
 
 def _counts(text: str) -> list[int]:
@@ -60,33 +60,33 @@ def _counts(text: str) -> list[int]:
         raise ParameterError(f"--changes takes whole numbers, as 1,3; got {text!r}") from None
 
 
-def as_data(found: Comparison) -> dict[str, Any]:
+def as_data(comparison: Comparison) -> dict[str, Any]:
     """Return a choice as plain data."""
     return {
-        "periods": found.periods,
-        "people": found.people,
+        "periods": comparison.periods,
+        "people": comparison.people,
         "laws": [
             {
-                "law": one.name,
-                "mechanism": one.law.name,
-                "epsilon": one.law.epsilon,
-                "spell": one.length if isinstance(one, InSpells) else None,
-                "stderr": one.stderr(found.people),
-                "change_stderr": one.change_stderr(found.people),
-                "exact": one.bounded,
+                "law": law.name,
+                "mechanism": law.law.name,
+                "epsilon": law.law.epsilon,
+                "spell": law.length if isinstance(law, InSpells) else None,
+                "stderr": law.stderr(comparison.people),
+                "change_stderr": law.change_stderr(comparison.people),
+                "exact": law.bounded,
                 "loss": [
-                    {"periods": count, "stays": one.stays(count), "changes": one.changes(count)}
-                    for count in found.shown
+                    {"periods": count, "stays": law.stays(count), "changes": law.changes(count)}
+                    for count in comparison.shown
                 ],
             }
-            for one in found.laws
+            for law in comparison.laws
         ],
     }
 
 
-def _print(found: Comparison) -> None:
-    console.print(_table(found, "a value that does not change", False))
-    console.print(_table(found, "values that may change, at worst", True))
+def _print(comparison: Comparison) -> None:
+    console.print(_table(comparison, "a value that does not change", False))
+    console.print(_table(comparison, "values that may change, at worst", True))
     notes = [
         "loss: exact, of all reports of one person together, after so many periods (>=: reached; "
         "other histories may tell more).",
@@ -102,36 +102,36 @@ def _print(found: Comparison) -> None:
         console.print(note, style="dim", highlight=False)
 
 
-def _table(found: Comparison, title: str, changing: bool) -> Table:
+def _table(comparison: Comparison, title: str, changing: bool) -> Table:
     table = Table(title=f"loss of all reports so far: {title}")
     table.add_column("law")
     table.add_column("std error", justify="right", no_wrap=True)
     table.add_column("of a change", justify="right", no_wrap=True)
-    for count in found.shown:
+    for count in comparison.shown:
         table.add_column(f"{count:,}", justify="right", no_wrap=True)
-    for one in found.laws:
-        told, sign = (one.changes, "" if one.bounded else ">=") if changing else (one.stays, "")
-        losses = [f"{sign}{told(count):.3g}" for count in found.shown]
-        errors = [f"{error(found.people):.4g}" for error in (one.stderr, one.change_stderr)]
-        table.add_row(one.name, *errors, *losses)
+    for law in comparison.laws:
+        told, sign = (law.changes, "" if law.bounded else ">=") if changing else (law.stays, "")
+        losses = [f"{sign}{told(count):.3g}" for count in comparison.shown]
+        errors = [f"{error(comparison.people):.4g}" for error in (law.stderr, law.change_stderr)]
+        table.add_row(law.name, *errors, *losses)
     return table
 
 
-def draw(found: Comparison) -> Any:
+def draw(comparison: Comparison) -> Any:
     """Return a figure: each law's loss against periods, and the error of one period's figure."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    step = max(1, found.periods // MOST_DRAWN)
-    counts = sorted({*range(1, found.periods + 1, step), found.periods})
-    for one in found.laws:
-        label = f"{one.name} (one period ±{one.stderr(found.people):.2g})"
-        (line,) = axes.plot(counts, [one.stays(count) for count in counts], label=label)
-        worst = [one.changes(count) for count in counts]
-        if worst[-1] > one.stays(found.periods):
-            more = "a value that changes" + ("" if one.bounded else ", at least")
-            axes.plot(counts, worst, ls="--", color=line.get_color(), label=f"{one.name}, {more}")
+    step = max(1, comparison.periods // MOST_DRAWN)
+    counts = sorted({*range(1, comparison.periods + 1, step), comparison.periods})
+    for law in comparison.laws:
+        label = f"{law.name} (one period ±{law.stderr(comparison.people):.2g})"
+        (line,) = axes.plot(counts, [law.stays(count) for count in counts], label=label)
+        worst = [law.changes(count) for count in counts]
+        if worst[-1] > law.stays(comparison.periods):
+            more = "a value that changes" + ("" if law.bounded else ", at least")
+            axes.plot(counts, worst, ls="--", color=line.get_color(), label=f"{law.name}, {more}")
     axes.set(xlabel="periods", ylabel="loss of all reports of one person", yscale="log")
-    axes.set_title(f"what {found.periods} periods tell; {found.people:,} people in each")
+    axes.set_title(f"what {comparison.periods} periods tell; {comparison.people:,} people in each")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     return figure

@@ -229,8 +229,8 @@ def _require_fitting(
     except ParameterError as problem:
         if not as_json:
             raise
-        found = {"campaign": campaign.name, "digest": campaign.digest, "devices": 0, "stored": 0}
-        emit_json({**found, "fit": _fit_data(fits), "problem": str(problem)})
+        summary = {"campaign": campaign.name, "digest": campaign.digest, "devices": 0, "stored": 0}
+        emit_json({**summary, "fit": _fit_data(fits), "problem": str(problem)})
         raise typer.Exit(2) from None
 
 
@@ -369,11 +369,11 @@ class RowPlan:
             return [(self._turn(), np.arange(len(who)))]
         texts = [str(chunk[self.period_column][row]).strip() for row in who.tolist()]
         named = {text: self._named(text) for text in set(texts)}
-        found: dict[str, list[int]] = {}
+        turns: dict[str, list[int]] = {}
         for place, text in enumerate(texts):
-            found.setdefault(named[text], []).append(place)
-        why[self.period_column] += len(found.pop("", ()))
-        return [(turn, np.array(places)) for turn, places in sorted(found.items())]
+            turns.setdefault(named[text], []).append(place)
+        why[self.period_column] += len(turns.pop("", ()))
+        return [(turn, np.array(places)) for turn, places in sorted(turns.items())]
 
     def _turn(self) -> str:
         if self.campaign.every is not None:

@@ -85,8 +85,8 @@ def _columns(path: Path, campaign: SurveyCampaign) -> dict[str, Any]:
     name_unknown(fits)
     require_fitting(fits, MOST_MISFITS, option=False)
     names = [question.name for question in campaign.given]
-    found: dict[str, Any] = table.columns(names)
-    return found
+    columns: dict[str, Any] = table.columns(names)
+    return columns
 
 
 @contextmanager

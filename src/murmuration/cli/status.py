@@ -45,8 +45,8 @@ def status(
         if as_json:
             emit_json(msgspec.to_builtins(now))
         elif not watch:
-            for one in tables(now):
-                console.print(one)
+            for table in tables(now):
+                console.print(table)
             for warning in now.warnings:
                 console.print(f"{NO_CROWD} {escape(warning)}", style="bold red", highlight=False)
         else:
@@ -95,18 +95,18 @@ def rounds(training: TrainingStatus) -> Table:
     for heading in ("people", "size"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("state")
-    for one in training.rounds:
-        asks = ", ".join(f"{ask} {n:,}" for ask, n in one.asks.items())
-        table.add_row(str(one.number), asks, f"{one.people:,}", f"{one.size:,}", _state(one))
+    for each in training.rounds:
+        asks = ", ".join(f"{ask} {n:,}" for ask, n in each.asks.items())
+        table.add_row(str(each.number), asks, f"{each.people:,}", f"{each.size:,}", _state(each))
     return table
 
 
-def _state(one: RoundStatus) -> str:
-    if one.state == "aside":
+def _state(status: RoundStatus) -> str:
+    if status.state == "aside":
         return "set aside: too few"
-    if one.state == "closed" or one.closes is None:
-        return one.state
-    moment = datetime.fromtimestamp(one.closes, UTC)
+    if status.state == "closed" or status.closes is None:
+        return status.state
+    moment = datetime.fromtimestamp(status.closes, UTC)
     return f"open, to {moment:%Y-%m-%d %H:%M} UTC"
 
 
@@ -116,8 +116,10 @@ def periods(now: Status) -> Table:
     table.add_column("period")
     table.add_column("people", justify="right")
     table.add_column("reports are")
-    for one in reversed(now.periods):
-        table.add_row(one.name, _told(one.people), "taken" if one.open else "taken no more")
+    for period in reversed(now.periods):
+        table.add_row(
+            period.name, _told(period.people), "taken" if period.open else "taken no more"
+        )
     return table
 
 
@@ -127,14 +129,14 @@ def answers(now: Status) -> Table:
     last = f" in {names[-1]}" if names else ""
     table = Table(title=f"answers to each attribute{last}")
     table.add_column("attribute", overflow="fold")
-    levels = list(dict.fromkeys(name for one in now.attributes for name in one.levels))
+    levels = list(dict.fromkeys(name for attribute in now.attributes for name in attribute.levels))
     for heading in (*map(escape, levels), "answers"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("shown", justify="right")
-    for one in now.attributes:
-        by_level = [_told(one.levels.get(name, 0)) for name in levels]
-        state = "yes" if one.answers else f"from {one.needed:,} on"
-        table.add_row(escape(one.attribute), *by_level, _told(one.answers), state)
+    for attribute in now.attributes:
+        by_level = [_told(attribute.levels.get(name, 0)) for name in levels]
+        state = "yes" if attribute.answers else f"from {attribute.needed:,} on"
+        table.add_row(escape(attribute.attribute), *by_level, _told(attribute.answers), state)
     return table
 
 

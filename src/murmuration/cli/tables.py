@@ -175,12 +175,12 @@ class _CsvTable(Table):
 
     @property
     def form(self) -> str:
-        found = self._form
+        form = self._form
         names = {mark: name for name, mark in NAMED.items() if name.isalpha()}
-        between = names.get(found.delimiter, repr(found.delimiter))
-        comma = ", a comma in numbers" if found.decimal == "," else ""
-        head = "" if found.header else ", no header"
-        return f"CSV, {between} between fields, {found.encoding.removesuffix('-sig')}{comma}{head}"
+        between = names.get(form.delimiter, repr(form.delimiter))
+        comma = ", a comma in numbers" if form.decimal == "," else ""
+        head = "" if form.header else ", no header"
+        return f"CSV, {between} between fields, {form.encoding.removesuffix('-sig')}{comma}{head}"
 
     def place(self, row: int) -> str:
         return f"on line {row + (2 if self._form.header else 1)}"
@@ -213,8 +213,8 @@ class _CsvTable(Table):
         return len(self.names) == 1
 
     def _column(self, rows: Sequence[Sequence[str]], place: int) -> list[str]:
-        found = [row[place] if place < len(row) else "" for row in rows]
-        return list(map(_pointed, found)) if self._form.decimal == "," else found
+        cells = [row[place] if place < len(row) else "" for row in rows]
+        return list(map(_pointed, cells)) if self._form.decimal == "," else cells
 
     def _require_width(self, rows: Sequence[Sequence[str]]) -> None:
         """Refuse rows with more than there are columns for: all after that would be moved."""

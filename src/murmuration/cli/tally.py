@@ -80,7 +80,7 @@ def tally(
         raise ParameterError(f"--engine is local or spark; got {engine!r}")
     room = _bytes(memory)
     checked_place(output)
-    found = parts.find(reports)
+    files = parts.find(reports)
     asked = parts.campaign_of(reports, campaign)
     secret = None if key is None else key_file.read(key)
     start = time.perf_counter()
@@ -89,8 +89,8 @@ def tally(
         require("spark")
         if secret is not None:
             raise ParameterError("--key needs the ids on this machine: count with --engine local")
-        sums = _on_spark(asked, found, master, dedup=dedup)
-        about = {"parts": len(found), "parts_read": len(found), "parts_gone": 0}
+        sums = _on_spark(asked, files, master, dedup=dedup)
+        about = {"parts": len(files), "parts_read": len(files), "parts_gone": 0}
     else:
         with _progress() as advance:
             more: dict[str, Any] = {
@@ -101,10 +101,10 @@ def tally(
             }
             how = local.How(dedup, room, **more)
             place = output.with_name(f"{output.name}.state") if keep else None
-            done = local.tally(asked.form, found, place, how)
+            done = local.tally(asked.form, files, place, how)
         sums = done.sums
         sketched = () if secret is None else (done.sketch, done.name, name_of(secret))
-        about = {"parts": len(found), "parts_read": len(done.read), "parts_gone": len(done.gone)}
+        about = {"parts": len(files), "parts_read": len(done.read), "parts_gone": len(done.gone)}
     made = CampaignTallies.of_files(asked, sums.tallies(asked.frame), sums.to_json(), *sketched)
     write_file(output, made.to_bytes())
     _tell(asked, sums, about, output, time.perf_counter() - start, as_json=as_json)
@@ -126,13 +126,13 @@ def _bytes(text: str) -> int:
     return int(match[1]) * UNITS[match[2].upper()]
 
 
-def _on_spark(campaign: SurveyCampaign, found: list[Part], master: str, *, dedup: bool) -> Sums:
+def _on_spark(campaign: SurveyCampaign, parts: list[Part], master: str, *, dedup: bool) -> Sums:
     from murmuration.counting.engines import spark
     from murmuration.counting.engines.session import session
 
     with errors.status("starting Spark") as status, session(master) as started:
         status.update("counting on Spark")
-        return spark.tally(started, campaign.form, found, dedup=dedup)
+        return spark.tally(started, campaign.form, parts, dedup=dedup)
 
 
 @contextmanager

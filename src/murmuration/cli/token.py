@@ -93,7 +93,7 @@ def _participants(
         batch = new_batch(opened, campaign or (names[0] if len(names) == 1 else ""), name, days)
     made = tokens_of(batch, count)
     head = f"{url.rstrip('/')}/c/{quote(batch.campaign)}#token=" if url else ""
-    lines = (f"{head}{one}" for one in made)
+    lines = (f"{head}{token}" for token in made)
     if output is not None:
         with errors.status("making tokens"), private_file(output) as file:
             file.writelines(f"{line}\n".encode() for line in lines)
@@ -120,8 +120,8 @@ def rotate(
     """Make a new token of the same name and role; the old ones end after the overlap."""
     with closing(open_store(store, create=False)) as opened, opened.transaction():
         now = time.time()
-        valid = [one for one in opened.tokens() if one.name == name and one.expires > now]
-        kinds = {(one.role, one.campaign, one.sources) for one in valid}
+        valid = [token for token in opened.tokens() if token.name == name and token.expires > now]
+        kinds = {(token.role, token.campaign, token.sources) for token in valid}
         if any(role == PARTICIPANT for role, _, _ in kinds):
             raise ParameterError(f"{name!r} are participants' tokens: use add, and end")
         if len(kinds) != 1:
@@ -174,14 +174,14 @@ def list_tokens(store: StoreArgument, as_json: Json = False) -> None:
     with closing(open_store(store, readonly=True)) as opened:
         tokens = opened.tokens()
     if as_json:
-        emit_json([_data(one) for one in tokens])
+        emit_json([_data(token) for token in tokens])
         return
     table = Table("name", "role", "campaign", "made (UTC)", "ends (UTC)", "state")
-    for one in tokens:
-        state = "valid" if one.expires > time.time() else "ended"
-        times = (_moment(when)[:16].replace("T", " ") for when in (one.created, one.expires))
-        role = one.role if one.role == PARTICIPANT else f"{one.role} {one.sources}".strip()
-        table.add_row(escape(one.name), role, escape(one.campaign) or "all", *times, state)
+    for token in tokens:
+        state = "valid" if token.expires > time.time() else "ended"
+        times = (_moment(when)[:16].replace("T", " ") for when in (token.created, token.expires))
+        role = token.role if token.role == PARTICIPANT else f"{token.role} {token.sources}".strip()
+        table.add_row(escape(token.name), role, escape(token.campaign) or "all", *times, state)
     console.print(table)
 
 
@@ -193,15 +193,15 @@ def _hand_over(text: str, name: str, as_json: bool) -> None:
     errors.print("shown this once; a reader puts it into MURMUR_TOKEN", style="dim")
 
 
-def _data(one: Token) -> dict[str, object]:
+def _data(token: Token) -> dict[str, object]:
     return {
-        "name": one.name,
-        "role": one.role,
-        "campaign": one.campaign or None,
-        "sources": [] if one.role == PARTICIPANT else one.sources.split(),
-        "created": _moment(one.created),
-        "expires": _moment(one.expires),
-        "valid": one.expires > time.time(),
+        "name": token.name,
+        "role": token.role,
+        "campaign": token.campaign or None,
+        "sources": [] if token.role == PARTICIPANT else token.sources.split(),
+        "created": _moment(token.created),
+        "expires": _moment(token.expires),
+        "valid": token.expires > time.time(),
     }
 
 

@@ -141,8 +141,8 @@ def train(
                 progress=shown.advance,
             )
             over = trainees.play()
-        found = _model(url if collector else where, training.name, plain_http) if over else None
-    _report(training, trainees, people, fits, over, found, as_json)
+        trained = _model(url if collector else where, training.name, plain_http) if over else None
+    _report(training, trainees, people, fits, over, trained, as_json)
 
 
 @contextmanager
@@ -165,8 +165,10 @@ def _require_new(store: str, training: TrainingCampaign) -> None:
     with closing(open_store(store, readonly=True)) as store_of_training:
         if training.name not in store_of_training.campaigns():
             return
-        found = served(store_of_training, training.name)
-        if found.campaign.digest == training.digest and found.is_over(store_of_training):
+        served_already = served(store_of_training, training.name)
+        if served_already.campaign.digest == training.digest and served_already.is_over(
+            store_of_training
+        ):
             raise ParameterError(
                 f"{store} has this training, and it is over: murmur model {store} prints it; "
                 "another --store begins anew"
@@ -200,9 +202,9 @@ class _Shown:
         self._bar = bar
         self._task: TaskID = bar.add_task("round 1", total=people)
 
-    def advance(self, found: Round, count: int) -> None:
+    def advance(self, asked_round: Round, count: int) -> None:
         """Note some more reports of a round."""
-        self._bar.update(self._task, advance=count, description=f"round {found.number}")
+        self._bar.update(self._task, advance=count, description=f"round {asked_round.number}")
 
 
 class _People:
@@ -230,7 +232,9 @@ class _People:
             read, self.skipped = read + count, self.skipped + count - len(who)
         if not parts:
             raise ParameterError("no row of the file has a value for every feature and the target")
-        self.x, self.y, self.numbers = (np.concatenate(one) for one in zip(*parts, strict=True))
+        self.x, self.y, self.numbers = (
+            np.concatenate(columns) for columns in zip(*parts, strict=True)
+        )
         self.read = read
         """How many rows there were, those that were left out too."""
 
@@ -268,7 +272,7 @@ def _report(
     people: _People,
     fits: list[Fit],
     over: bool,
-    found: Any,
+    trained: Any,
     as_json: bool,
 ) -> None:
     sent = trainees.sent
@@ -290,14 +294,14 @@ def _report(
                 "fit": {fit.name: fit.data for fit in fits},
                 "seconds": sent.seconds,
                 "problem": sent.problem,
-                "model": None if found is None else msgspec.to_builtins(found),
+                "model": None if trained is None else msgspec.to_builtins(trained),
                 "simulation": True,
             }
         )
     else:
-        if found is not None:
-            show_model(found)
-        for text in _words(training, trainees, people, over, found):
+        if trained is not None:
+            show_model(trained)
+        for text in _words(training, trainees, people, over, trained):
             say(text, markup=False)
     if not over or sent.unsent:
         raise typer.Exit(3)
@@ -306,7 +310,7 @@ def _report(
 
 
 def _words(
-    training: TrainingCampaign, trainees: Trainees, people: _People, over: bool, found: Any
+    training: TrainingCampaign, trainees: Trainees, people: _People, over: bool, trained: Any
 ) -> list[str]:
     sent = trainees.sent
     texts = [
@@ -325,6 +329,6 @@ def _words(
             f"training is not over: nobody is left. Round {trainees.rounds} waits for more people, "
             f"and {training.name} ends when it closes"
         )
-    elif found is None:
+    elif trained is None:
         texts.append("training is over; an analyst's token in MURMUR_TOKEN reads the model")
     return texts

@@ -68,12 +68,12 @@ def tuples(
         task = bar.add_task("collecting", total=len(contestants) * math.ceil(people / STEP))
         for contestant in contestants:
             try:
-                found = contestant.estimate(_collect(contestant, columns, people, bar, task))
+                estimate = contestant.estimate(_collect(contestant, columns, people, bar, task))
             except MurmurationError as problem:  # one that does not fit does not stop the others
                 _leave_out(contestant.name, problem)
                 continue
-            if isinstance(found, TupleEstimate):
-                outcomes.append(_outcome(contestant, found, columns, domains))
+            if isinstance(estimate, TupleEstimate):
+                outcomes.append(_outcome(contestant, estimate, columns, domains))
     if not outcomes:
         raise ParameterError("no mechanism takes these attributes at this epsilon")
     if as_json:
@@ -137,25 +137,25 @@ def _contestants(
         raise ParameterError(
             f"no tuple mechanism is called {unknown[0]!r}; there are {', '.join(kinds)}"
         )
-    found = []
+    contestants = []
     for name in chosen or [name for name, kind in kinds.items() if kind.keeps_promise]:
         extra = {"people": people} if "people" in kinds[name].__dataclass_fields__ else {}
         try:
-            found.append(mechanism(name, epsilon=epsilon, domains=domains, **extra))
+            contestants.append(mechanism(name, epsilon=epsilon, domains=domains, **extra))
         except ParameterError as problem:
             if chosen:
                 raise
             _leave_out(name, problem)
-    return found
+    return contestants
 
 
 def _outcome(
-    contestant: Mechanism, found: TupleEstimate, columns: Columns, domains: tuple[int, ...]
+    contestant: Mechanism, estimate: TupleEstimate, columns: Columns, domains: tuple[int, ...]
 ) -> Outcome:
     """Compare all estimates with the truth."""
     misses: dict[bool, list[float]] = {False: [], True: []}
     covered: list[bool] = []
-    for part, column, k in zip(found.parts, columns, domains, strict=True):
+    for part, column, k in zip(estimate.parts, columns, domains, strict=True):
         counts = np.bincount(column.astype(np.int64), minlength=k) if k else None
         truth = column.astype(np.float64).mean() if counts is None else counts / len(column)
         low, high = part.interval()

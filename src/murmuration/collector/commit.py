@@ -88,7 +88,7 @@ def commit(store: Store, group: Sequence[Batch], reports: ToFolder | None = None
     with store.transaction():
         if reports is not None:
             reports.begin(store)
-        found = [
+        codes = [
             _commit_intake(store, batches, each, reports)
             for batches, each in zip(by_intake.values(), checked, strict=True)
         ]
@@ -96,7 +96,7 @@ def commit(store: Store, group: Sequence[Batch], reports: ToFolder | None = None
     if reports is not None:
         reports.committed(end)
     # Only now is it true: a transaction that failed has made no report a duplicate.
-    for batches, decided in zip(by_intake.values(), found, strict=True):
+    for batches, decided in zip(by_intake.values(), codes, strict=True):
         ends = np.cumsum([len(batch) for batch in batches])[:-1]
         for batch, problems in zip(batches, np.split(decided, ends), strict=True):
             batch.problems = problems
@@ -154,16 +154,16 @@ def _outside_periods(
     yield EARLY, early
 
 
-def _acknowledged(store: Store, intake: Intake, found: _Checked, problems: Codes) -> Codes:
+def _acknowledged(store: Store, intake: Intake, checked: _Checked, problems: Codes) -> Codes:
     """Say of reports that came too late, and are counted, that they are duplicates.
 
     Once the others of their group are stored: theirs may be among them.
     """
-    past = np.flatnonzero(found.upload.problems == CODES[intake.outdated])
+    past = np.flatnonzero(checked.upload.problems == CODES[intake.outdated])
     problems = problems.copy()
     for places, ids, keys in (
-        (past, found.upload.past, intake.keys_of_older),
-        (found.places, found.ids, lambda _: [intake.key]),
+        (past, checked.upload.past, intake.keys_of_older),
+        (checked.places, checked.ids, lambda _: [intake.key]),
     ):
         if len(ids):
             problems[places[_counted(store, keys(store), ids)]] = DUPLICATE
@@ -180,7 +180,7 @@ def _counted(store: Store, keys: Sequence[int], ids: Ids) -> Mask:
 
 
 def _commit_intake(
-    store: Store, batches: Sequence[Batch], found: _Checked, reports: ToFolder | None
+    store: Store, batches: Sequence[Batch], checked: _Checked, reports: ToFolder | None
 ) -> Codes:
     """Store the reports for one intake and account for them; return their problems and duplicates.
 
@@ -188,9 +188,9 @@ def _commit_intake(
     """
     intake = batches[0].intake
     one_device = intake.campaign.terms.upload == ONE_DEVICE
-    tokens = _tokens(batches, found.upload) if one_device else []
-    problems = intake.take(store, found.upload, tokens, reports)
-    problems = _acknowledged(store, intake, found, problems)
+    tokens = _tokens(batches, checked.upload) if one_device else []
+    problems = intake.take(store, checked.upload, tokens, reports)
+    problems = _acknowledged(store, intake, checked, problems)
     unreadable = sum(batch.unreadable for batch in batches)
     store.add_counts(intake.campaign.name, outcomes(problems, unreadable))
     return problems
@@ -210,8 +210,8 @@ def refuse(store: Store, campaign: str, reason: str) -> None:
 
 def outcomes(problems: Codes, unreadable: int) -> Counter[str]:
     """Count what became of reports; "received" is counted apart, so that it can be checked."""
-    found = np.bincount(problems, minlength=len(OUTCOMES)).tolist()
-    counts = Counter({outcome: n for outcome, n in zip(OUTCOMES, found, strict=True) if n})
+    by_code = np.bincount(problems, minlength=len(OUTCOMES)).tolist()
+    counts = Counter({outcome: n for outcome, n in zip(OUTCOMES, by_code, strict=True) if n})
     if unreadable:
         counts["malformed"] += unreadable
     counts["received"] = len(problems) + unreadable

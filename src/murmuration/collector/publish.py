@@ -50,9 +50,9 @@ def serve(store: Store, campaign: Kind, asked: str = "") -> Served[Kind]:
         version, document = _publish(store, campaign, asked)
         older = frozenset(store.digests(campaign.name) - {campaign.digest})
         key = store.open_collection(campaign.digest)
-        found = KINDS[campaign.kind](campaign, version, document, key, older)
-        found.resume(store)
-        return found
+        served = KINDS[campaign.kind](campaign, version, document, key, older)
+        served.resume(store)
+        return served
 
 
 def _require_lasting(campaign: Campaign, before: Terms) -> None:
@@ -77,7 +77,7 @@ def _publish(store: Store, campaign: Campaign, asked: str) -> tuple[int, bytes]:
 
 def only(served: Iterable[Served[Any]], wanted: type[Kind]) -> list[Served[Kind]]:
     """Return the campaigns that are of the wanted kind."""
-    return [one for one in served if one.campaign.kind == wanted.kind]
+    return [each for each in served if each.campaign.kind == wanted.kind]
 
 
 def served(store: Store, name: str, version: int | None = None) -> Served[Campaign]:

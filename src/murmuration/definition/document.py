@@ -157,15 +157,15 @@ def _reader_of(document: Document) -> Reader[Any]:
 def _collection(document: Document, reader: Reader[Any]) -> Collection:
     """Return what a collection says, every key of it known."""
     try:
-        found: Collection = msgspec.json.decode(document.collection, type=reader.form)
+        collection: Collection = msgspec.json.decode(document.collection, type=reader.form)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
         raise FormatError(f"the campaign's collection cannot be read: {problem}") from None
-    if document.format != FORMAT or found.wire != WIRE:
+    if document.format != FORMAT or collection.wire != WIRE:
         raise FormatError(
-            f"the campaign is in format {document.format}, reports in {found.wire}; this program "
-            f"reads {FORMAT} and {WIRE}: a newer one is needed"
+            f"the campaign is in format {document.format}, reports in {collection.wire}; this "
+            f"program reads {FORMAT} and {WIRE}: a newer one is needed"
         )
-    return found
+    return collection
 
 
 def pretty(data: bytes) -> str:

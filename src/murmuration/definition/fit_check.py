@@ -56,23 +56,23 @@ def fit_checks(
         message = "no attribute's answers are clamped or spread: there is nothing to check"
         raise Mistake(message, *KEY)
     error, least = table.check_fit.error, _for_cohort(table, levels)
-    found = []
+    made = []
     for question, laws in checks:
         asked = Question.checking(question)
-        found.append(FitCheck(asked, laws, max(least, _share(table, asked, laws, error))))
-    if sum(check.share for check in found) > MOST_SHARE:
-        raise Mistake(_too_many(table, found, least), *KEY)
-    return found
+        made.append(FitCheck(asked, laws, max(least, _share(table, asked, laws, error))))
+    if sum(check.share for check in made) > MOST_SHARE:
+        raise Mistake(_too_many(table, made, least), *KEY)
+    return made
 
 
 def _laws(
     table: CampaignTable, place: int, asked: Question, budget: float, levels: Levels | None
 ) -> tuple[Mechanism, ...]:
     """Return the laws of a check, with the budgets of the attribute that it checks."""
-    one = table.attributes[place]
-    if one.kind == "graded":  # what does not fit may lie in any range
-        matrix = [] if isinstance(one.semantics, str) else one.semantics
-        budget = min(chain(one.budgets, *matrix))
+    attribute = table.attributes[place]
+    if attribute.kind == "graded":  # what does not fit may lie in any range
+        matrix = [] if isinstance(attribute.semantics, str) else attribute.semantics
+        budget = min(chain(attribute.budgets, *matrix))
     name, permanent = LAW, {}
     if table.repeat is not None:
         name, permanent = ASKED_AGAIN[Items], {"permanent": table.repeat.permanent}

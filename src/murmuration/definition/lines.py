@@ -47,8 +47,8 @@ class Lines:
         return self._found[path]
 
     def _skip(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self._text, self._at)
-        taken = found[0] if found else ""
+        match = pattern.match(self._text, self._at)
+        taken = match[0] if match else ""
         self._at += len(taken)
         return taken
 

@@ -161,10 +161,12 @@ def _pointing(text: str, source: str) -> Iterator[None]:
         raise _error(several.found, text, source) from None
 
 
-def _error(found: Sequence[Mistake], text: str, source: str) -> CampaignError:
+def _error(mistakes: Sequence[Mistake], text: str, source: str) -> CampaignError:
     """Return the error about the first mistake, with the others in it."""
     lines = Lines(text)
-    placed = sorted({(lines.of(one.path), str(one), one.refused) for one in found})
+    placed = sorted(
+        {(lines.of(mistake.path), str(mistake), mistake.refused) for mistake in mistakes}
+    )
     first, *others = [
         (RefusedError if refused else CampaignError)(message, source, line)
         for line, message, refused in placed
@@ -176,10 +178,10 @@ def _error(found: Sequence[Mistake], text: str, source: str) -> CampaignError:
 def _unreadable(text: str, problem: str, source: str) -> tuple[str, str, int | None]:
     """Say where a file is no TOML."""
     message, _, place = problem.partition(" (at ")
-    found = re.match(r"line (\d+), column (\d+)", place)
+    match = re.match(r"line (\d+), column (\d+)", place)
     last = max(1, len(text.splitlines()))
-    line = int(found[1]) if found else last if "end of document" in place else None
-    where = f" (column {found[2]})" if found else ""
+    line = int(match[1]) if match else last if "end of document" in place else None
+    where = f" (column {match[2]})" if match else ""
     single = re.search(r"^\s*\[attributes\]", text, re.MULTILINE)
     if single is not None:
         line = text.count("\n", 0, single.end()) + 1
@@ -267,21 +269,23 @@ def _complaint(message: str, path: tuple[str | int, ...], form: Form[Any]) -> Mi
     """Say what is wrong in the words of the file."""
     keys = [step for step in path if isinstance(step, str)]
     subject = keys[-1] if keys else "the file"
-    if found := re.search(r"missing required field `([^`]+)`", message):
-        one = {"attributes": "this attribute", "features": "this feature", "target": "the target"}
-        where = one.get(keys[0], subject) if keys else subject
-        return Mistake(f"{where} needs {found[1]}", *path, found[1])
-    if found := re.search(r"unknown field `([^`]+)`", message):
-        return Mistake(_unknown(found[1], keys, form), *path, found[1])
-    if found := re.match(r"Expected `([^`]+)`, got `([^`]+)`", message):
-        wanted = " or ".join(_TYPES.get(one, one) for one in found[1].split(" | ") if one != "null")
-        return Mistake(f"{subject} is {wanted}; this is {_TYPES.get(found[2], found[2])}", *path)
-    if found := re.match(r"Invalid enum value '(.*)'", message):
+    if match := re.search(r"missing required field `([^`]+)`", message):
+        this = {"attributes": "this attribute", "features": "this feature", "target": "the target"}
+        where = this.get(keys[0], subject) if keys else subject
+        return Mistake(f"{where} needs {match[1]}", *path, match[1])
+    if match := re.search(r"unknown field `([^`]+)`", message):
+        return Mistake(_unknown(match[1], keys, form), *path, match[1])
+    if match := re.match(r"Expected `([^`]+)`, got `([^`]+)`", message):
+        wanted = " or ".join(
+            _TYPES.get(name, name) for name in match[1].split(" | ") if name != "null"
+        )
+        return Mistake(f"{subject} is {wanted}; this is {_TYPES.get(match[2], match[2])}", *path)
+    if match := re.match(r"Invalid enum value '(.*)'", message):
         choices = {"kind": form.kinds, "case": CASES, "model": tuple(MODELS)}
         known = (choices | {"every": EVERY, "law": LAWS}).get(subject, UPLOADS)
-        near = difflib.get_close_matches(found[1], known, 1)
+        near = difflib.get_close_matches(match[1], known, 1)
         meant = f"; {near[0]} is meant?" if near else ""
-        return Mistake(f"{subject} is one of {', '.join(known)}; got {found[1]!r}{meant}", *path)
+        return Mistake(f"{subject} is one of {', '.join(known)}; got {match[1]!r}{meant}", *path)
     if "datetime" in message:
         return Mistake(f"{subject} is {_TYPES['datetime']}", *path)
     return Mistake(f"{subject}: {message}", *path)

@@ -58,7 +58,7 @@ WAYS = ("sample", *SPLITS)
 
 def resolve(table: CampaignTable) -> SurveyCampaign:
     """Choose what the file leaves open, build the laws and audit them."""
-    questions = tuple(question_of(place, one) for place, one in enumerate(table.attributes))
+    questions = tuple(question_of(place, row) for place, row in enumerate(table.attributes))
     campaign = _collected(table, questions, _sharing(table))
     _check_limit(table, campaign)
     return _admitted(campaign)
@@ -113,7 +113,7 @@ def _sharing(table: CampaignTable) -> Sharing:
     """Return how epsilon is shared out, "auto" decided."""
     name = table.strategy
     if name == AUTO:
-        own = all(one.epsilon is not None for one in table.attributes)
+        own = all(row.epsilon is not None for row in table.attributes)
         alone = len(table.attributes) == 1
         whole = alone or (own and table.epsilon is None and table.sample == 1)
         checked_alone = alone and table.check_fit is not None
@@ -143,7 +143,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 def _check_names(table: CampaignTable) -> None:
-    names = [one.name for one in table.attributes]
+    names = [row.name for row in table.attributes]
     for place, name in enumerate(names):
         if name in names[:place]:
             raise Mistake(f"two attributes are called {name!r}", "attributes", place, "name")
@@ -177,22 +177,22 @@ def _factor(name: str, factor: float | str) -> float:
 # --- what each attribute may spend -------------------------------------------------------------
 
 
-def _own(one: AttributeTable) -> float | None:
+def _own(row: AttributeTable) -> float | None:
     """Return what an attribute says that it may spend; a graded one by its largest budget."""
-    if one.kind != "graded":
-        return one.epsilon
-    matrix = [] if isinstance(one.semantics, str) else one.semantics
-    return max(chain(one.budgets, *matrix), default=None)
+    if row.kind != "graded":
+        return row.epsilon
+    matrix = [] if isinstance(row.semantics, str) else row.semantics
+    return max(chain(row.budgets, *matrix), default=None)
 
 
 def _total(table: CampaignTable, sharing: Sharing) -> float:
     """Return what one report may cost: epsilon, or what the attributes' own ones come to."""
     if table.epsilon is not None:
         return table.epsilon
-    own = [_own(one) for one in table.attributes]
+    own = [_own(row) for row in table.attributes]
     if None in own or sharing.together:
         raise Mistake("epsilon is missing: say what a report may cost, here or by attribute")
-    spent = sorted((Fraction(one) for one in own if one is not None), reverse=True)
+    spent = sorted((Fraction(epsilon) for epsilon in own if epsilon is not None), reverse=True)
     needed = sum(spent if sharing.split else spent[: table.sample])
     total = float(needed)
     total = total if Fraction(total) >= needed else math.nextafter(total, math.inf)
@@ -203,20 +203,20 @@ def _budgets(
     table: CampaignTable, questions: Sequence[Question], sharing: Sharing, total: float
 ) -> list[float]:
     """Return what each attribute may spend; those that one report names keep the total."""
-    own = [_own(one) for one in table.attributes]
+    own = [_own(row) for row in table.attributes]
     if sharing.split:
         return _split(own, questions, sharing, total)
     share = math.nextafter(total / table.sample, 0) if table.sample > 1 else total
-    found = [share if epsilon is None else epsilon for epsilon in own]
-    most = sorted(map(Fraction, found), reverse=True)[: table.sample]
+    budgets = [share if epsilon is None else epsilon for epsilon in own]
+    most = sorted(map(Fraction, budgets), reverse=True)[: table.sample]
     if sum(most) > Fraction(total):
-        place = max(range(len(found)), key=found.__getitem__)
+        place = max(range(len(budgets)), key=budgets.__getitem__)
         key = "budgets" if table.attributes[place].budgets else "epsilon"
         name, sample = questions[place].name, table.sample
         beside = f" with {sample - 1} more" if sample > 1 else ""
-        message = f"{name} cannot spend {found[place]:g}{beside}: a report may cost {total:g}"
+        message = f"{name} cannot spend {budgets[place]:g}{beside}: a report may cost {total:g}"
         raise Mistake(message, "attributes", place, key)
-    return found
+    return budgets
 
 
 def _split(
@@ -231,7 +231,7 @@ def _split(
     share_out = sharing.split or allocate.equal
     if share_out is allocate.optimal and any(questions[place].k is None for place in open_ones):
         raise Mistake("split-optimal weighs items only: use split with numbers", "strategy")
-    found = list(own)
+    shares = list(own)
     if open_ones:
         left_over = float(rest) if Fraction(float(rest)) <= rest else math.nextafter(float(rest), 0)
         sizes = [questions[place].k or 2 for place in open_ones]
@@ -240,8 +240,8 @@ def _split(
         except MurmurationError as problem:
             raise Mistake(str(problem), "epsilon") from None
         for place, part in zip(open_ones, parts, strict=True):
-            found[place] = float(part)
-    return [epsilon or 0.0 for epsilon in found]
+            shares[place] = float(part)
+    return [epsilon or 0.0 for epsilon in shares]
 
 
 def _shares(
@@ -252,10 +252,10 @@ def _shares(
     if sharing.split or d == 1:
         return [1.0] * d
     plain = all(question.kind in ("number", "category") for question in questions)
-    automatic = all(one.mechanism == "auto" and one.epsilon is None for one in table.attributes)
+    automatic = all(row.mechanism == "auto" and row.epsilon is None for row in table.attributes)
     if not plain or not automatic or table.sample > 1 or table.levels or table.repeat:
         return [table.sample / d] * d
-    asked = [Attribute(one.name, one.k, one.missing and one.k is None) for one in questions]
+    asked = [Attribute(row.name, row.k, row.missing and row.k is None) for row in questions]
     return [row.share for row in plan(asked, total, table.people).rows]
 
 
@@ -318,10 +318,10 @@ def _laws(
     levels: Levels | None,
 ) -> tuple[Mechanism, ...]:
     """Return an attribute's laws: one, or one for each level."""
-    one = table.attributes[place]
+    row = table.attributes[place]
     budgets = (epsilon,) if levels is None else levels.budgets(epsilon)
     try:
-        first = _law(table, one, question, max(budgets), share if levels is None else 1.0)
+        first = _law(table, row, question, max(budgets), share if levels is None else 1.0)
         if levels is None:
             return (first,)
         return tuple(replace(first, epsilon=budget) for budget in budgets)
@@ -331,15 +331,15 @@ def _laws(
 
 def _blamed(table: CampaignTable, place: int) -> tuple[str | int, ...]:
     """Return the key that a law was most likely impossible by."""
-    one = table.attributes[place]
+    row = table.attributes[place]
     if table.repeat is not None:
         return "repeat", "permanent"
-    if one.parameters:
+    if row.parameters:
         return "attributes", place, "parameters"
     keys = {
-        "epsilon": one.epsilon is not None,
-        "semantics": one.semantics != "max",
-        "budgets": bool(one.budgets),
+        "epsilon": row.epsilon is not None,
+        "semantics": row.semantics != "max",
+        "budgets": bool(row.budgets),
     }
     key = next((key for key, given in keys.items() if given), "mechanism")
     return "attributes", place, key
@@ -347,33 +347,33 @@ def _blamed(table: CampaignTable, place: int) -> tuple[str | int, ...]:
 
 def _check_kind(table: CampaignTable, place: int, question: Question) -> None:
     """Refuse a mechanism that is for another kind of attribute."""
-    one = table.attributes[place]
+    row = table.attributes[place]
     if table.levels is not None and question.kind == "graded":
         message = f"{question.name}: a graded attribute has budgets of its own: it takes no levels"
         raise Mistake(message, "attributes", place, "kind")
     if table.repeat is not None:
-        _check_repeated(place, one, question)
+        _check_repeated(place, row, question)
         return
     if question.kind == "graded":
-        _check_ranges(place, one, question)
-    kind = list_mechanisms().get(one.mechanism)
+        _check_ranges(place, row, question)
+    kind = list_mechanisms().get(row.mechanism)
     if question.missing and question.k is None and kind is not None and not kind.keeps_promise:
         message = (
-            f"{question.name}: {one.mechanism} breaks its promise: it takes no missing answers"
+            f"{question.name}: {row.mechanism} breaks its promise: it takes no missing answers"
         )
         raise Mistake(message, "attributes", place, "missing")
     fitting = _fitting(question)
-    if one.mechanism not in ("auto", *fitting):
-        known = one.mechanism in list_mechanisms()
-        problem = f"{one.mechanism} is not for a {question.kind}" if known else "no such mechanism"
+    if row.mechanism not in ("auto", *fitting):
+        known = row.mechanism in list_mechanisms()
+        problem = f"{row.mechanism} is not for a {question.kind}" if known else "no such mechanism"
         again = mechanisms_for(_domain(question), memoised=True)
-        hint = "; it needs [repeat]" if one.mechanism in again else ""
-        meant = "" if known else _meant(one.mechanism, [AUTO, *fitting])
+        hint = "; it needs [repeat]" if row.mechanism in again else ""
+        meant = "" if known else _meant(row.mechanism, [AUTO, *fitting])
         message = f"{question.name}: {problem}{meant}{hint}; there are auto, {', '.join(fitting)}"
         raise Mistake(message, "attributes", place, "mechanism")
 
 
-def _check_repeated(place: int, one: AttributeTable, question: Question) -> None:
+def _check_repeated(place: int, row: AttributeTable, question: Question) -> None:
     """Refuse what no permanent answer is for."""
     if question.kind not in ("category", "number"):
         message = f"{question.name}: a repeated question is a category or a number"
@@ -381,7 +381,7 @@ def _check_repeated(place: int, one: AttributeTable, question: Question) -> None
     if question.kind == "number" and question.missing:
         message = f"{question.name}: a repeated number cannot be missing"
         raise Mistake(message, "attributes", place, "missing")
-    if one.mechanism not in ("auto", law := _kept_by(question)):
+    if row.mechanism not in ("auto", law := _kept_by(question)):
         message = f"{question.name}: a repeated {question.kind} is answered by {law}"
         raise Mistake(message, "attributes", place, "mechanism")
 
@@ -404,15 +404,15 @@ def _domain(question: Question) -> type[Domain]:
 
 
 def _law(
-    table: CampaignTable, one: AttributeTable, question: Question, epsilon: float, share: float
+    table: CampaignTable, row: AttributeTable, question: Question, epsilon: float, share: float
 ) -> Mechanism:
     """Return the law of an attribute; around it, where a number may be missing, that for none."""
-    found = _answering(table, one, question, epsilon, share)
-    return found.or_none() if question.missing else found
+    law = _answering(table, row, question, epsilon, share)
+    return law.or_none() if question.missing else law
 
 
 def _answering(
-    table: CampaignTable, one: AttributeTable, question: Question, epsilon: float, share: float
+    table: CampaignTable, row: AttributeTable, question: Question, epsilon: float, share: float
 ) -> Mechanism:
     """Return the mechanism of an attribute: the one that is named, or the planner's choice."""
     size = {} if question.k is None else {"k": question.k}
@@ -420,9 +420,9 @@ def _answering(
         permanent = table.repeat.permanent
         return named(_kept_by(question), epsilon=epsilon, **size, permanent=permanent)
     if question.kind == "graded":
-        return _graded(one, question)
-    if one.mechanism != "auto":
-        chosen = named(one.mechanism, epsilon=epsilon, **size, **_tupled(one.parameters))
+        return _graded(row, question)
+    if row.mechanism != "auto":
+        chosen = named(row.mechanism, epsilon=epsilon, **size, **_tupled(row.parameters))
     elif question.kind == "distribution":
         chosen = named(DISTRIBUTION, epsilon=epsilon)
     elif question.k is None:
@@ -430,7 +430,7 @@ def _answering(
     else:
         return choose_frequency(epsilon, question.k, share, table.people).mechanism
     if question.kind == "distribution" and chosen.counters < FEWEST_SYMBOLS:
-        raise ParameterError(f"{one.mechanism} has too few symbols to show a distribution")
+        raise ParameterError(f"{row.mechanism} has too few symbols to show a distribution")
     return chosen
 
 
@@ -440,26 +440,26 @@ def _tupled(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_ranges(place: int, one: AttributeTable, question: Question) -> None:
+def _check_ranges(place: int, row: AttributeTable, question: Question) -> None:
     """Refuse a layout whose edges and budgets do not go together."""
-    edges, (low, high) = one.edges, question.range
+    edges, (low, high) = row.edges, question.range
     rising = all(a < b for a, b in zip((low, *edges), (*edges, high), strict=True))
-    if not edges or not rising or len(one.budgets) != len(edges) + 1:
+    if not edges or not rising or len(row.budgets) != len(edges) + 1:
         raise Mistake(
             f"{question.name}: edges are where ranges meet, going up between {low:g} and {high:g}, "
-            f"and budgets are one more; got {len(edges)} edges and {len(one.budgets)} budgets",
+            f"and budgets are one more; got {len(edges)} edges and {len(row.budgets)} budgets",
             *("attributes", place, "edges"),
         )
 
 
-def _graded(one: AttributeTable, question: Question) -> Mechanism:
-    matrix = one.semantics
+def _graded(row: AttributeTable, question: Question) -> Mechanism:
+    matrix = row.semantics
     return named(
-        GRADED if one.mechanism == AUTO else one.mechanism,
-        epsilon=tuple(one.budgets),
-        edges=to_domain(one.edges, *question.range),
+        GRADED if row.mechanism == AUTO else row.mechanism,
+        epsilon=tuple(row.budgets),
+        edges=to_domain(row.edges, *question.range),
         semantics=matrix if isinstance(matrix, str) else tuple(map(tuple, matrix)),
-        **_tupled(one.parameters),
+        **_tupled(row.parameters),
     )
 
 
@@ -469,17 +469,17 @@ def _tuple_law(
     if table.levels is not None or table.repeat is not None:
         key = "levels" if table.levels is not None else "repeat"
         raise Mistake(f"{strategy} takes no {key}: use sample or split", key)
-    for place, one in enumerate(table.attributes):
+    for place, row in enumerate(table.attributes):
         wrong = {
-            "mechanism": one.mechanism != "auto",
-            "epsilon": one.epsilon is not None,
-            "kind": one.kind not in ("number", "category"),
+            "mechanism": row.mechanism != "auto",
+            "epsilon": row.epsilon is not None,
+            "kind": row.kind not in ("number", "category"),
         }
-        if one.missing:
-            message = f"{one.name}: {strategy} has no law for no answer: use sample or split"
+        if row.missing:
+            message = f"{row.name}: {strategy} has no law for no answer: use sample or split"
             raise Mistake(message, "attributes", place, "missing")
-        for key in (key for key, found in wrong.items() if found):
-            message = f"{one.name}: {strategy} asks numbers and categories its own way"
+        for key in (key for key, message in wrong.items() if message):
+            message = f"{row.name}: {strategy} asks numbers and categories its own way"
             raise Mistake(message, "attributes", place, key)
     domains = tuple(question.k or 0 for question in questions)
     try:
@@ -501,8 +501,8 @@ def _limit(table: CampaignTable, levels: int, checks: Sequence[FitCheck]) -> flo
     # "no answer" is one of them, it is paid for with the first report, at every level.
     # A number has one for all of its values.
     answers = [
-        table.repeat.values + one.missing * levels if one.kind == "category" else 1
-        for one in table.attributes
+        table.repeat.values + row.missing * levels if row.kind == "category" else 1
+        for row in table.attributes
     ]
     # An answer fitted, or did not: two values more where there are several.
     fits = [min(table.repeat.values, 2) + check.question.missing * levels for check in checks]

@@ -50,9 +50,9 @@ class Mistake(Exception):  # noqa: N818 - not yet an error: its line is to be fo
 class Mistakes(Exception):  # noqa: N818 - not yet an error: their lines are to be found
     """All that is wrong."""
 
-    def __init__(self, found: Sequence[Mistake]) -> None:
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
         super().__init__()
-        self.found = tuple(found)
+        self.found = tuple(mistakes)
 
 
 _Kind = TypeVar("_Kind")

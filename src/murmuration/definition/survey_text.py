@@ -57,13 +57,13 @@ class SurveyCollection(Collection, frozen=True, kw_only=True):
     cells: list[Cell]
 
 
-def _excess(found: SurveyCollection) -> str:
+def _excess(collection: SurveyCollection) -> str:
     """Say in what a collection is larger than a device reads, if it is."""
-    labels = [len(table.get("labels", ())) for table in found.attributes]
-    items = sum(labels[place] for cell in found.cells for place in cell.attributes)
-    compared = sum(map(_comparisons, found.cells))
+    labels = [len(table.get("labels", ())) for table in collection.attributes]
+    items = sum(labels[place] for cell in collection.cells for place in cell.attributes)
+    compared = sum(map(_comparisons, collection.cells))
     sizes = (
-        (len(found.cells), MOST_CELLS, "laws"),
+        (len(collection.cells), MOST_CELLS, "laws"),
         (items, MOST_ITEMS, "items"),
         (compared, MOST_COMPARED, "comparisons between ranges"),
     )
@@ -80,37 +80,37 @@ def _comparisons(cell: Cell) -> int:
     return len(ranges) ** 2 * (len(symbols) + PER_PAIR)
 
 
-def _campaign(found: SurveyCollection, terms: Terms) -> SurveyCampaign:
-    levels = None if found.levels is None else Levels.checked(found.levels)
-    if levels is None and found.chosen != FREELY:
+def _campaign(collection: SurveyCollection, terms: Terms) -> SurveyCampaign:
+    levels = None if collection.levels is None else Levels.checked(collection.levels)
+    if levels is None and collection.chosen != FREELY:
         raise FormatError("`chosen` needs levels")
-    levels = levels and replace(levels, chosen=found.chosen)
-    questions = tuple(question_of(table) for table in found.attributes)
-    strategy = strategy_of(found.strategy, found.sample, found.ends)
-    epsilon = checked_epsilon(found.epsilon)
+    levels = levels and replace(levels, chosen=collection.chosen)
+    questions = tuple(question_of(table) for table in collection.attributes)
+    strategy = strategy_of(collection.strategy, collection.sample, collection.ends)
+    epsilon = checked_epsilon(collection.epsilon)
     for part in levels.budgets(epsilon) if levels else ():
         checked_epsilon(part)
     return SurveyCampaign(
-        name=found.campaign,
+        name=collection.campaign,
         terms=terms,
         questions=questions,
-        frame=Frame(_groups(found.cells, strategy.grouped(len(questions)), levels), strategy),
+        frame=Frame(_groups(collection.cells, strategy.grouped(len(questions)), levels), strategy),
         epsilon=epsilon,
         levels=levels,
-        limit=found.limit,
-        accept_loss=found.accept_loss,
-        max_reports=found.rounds,
-        every=found.every,
-        spells=_spells(found),
+        limit=collection.limit,
+        accept_loss=collection.accept_loss,
+        max_reports=collection.rounds,
+        every=collection.every,
+        spells=_spells(collection),
     ).admitted()
 
 
-def _spells(found: SurveyCollection) -> Spells | None:
-    if found.first is None and found.spell is None:
+def _spells(collection: SurveyCollection) -> Spells | None:
+    if collection.first is None and collection.spell is None:
         return None
-    if found.first is None or found.spell is None:
+    if collection.first is None or collection.spell is None:
         raise FormatError("spells need both a first period and a length")
-    return Spells(found.first, found.spell, found.rounds)
+    return Spells(collection.first, collection.spell, collection.rounds)
 
 
 def _groups(

@@ -92,7 +92,7 @@ def check(table: ModelTable, passed_over: Collection[int] = ()) -> None:
 
 def resolve(table: ModelTable) -> TrainingCampaign:
     """Build the laws of a training, and audit them."""
-    features = tuple(_feature(one, "features", at) for at, one in enumerate(table.features))
+    features = tuple(_feature(feature, "features", at) for at, feature in enumerate(table.features))
     try:
         return TrainingCampaign(
             name=table.name,
@@ -116,8 +116,8 @@ def seconds_of(deadline: str | int) -> int:
     (21600, 172800, 90)
     """
     if isinstance(deadline, str):
-        found = SPAN.fullmatch(deadline)
-        seconds = int(found[1]) * UNITS[found[2]] if found else 0
+        match = SPAN.fullmatch(deadline)
+        seconds = int(match[1]) * UNITS[match[2]] if match else 0
     else:
         seconds = deadline
     if not SHORTEST <= seconds <= LONGEST:
@@ -131,7 +131,7 @@ def seconds_of(deadline: str | int) -> int:
 
 def _check_keys(table: ModelTable) -> None:
     wrong = list(terms_mistakes(table))
-    columns = sum(max(len(one.labels) - 1, 1) for one in table.features)
+    columns = sum(max(len(feature.labels) - 1, 1) for feature in table.features)
     most = table.rounds is None or OTHERS < table.rounds <= 1000
     rules = [
         ("features", table.features, "there is at least one feature"),
@@ -155,7 +155,7 @@ def _check_keys(table: ModelTable) -> None:
 
 
 def _names(table: ModelTable) -> Iterator[Mistake]:
-    names = [one.name for one in table.features]
+    names = [feature.name for feature in table.features]
     for place, name in enumerate(names):
         if name in names[:place]:
             yield Mistake(f"two features are called {name!r}", "features", place, "name")
@@ -163,27 +163,31 @@ def _names(table: ModelTable) -> Iterator[Mistake]:
         yield Mistake(f"the target {table.target.name!r} is a feature, too", "target", "name")
 
 
-def _question(one: FeatureTable, *path: str | int) -> Question:
+def _question(feature: FeatureTable, *path: str | int) -> Question:
     given = AttributeTable(
-        name=one.name,
-        kind=one.kind,
-        low=one.low,
-        high=one.high,
-        unit=one.unit,
-        labels=one.labels,
-        outside=one.outside,
-        case=one.case,
+        name=feature.name,
+        kind=feature.kind,
+        low=feature.low,
+        high=feature.high,
+        unit=feature.unit,
+        labels=feature.labels,
+        outside=feature.outside,
+        case=feature.case,
     )
-    if one.outside == REFUSE:
+    if feature.outside == REFUSE:
         message = "outside = 'refuse' would make devices silent, which can be seen: leave it out"
-        raise Mistake(f"{one.name}: {message}", *path, "outside")
+        raise Mistake(f"{feature.name}: {message}", *path, "outside")
     return question_of(0, given, path)
 
 
-def _feature(one: FeatureTable, *path: str | int) -> Feature:
-    question = _question(one, *path)
+def _feature(feature: FeatureTable, *path: str | int) -> Feature:
+    question = _question(feature, *path)
     try:
-        typical = None if one.typical is None else (one.typical[0] + 0.0, one.typical[1] + 0.0)
+        typical = (
+            None
+            if feature.typical is None
+            else (feature.typical[0] + 0.0, feature.typical[1] + 0.0)
+        )
         return Feature(question, typical)
     except MurmurationError as problem:
         raise Mistake(str(problem), *path, "typical") from None

@@ -29,21 +29,21 @@ class TrainingCollection(Collection, frozen=True, kw_only=True):
     laws: list[dict[str, Any]]
 
 
-def _campaign(found: TrainingCollection, terms: Terms) -> TrainingCampaign:
-    if len(found.features) > MOST_COLUMNS or len(found.laws) > MOST_LAWS:
+def _campaign(collection: TrainingCollection, terms: Terms) -> TrainingCampaign:
+    if len(collection.features) > MOST_COLUMNS or len(collection.laws) > MOST_LAWS:
         raise FormatError(f"a training has {MOST_LAWS} laws and 1,023 features at most")
-    if found.people != terms.people:
+    if collection.people != terms.people:
         raise FormatError("people, which a training is planned by, differs inside and outside")
     return TrainingCampaign(
-        name=found.campaign,
+        name=collection.campaign,
         terms=terms,
-        model=found.model,
-        features=tuple(map(_feature, found.features)),
-        target=question_of(found.target),
-        epsilon=checked_epsilon(found.epsilon),
-        laws=tuple(map(from_document, found.laws)),
-        rounds=found.rounds,
-        deadline=found.deadline,
+        model=collection.model,
+        features=tuple(map(_feature, collection.features)),
+        target=question_of(collection.target),
+        epsilon=checked_epsilon(collection.epsilon),
+        laws=tuple(map(from_document, collection.laws)),
+        rounds=collection.rounds,
+        deadline=collection.deadline,
     ).admitted()
 
 

@@ -98,24 +98,24 @@ def written(name: str, purpose: str, epsilon: float, people: int, asked: Sequenc
         expected=_comment("people"),
         terms=_terms(),
     )
-    first = next(one for one in asked if not one.skipped)
-    parts = [head, *(_attribute(one, one is first) for one in asked), _TAIL]
+    first = next(draft for draft in asked if not draft.skipped)
+    parts = [head, *(_attribute(draft, draft is first) for draft in asked), _TAIL]
     return "\n".join(parts)
 
 
 def priced(asked: Sequence[Draft], epsilon: float, people: int) -> list[Draft]:
     """Return attributes with what `missing = true` costs them."""
-    share = 1 / max(1, sum(not one.skipped for one in asked))
-    found: dict[int | None, float | None] = {}
+    share = 1 / max(1, sum(not draft.skipped for draft in asked))
+    priced_drafts: dict[int | None, float | None] = {}
     priced = []
-    for one in asked:
-        k = len(one.labels) or None
-        if one.skipped or not {NO_ANSWER, ANSWERED}.isdisjoint(one.labels):
-            priced.append(one)
+    for draft in asked:
+        k = len(draft.labels) or None
+        if draft.skipped or not {NO_ANSWER, ANSWERED}.isdisjoint(draft.labels):
+            priced.append(draft)
             continue
-        if k not in found:
-            found[k] = _price(epsilon, k, share, people)
-        priced.append(replace(one, costs=found[k]))
+        if k not in priced_drafts:
+            priced_drafts[k] = _price(epsilon, k, share, people)
+        priced.append(replace(draft, costs=priced_drafts[k]))
     return priced
 
 
@@ -161,34 +161,34 @@ def _plain(number: float | None) -> str:
     return str(int(number)) if whole and number is not None else repr(number)
 
 
-def _attribute(one: Draft, explained: bool) -> str:
-    if one.skipped:
-        kept = _commented(one) if 2 <= len(one.labels) <= LISTED else ""
-        return f"# Column {shown_name(one.name)} was left out: {one.skipped}.\n{kept}"
-    lines = ["[[attributes]]", f"name = {_quoted(one.name)}"]
-    if one.labels:
-        if one.note:
+def _attribute(draft: Draft, explained: bool) -> str:
+    if draft.skipped:
+        kept = _commented(draft) if 2 <= len(draft.labels) <= LISTED else ""
+        return f"# Column {shown_name(draft.name)} was left out: {draft.skipped}.\n{kept}"
+    lines = ["[[attributes]]", f"name = {_quoted(draft.name)}"]
+    if draft.labels:
+        if draft.note:
             lines.append(
                 "# Found in the data; the list must be public knowledge. Add what is missing."
             )
-        labels = ", ".join(map(_quoted, one.labels))
+        labels = ", ".join(map(_quoted, draft.labels))
         lines += ['kind = "category"', f"labels = [{labels}]"]
-        if one.case == IGNORE:
+        if draft.case == IGNORE:
             lines.append('case = "ignore"  # capital and small letters are the same')
-        if not one.may_be_missing:
+        if not draft.may_be_missing:
             lines.append('outside = "spread"  # other answers count as one by chance; or a label')
     else:
-        if one.note:
+        if draft.note:
             lines += [
                 "# The range must come from public knowledge, NOT from the data: it could",
                 "# show what one person's value is. This one was rounded outwards from the data:",
                 "# replace it.",
             ]
-        lines += [f"low = {_plain(one.low)}", f"high = {_plain(one.high)}"]
-        lines.append(f"unit = {_quoted(one.unit)}")
-        if not one.may_be_missing:
+        lines += [f"low = {_plain(draft.low)}", f"high = {_plain(draft.high)}"]
+        lines.append(f"unit = {_quoted(draft.unit)}")
+        if not draft.may_be_missing:
             lines.append('outside = "clamp"  # values beyond count as the nearer end')
-    missing = _missing(one)
+    missing = _missing(draft)
     more = [line for line in _MORE if explained and _key(line) not in map(_key, [*lines, *missing])]
     return "\n".join([*lines, *missing, *more]) + "\n"
 
@@ -197,29 +197,29 @@ def _key(line: str) -> str:
     return line.removeprefix("# ").partition(" = ")[0]
 
 
-def _commented(one: Draft) -> str:
+def _commented(draft: Draft) -> str:
     """Return a column that is left out as it would be kept."""
-    text = _attribute(replace(one, skipped=""), False)
+    text = _attribute(replace(draft, skipped=""), False)
     return "# To keep it, take these marks away:\n" + re.sub(r"(?m)^(?=.)", "# ", text)
 
 
-def _missing(one: Draft) -> list[str]:
+def _missing(draft: Draft) -> list[str]:
     """Return the lines about answers that are missing, and what it costs that they may be."""
-    cost = "" if one.costs is None else f"standard errors are {max(0, one.costs):.0%} larger"
-    if not one.may_be_missing:
+    cost = "" if draft.costs is None else f"standard errors are {max(0, draft.costs):.0%} larger"
+    if not draft.may_be_missing:
         return [
             "# Without it who has no answer is silent, and what does not fit changes figures.",
             f"# missing = true  # no answer is one, as well protected{cost and f'; {cost}'}",
         ]
-    why = "some rows have none" if one.missing else "for who has none, and for what does not fit"
+    why = "some rows have none" if draft.missing else "for who has none, and for what does not fit"
     lines = [
         f"# No answer is one, as well protected: {why}.",
         f"missing = true{cost and f'  # it costs accuracy: {cost}'}",
     ]
-    if one.markers:
-        markers = ", ".join(map(_quoted, one.markers))
+    if draft.markers:
+        markers = ", ".join(map(_quoted, draft.markers))
         lines.append(f"markers = [{markers}]  # texts that stand for no answer")
-    rule, what = ("spread", "a label by chance") if one.labels else ("clamp", "the nearer end")
+    rule, what = ("spread", "a label by chance") if draft.labels else ("clamp", "the nearer end")
     lines.append(f'# outside = "{rule}"  # what does not fit counts as {what}; left out: no answer')
     return lines
 

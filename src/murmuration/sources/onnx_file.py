@@ -24,7 +24,7 @@ from murmuration.training.campaign import TrainingCampaign
 OPSET, FILE_FORMAT = 17, 9
 
 
-def written(campaign: TrainingCampaign, found: TrainedModel) -> bytes:
+def written(campaign: TrainingCampaign, trained: TrainedModel) -> bytes:
     """Return the bytes of an ONNX file."""
     try:
         onnx = import_module("onnx")
@@ -32,8 +32,8 @@ def written(campaign: TrainingCampaign, found: TrainedModel) -> bytes:
     except ImportError:
         raise missing_extra("an ONNX file", "onnx") from None
     graph = _Graph(onnx, helper, numbers)
-    score = graph.constant("intercept", np.array([[found.intercept]]))
-    values = {one.name: one.value for one in found.coefficients}
+    score = graph.constant("intercept", np.array([[trained.intercept]]))
+    values = {coefficient.name: coefficient.value for coefficient in trained.coefficients}
     for feature in campaign.features:
         question = feature.question
         if question.labels:
@@ -54,7 +54,7 @@ def written(campaign: TrainingCampaign, found: TrainedModel) -> bytes:
         graph.told(score, campaign.target.labels)
     if campaign.model == "logistic":
         graph.output("probability", graph.node("Sigmoid", score))
-    return graph.file(f"{found.campaign}, {found.digest}")
+    return graph.file(f"{trained.campaign}, {trained.digest}")
 
 
 class _Graph:

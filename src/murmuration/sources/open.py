@@ -28,7 +28,7 @@ def open_source(
     `version` of the campaign can be read; a collector serves the latest. The `campaign` is its
     name, or itself where a file of tallies does not say what was asked.
     """
-    name = campaign if isinstance(campaign, str) else campaign.name
+    name, asked = (campaign, None) if isinstance(campaign, str) else (campaign.name, campaign)
     if where.startswith(("http://", "https://")):
         if version is not None:
             raise ParameterError(
@@ -37,7 +37,6 @@ def open_source(
             )
         return CollectorSource(where, name, token, plain_http=plain_http)
     if (data := campaign_tallies(where)) is not None:
-        asked = campaign if isinstance(campaign, SurveyCampaign) else None
         return TallySource(CampaignTallies.from_bytes(data, asked), name, version)
     if are_reports(where):
         raise ParameterError(

@@ -122,12 +122,12 @@ class Opened:
         It predicts from a table with the campaign's own columns. Nothing is unpickled.
         """
         with self._source() as source:
-            campaign, found = source.model()
+            campaign, trained = source.model()
         try:  # a room that comes after this one, and needs an extra
             learn = import_module("murmuration.learn.fitted")
         except ImportError:
             raise missing_extra("an estimator", "learn") from None
-        return learn.fitted(campaign, found)
+        return learn.fitted(campaign, trained)
 
     @contextmanager
     def _source(self) -> Iterator[Source]:
@@ -161,8 +161,8 @@ def opened(
     place = str(where)
     web = place.startswith(("http://", "https://"))
     token = token or (os.environ.get(TOKEN, "") if web else "")
-    found = Opened(place, campaign, token, plain_http, version)
+    opened_place = Opened(place, campaign, token, plain_http, version)
     if not web and mechanism_tally(place) is None:
-        with found._source():
+        with opened_place._source():
             pass  # says at once if there is no such store, or no such campaign in it
-    return found
+    return opened_place

@@ -54,7 +54,7 @@ class StoreSource(Source):
             latest = served(self.store, self.name).of_kind(SurveyCampaign)
             asked = latest if self.version is None else self._served().of_kind(SurveyCampaign)
             tallies = shown(self.store, asked.campaign)
-        return asked, tallies, max(one.campaign.terms.cohort for one in (latest, asked))
+        return asked, tallies, max(version.campaign.terms.cohort for version in (latest, asked))
 
     def status(self) -> Status:
         """Read the counts."""
@@ -65,11 +65,11 @@ class StoreSource(Source):
     def model(self) -> tuple[TrainingCampaign, TrainedModel]:
         """Read what training has ended with."""
         with self.store.snapshot():
-            found = self._served().of_kind(TrainingCampaign)
-            ending = rounds.finished(self.store, found.key)
+            training = self._served().of_kind(TrainingCampaign)
+            ending = rounds.finished(self.store, training.key)
         if ending is None:
             raise ParameterError(GOES_ON.format(name=self.name))
-        return found.campaign, from_json(ending)
+        return training.campaign, from_json(ending)
 
     def _served(self) -> Served[Campaign]:
         return served(self.store, self.name, self.version)

@@ -180,17 +180,17 @@ def counts_once(
     Of reports in the order of their arrival, say which are the first of their token in their
     period; and which come after their period was closed.
     """
-    found = uses(store, key, owns, periods)
-    found.note(store, found.first)
-    return found.first, found.closed
+    used = uses(store, key, owns, periods)
+    used.note(store, used.first)
+    return used.first, used.closed
 
 
 def _secret(store: Store, key: int, period: int) -> bytes:
     """Return a period's secret, made when it is first asked for."""
     sql = "SELECT secret FROM period_secrets WHERE key = ? AND period = ?"
-    found = store.execute(sql, (key, period))
-    if found:
-        return bytes(found[0][0])
+    rows = store.execute(sql, (key, period))
+    if rows:
+        return bytes(rows[0][0])
     secret = token_bytes(SECRET_BYTES)
     store.execute(
         "INSERT INTO period_secrets (key, period, secret) VALUES (?, ?, ?)", (key, period, secret)
@@ -200,13 +200,13 @@ def _secret(store: Store, key: int, period: int) -> bytes:
 
 def _known(store: Store, key: int, period: int, hashes: Sequence[bytes]) -> set[bytes]:
     """Return which of some hashes are there."""
-    found: set[bytes] = set()
+    known: set[bytes] = set()
     for start in range(0, len(hashes), ASKED_AT_ONCE):
         some = hashes[start : start + ASKED_AT_ONCE]
         marks = ", ".join("?" * len(some))
         sql = f"SELECT hash FROM used_tokens WHERE key = ? AND period = ? AND hash IN ({marks})"  # noqa: S608
-        found |= {bytes(row[0]) for row in store.execute(sql, (key, period, *some))}
-    return found
+        known |= {bytes(row[0]) for row in store.execute(sql, (key, period, *some))}
+    return known
 
 
 # --- closing -------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def signed_in(store: Store, code: str) -> str | None:
     now = int(time.time())
     with store.transaction():
         behind = store.take_code(hashed(code), now)
-        valid = [one.hash for one in store.tokens() if one.expires > now]
+        valid = [token.hash for token in store.tokens() if token.expires > now]
         if behind not in valid or behind is None:
             return None
         text = SESSION_PREFIX + token_urlsafe(32)
@@ -57,14 +57,14 @@ def _made(store: Store, campaign: str) -> bytes:
     """Return the hash of a token whose text is thrown away: only sessions are like it."""
     late = int(time.time()) + CODE_SECONDS + SESSION_SECONDS
     own = (ANALYST, NAME, campaign)
-    for one in store.tokens():
-        if (one.role, one.name, one.campaign) == own and one.expires > late:
-            return one.hash
+    for token in store.tokens():
+        if (token.role, token.name, token.campaign) == own and token.expires > late:
+            return token.hash
     return hashed(new_token(store, *own, days=7))
 
 
 def _named(store: Store, name: str, now: int) -> bytes:
-    found = [one for one in store.tokens() if one.name == name and one.expires > now]
-    if not found:
+    valid = [token for token in store.tokens() if token.name == name and token.expires > now]
+    if not valid:
         raise ParameterError(f"there is no valid token called {name!r}")
-    return found[-1].hash
+    return valid[-1].hash

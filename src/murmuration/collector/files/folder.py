@@ -60,8 +60,8 @@ class Place:
 
     def parts(self) -> dict[str, Path]:
         """Return all parts by name."""
-        found = self.path.glob("day=*/part-*.parquet")
-        return {path.name: path for path in found if PART.fullmatch(path.name)}
+        paths = self.path.glob("day=*/part-*.parquet")
+        return {path.name: path for path in paths if PART.fullmatch(path.name)}
 
 
 def place_of(folder: Path, campaign: SurveyCampaign) -> Path:

@@ -143,11 +143,11 @@ class Log:
     def beyond(self) -> int:
         """Return how many groups lie beyond what counts, as far as they are whole."""
         size = os.fstat(self._handle).st_size
-        found: set[int] = set()
+        groups: set[int] = set()
         with suppress(FormatError):  # what a crash has cut, or scrambled, was never synced
             for record in read(self._handle, size, self.end):
-                found.add(record.group)
-        return len(found)
+                groups.add(record.group)
+        return len(groups)
 
     def rename(self, ending: str) -> None:
         """Give it another name."""

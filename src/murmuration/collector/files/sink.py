@@ -53,15 +53,15 @@ class ToFolder:
     """
 
     def __init__(self, path: Path, store: Store, served: Sequence[Served[SurveyCampaign]]) -> None:
-        check(path, {one.campaign.name: one.campaign.terms for one in served})
+        check(path, {each.campaign.name: each.campaign.terms for each in served})
         self.path, self._name = path, store.collector_name()
         self._log: Log | None = None
         self._hour = 0
         self._doubtful = False
         """Whether it is not known if the last write counts."""
         self._places = {
-            one.campaign.digest: folder.described(path, one.campaign, one.document)
-            for one in served
+            each.campaign.digest: folder.described(path, each.campaign, each.document)
+            for each in served
         }
         self.sealing = self._left_behind(store)
         """Logs that wait for `seal`."""
@@ -101,65 +101,65 @@ class ToFolder:
             raise StoreError("there is no log of reports")
         return self._log
 
-    def _settle(self, store: Store, one: Log) -> None:
+    def _settle(self, store: Store, log_file: Log) -> None:
         """Drop what a transaction has left that failed; inside another, which comes after it."""
-        one.drop()
+        log_file.drop()
         if self._doubtful:
-            one.cut(store.log_end(one.name) or EMPTY)
+            log_file.cut(store.log_end(log_file.name) or EMPTY)
             self._doubtful = False
 
-    def _is_over(self, one: Log, now: datetime) -> bool:
-        return one.end > MOST_BYTES or _hour(now) != self._hour
+    def _is_over(self, log_file: Log, now: datetime) -> bool:
+        return log_file.end > MOST_BYTES or _hour(now) != self._hour
 
-    def _put_away(self, one: Log) -> None:
+    def _put_away(self, log_file: Log) -> None:
         """Write no more to a log; it waits to be sealed, unless there is nothing in it."""
         self._log = None
-        if one.is_empty:
-            one.remove()
+        if log_file.is_empty:
+            log_file.remove()
         else:
-            self.sealing.append(one)
+            self.sealing.append(log_file)
 
     # --- sealing ---------------------------------------------------------------------------------
 
     def rotate(self, store: Store, *, now: datetime | None = None, always: bool = False) -> None:
         """Let the log wait to be sealed, if its time is over; the next commit makes a new one."""
-        one = self._log
-        if one is None or not (always or self._is_over(one, now or utc_now())):
+        log_file = self._log
+        if log_file is None or not (always or self._is_over(log_file, now or utc_now())):
             return
         if self._doubtful:
             with store.transaction():  # it waits for a commit that is still on its way
-                self._settle(store, one)
-        self._put_away(one)
+                self._settle(store, log_file)
+        self._put_away(log_file)
 
-    def seal(self, one: Log) -> None:
+    def seal(self, log_file: Log) -> None:
         """Write a log's reports as parts; it is renamed when they are on the disk."""
         by_digest: dict[str, list[tuple[Ids, Rows]]] = {}
-        for record in one.records():
+        for record in log_file.records():
             by_digest.setdefault(record.digest, []).append((record.ids, record.rows))
         for digest, parts in by_digest.items():
             ids, rows = (np.concatenate(columns) for columns in zip(*parts, strict=True))
             order, _ = in_order(ids)
             sorted_once = picked(ids, order), picked(rows, order)
-            folder.write(self._places[digest], one.day, one.name, [sorted_once])
-        one.rename(SEALED)
+            folder.write(self._places[digest], log_file.day, log_file.name, [sorted_once])
+        log_file.rename(SEALED)
 
-    def forget(self, store: Store, one: Log) -> None:
+    def forget(self, store: Store, log_file: Log) -> None:
         """Remove a log that was sealed."""
-        store.forget_log(one.name)
-        self.sealing.remove(one)
-        one.remove()
+        store.forget_log(log_file.name)
+        self.sealing.remove(log_file)
+        log_file.remove()
 
     def end(self, store: Store) -> None:
         """Seal what there is; what cannot be sealed now is left to the next start."""
         try:
             self.rotate(store, always=True)
-            for one in [*self.sealing]:
-                self.seal(one)
-                self.forget(store, one)
+            for log_file in [*self.sealing]:
+                self.seal(log_file)
+                self.forget(store, log_file)
         except (OSError, MurmurationError) as problem:
             log.error("a log of reports waits for the next start: %s", problem)
-        for one in [*self.sealing, *filter(None, [self._log])]:
-            one.close()
+        for log_file in [*self.sealing, *filter(None, [self._log])]:
+            log_file.close()
 
     # --- what others have left -------------------------------------------------------------------
 
@@ -168,39 +168,41 @@ class ToFolder:
         logs = self.path / FOLDER
         sweep(logs)
         for path in sorted(logs.glob(f"*{SEALED}")):
-            if (one := self._taken(path)) is not None:
-                store.forget_log(one.name)
-                one.remove()
-        found = [one for path in sorted(logs.glob(f"*{ENDING}")) if (one := self._taken(path))]
-        return [one for one in found if self._is_left(store, one)]
+            if (log_file := self._taken(path)) is not None:
+                store.forget_log(log_file.name)
+                log_file.remove()
+        left = [
+            log_file for path in sorted(logs.glob(f"*{ENDING}")) if (log_file := self._taken(path))
+        ]
+        return [log_file for log_file in left if self._is_left(store, log_file)]
 
     def _taken(self, path: Path) -> Log | None:
-        one = taken(path)
-        if one is not None and one.store != self._name:
-            one.close()
+        log_file = taken(path)
+        if log_file is not None and log_file.store != self._name:
+            log_file.close()
             return None
-        return one
+        return log_file
 
-    def _is_left(self, store: Store, one: Log) -> bool:
+    def _is_left(self, store: Store, log_file: Log) -> bool:
         """Cut a log to what counts; return whether there is something to seal."""
         with store.transaction():  # it waits for a commit that is still on its way
-            one.end = store.log_end(one.name) or EMPTY
+            log_file.end = store.log_end(log_file.name) or EMPTY
         try:
-            if one.is_short:
+            if log_file.is_short:
                 raise FormatError("it ends before what was counted does")
-            if (groups := one.beyond()) > 1:
+            if (groups := log_file.beyond()) > 1:
                 raise FormatError(f"{groups} groups in it are not counted: the store has gone back")
-            one.cut(one.end)
-            for digest in {record.digest for record in one.records()}:
+            log_file.cut(log_file.end)
+            for digest in {record.digest for record in log_file.records()}:
                 self._know(store, digest)
         except FormatError as problem:
-            one.rename(ASIDE)
-            log.error("%s is kept, and its reports are in no part: %s", one.path, problem)
-            one.close()
+            log_file.rename(ASIDE)
+            log.error("%s is kept, and its reports are in no part: %s", log_file.path, problem)
+            log_file.close()
             return False
-        if one.is_empty:
-            one.remove()
-        return not one.is_empty
+        if log_file.is_empty:
+            log_file.remove()
+        return not log_file.is_empty
 
     def _know(self, store: Store, digest: str) -> None:
         """Look up a campaign that is served no more."""

@@ -186,9 +186,9 @@ def require_current(ours: Known, part: Part) -> None:
         )
 
 
-def require_contained(ours: Known, one: Part, other: Part) -> None:
+def require_contained(ours: Known, part: Part, other: Part) -> None:
     """Refuse two tallies of one collector of which neither contains the other; `other` came."""
-    small, large = sorted((one, other), key=ours.n)
+    small, large = sorted((part, other), key=ours.n)
     missing = small.sketch.without(large.sketch)
     try:
         grown = minus(large.tallies, small.tallies)
@@ -216,12 +216,12 @@ def _overlap(shared: int, counted: int) -> str:
     return f"about {shared:,} reports would count twice: they are among the {counted:,}"
 
 
-def require_apart(ours: Known, one: Part, other: Part) -> None:
+def require_apart(ours: Known, part: Part, other: Part) -> None:
     """Refuse tallies of two collectors that count the same reports; `one` came."""
-    both = one.sketch.shared(other.sketch)
+    both = part.sketch.shared(other.sketch)
     if len(both.values):
         raise MismatchError(
-            f"{_overlap(both.people, ours.n(one))} of one collector, and another has counted "
+            f"{_overlap(both.people, ours.n(part))} of one collector, and another has counted "
             "them, too. Merge the stores, by their reports"
         )
 
@@ -243,7 +243,7 @@ def remove(store: Store, name: str, source: str) -> int | None:
     Return how many reports count no more, or None if nothing was known of that source. This
     collector's own are not touched. Figures may still contain them (`removed_in_figures`).
     """
-    gone = found = 0
+    gone = removed = 0
     with store.transaction():
         for digest in store.digests(name):
             key, document = store.key_of(digest), store.document_of(name, digest)
@@ -251,7 +251,7 @@ def remove(store: Store, name: str, source: str) -> int | None:
                 continue
             ours = known(store, campaign_document.read(document, SurveyCampaign))
             counted, held = ours.counted.get(source), ours.held.get(source)
-            found += counted is not None
+            removed += counted is not None
             if held is None and counted is not None:
                 store.drop_merged(key, source)
                 gone += ours.n(counted)
@@ -259,7 +259,7 @@ def remove(store: Store, name: str, source: str) -> int | None:
                 keep(store, key, source, held, ours)
                 gone += ours.n(counted) - ours.n(held)
             show_merged(store, key, ours.campaign)
-    return gone if found else None
+    return gone if removed else None
 
 
 def removed_in_figures(store: Store, name: str) -> int:

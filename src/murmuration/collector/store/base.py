@@ -255,21 +255,21 @@ class Store(ABC):
 
     def document_asking(self, campaign: str, asked: str) -> bytes | None:
         """Return the newest document of a campaign whose file asked the same."""
-        found = self.execute(
+        rows = self.execute(
             "SELECT document FROM campaigns WHERE campaign = ? AND asked = ? "
             "ORDER BY version DESC LIMIT 1",
             (campaign, asked),
         )
-        return bytes(found[0][0]) if found else None
+        return bytes(rows[0][0]) if rows else None
 
     def latest(self, campaign: str) -> tuple[int, str, bytes] | None:
         """Return the newest version of a campaign, its digest and its document."""
-        found = self.execute(
+        rows = self.execute(
             "SELECT version, digest, document FROM campaigns WHERE campaign = ? "
             "ORDER BY version DESC LIMIT 1",
             (campaign,),
         )
-        return (int(found[0][0]), str(found[0][1]), bytes(found[0][2])) if found else None
+        return (int(rows[0][0]), str(rows[0][1]), bytes(rows[0][2])) if rows else None
 
     def versions(self, campaign: str) -> dict[int, str]:
         """Return the digest of every version of a campaign, in the order of versions."""
@@ -279,13 +279,13 @@ class Store(ABC):
     def document(self, campaign: str, version: int) -> bytes | None:
         """Return the document of one version of a campaign."""
         sql = "SELECT document FROM campaigns WHERE campaign = ? AND version = ?"
-        found = self.execute(sql, (campaign, version))
-        return bytes(found[0][0]) if found else None
+        rows = self.execute(sql, (campaign, version))
+        return bytes(rows[0][0]) if rows else None
 
     def campaigns(self) -> list[str]:
         """Return the names of all campaigns."""
-        found = self.execute("SELECT DISTINCT campaign FROM campaigns ORDER BY campaign")
-        return [str(row[0]) for row in found]
+        rows = self.execute("SELECT DISTINCT campaign FROM campaigns ORDER BY campaign")
+        return [str(row[0]) for row in rows]
 
     def digests(self, campaign: str) -> set[str]:
         """Return the digests of all versions of a campaign."""
@@ -294,23 +294,23 @@ class Store(ABC):
 
     def document_of(self, campaign: str, digest: str) -> bytes | None:
         """Return the newest document of a campaign that has this digest."""
-        found = self.execute(
+        rows = self.execute(
             "SELECT document FROM campaigns WHERE campaign = ? AND digest = ? "
             "ORDER BY version DESC LIMIT 1",
             (campaign, digest),
         )
-        return bytes(found[0][0]) if found else None
+        return bytes(rows[0][0]) if rows else None
 
     def document_with(self, digest: str) -> bytes | None:
         """Return the newest document with this digest, of whichever campaign."""
         sql = "SELECT document FROM campaigns WHERE digest = ? ORDER BY version DESC LIMIT 1"
-        found = self.execute(sql, (digest,))
-        return bytes(found[0][0]) if found else None
+        rows = self.execute(sql, (digest,))
+        return bytes(rows[0][0]) if rows else None
 
     def key_of(self, digest: str) -> int | None:
         """Return the number under which the reports of a digest are stored, if there are any."""
-        found = self.execute("SELECT key FROM collections WHERE digest = ?", (digest,))
-        return int(found[0][0]) if found else None
+        rows = self.execute("SELECT key FROM collections WHERE digest = ?", (digest,))
+        return int(rows[0][0]) if rows else None
 
     def open_collection(self, digest: str) -> int:
         """Return the number of a digest; give it one if it has none."""
@@ -332,8 +332,8 @@ class Store(ABC):
 
     def last_hour(self, digest: str) -> datetime | None:
         """Return the hour in which the last report of a digest was stored here."""
-        found = self.execute("SELECT last_hour FROM collections WHERE digest = ?", (digest,))
-        hour = int(found[0][0]) if found else 0
+        rows = self.execute("SELECT last_hour FROM collections WHERE digest = ?", (digest,))
+        hour = int(rows[0][0]) if rows else 0
         return datetime.fromtimestamp(hour * HOUR, UTC) if hour else None
 
     # --- tallies and counts ----------------------------------------------------------------------
@@ -355,11 +355,11 @@ class Store(ABC):
 
     def _tally(self, key: int, period: int, cell: int, mechanism: Mechanism) -> Tally:
         sql = "SELECT n, counts FROM tallies WHERE key = ? AND period = ? AND cell = ?"
-        found = self.execute(sql, (key, period, cell))
-        if not found:
+        rows = self.execute(sql, (key, period, cell))
+        if not rows:
             return mechanism.empty()
-        counts = np.frombuffer(bytes(found[0][1]), dtype="<i8")
-        return Tally(mechanism, counts, int(found[0][0]))
+        counts = np.frombuffer(bytes(rows[0][1]), dtype="<i8")
+        return Tally(mechanism, counts, int(rows[0][0]))
 
     def tallies(
         self, digest: str, mechanisms: Sequence[Mechanism], period: int | None = None
@@ -374,15 +374,15 @@ class Store(ABC):
             return {}
         sql = "SELECT period, cell, n, counts FROM tallies WHERE key = ?"
         only, values = _only(period)
-        found: dict[int, dict[int, Tally]] = {}
+        by_period: dict[int, dict[int, Tally]] = {}
         for number, cell, n, data in self.execute(f"{sql}{only} ORDER BY period", (key, *values)):
             counts, law = np.frombuffer(bytes(data), dtype="<i8"), mechanisms[int(cell)]
-            found.setdefault(int(number), {})[int(cell)] = Tally(law, counts, int(n))
+            by_period.setdefault(int(number), {})[int(cell)] = Tally(law, counts, int(n))
         return {
             number: tuple(
                 own[cell] if cell in own else law.empty() for cell, law in enumerate(mechanisms)
             )
-            for number, own in found.items()
+            for number, own in by_period.items()
         }
 
     def periods(self, key: int) -> list[int]:
@@ -393,16 +393,16 @@ class Store(ABC):
     def people(self, key: int, period: int, cells: int) -> list[int]:
         """Return how many reports each cell's own tally counts in a period."""
         sql = "SELECT cell, n FROM tallies WHERE key = ? AND period = ?"
-        found = {int(cell): int(n) for cell, n in self.execute(sql, (key, period))}
-        return [found.get(cell, 0) for cell in range(cells)]
+        people = {int(cell): int(n) for cell, n in self.execute(sql, (key, period))}
+        return [people.get(cell, 0) for cell in range(cells)]
 
     # --- what figures are made of ----------------------------------------------------------------
 
     def shown_people(self, key: int, period: int, cells: int, *, merged: bool) -> list[int]:
         """Return how many reports each cell shows in a period."""
         sql = "SELECT people FROM shown WHERE key = ? AND merged = ? AND period = ?"
-        found = self.execute(sql, (key, int(merged), period))
-        return np.frombuffer(bytes(found[0][0]), "<i8").tolist() if found else [0] * cells
+        rows = self.execute(sql, (key, int(merged), period))
+        return np.frombuffer(bytes(rows[0][0]), "<i8").tolist() if rows else [0] * cells
 
     def shown(
         self,
@@ -416,14 +416,14 @@ class Store(ABC):
         sql = "SELECT period, people, counts FROM shown WHERE key = ? AND merged = ?"
         only, values = _only(period)
         ends = np.cumsum([law.counters for law in mechanisms])[:-1]
-        found = {}
+        shown = {}
         rows = self.execute(f"{sql}{only} ORDER BY period", (key, int(merged), *values))
         for number, people, counts in rows:
             parts = np.split(np.frombuffer(bytes(counts), "<i8"), ends)
             each = np.frombuffer(bytes(people), "<i8").tolist()
             cells = zip(mechanisms, parts, each, strict=True)
-            found[int(number)] = tuple(Tally(law, own, n) for law, own, n in cells)
-        return found
+            shown[int(number)] = tuple(Tally(law, own, n) for law, own, n in cells)
+        return shown
 
     def show(self, key: int, period: int, tallies: Sequence[Tally], *, merged: bool) -> None:
         """Show these tallies from now on, inside the transaction in which they became due."""
@@ -516,8 +516,8 @@ class Store(ABC):
 
     def log_end(self, log: str) -> int | None:
         """Return up to which byte a log counts; None if nothing in it does."""
-        found = self.execute("SELECT bytes FROM logs WHERE log = ?", (log,))
-        return int(found[0][0]) if found else None
+        rows = self.execute("SELECT bytes FROM logs WHERE log = ?", (log,))
+        return int(rows[0][0]) if rows else None
 
     def forget_log(self, log: str) -> None:
         """Forget a log whose reports are in parts."""
@@ -551,8 +551,8 @@ class Store(ABC):
 
     def merge_secret(self) -> bytes | None:
         """Return the secret that collectors share, if this one has it."""
-        found = self.execute("SELECT secret FROM merge_key")
-        return bytes(found[0][0]) if found else None
+        rows = self.execute("SELECT secret FROM merge_key")
+        return bytes(rows[0][0]) if rows else None
 
     def set_merge_secret(self, secret: bytes) -> None:
         """Keep the secret that collectors share."""
@@ -591,10 +591,10 @@ class Store(ABC):
         end = now if when is None else when
         with self.transaction():
             sql = "SELECT COUNT(*) FROM tokens WHERE name = ? AND expires > ?"
-            found = int(self.execute(sql, (name, end))[0][0])
+            ended = int(self.execute(sql, (name, end))[0][0])
             sql = "UPDATE tokens SET expires = ? WHERE name = ? AND expires > ?"
             self.execute(sql, (end if end > now else -end, name, end))
-            return found
+            return ended
 
     def end_overdue(self, now: int) -> None:
         """Mark the tokens whose time has come: no clock that steps back brings them to life."""
@@ -632,9 +632,9 @@ class Store(ABC):
         """Take a code out, for good; return the token behind it if the code was still valid."""
         with self.transaction():
             sql = "SELECT token, expires FROM sessions WHERE hash = ? AND kind = 'code'"
-            found = self.execute(sql, (own,))
+            rows = self.execute(sql, (own,))
             self.execute("DELETE FROM sessions WHERE hash = ? AND kind = 'code'", (own,))
-        return bytes(found[0][0]) if found and int(found[0][1]) > now else None
+        return bytes(rows[0][0]) if rows and int(rows[0][1]) > now else None
 
     def end_session(self, own: bytes) -> None:
         """Forget a session."""

@@ -70,9 +70,9 @@ def hashed(ids: Octets, secret: bytes) -> Hashes:
     mixed = np.ascontiguousarray(numbers[:4].T) @ words
     mixed += numbers[4][:, None]
     mixed >>= np.uint64(32)
-    found = mixed.view(np.int64)  # numpy takes indices with a sign
-    (a, b, c), (d, e, f) = found & 63, found >> 6 & 63
-    return Hashes((found[0], found[1]), ((a, d, c), (b, e, f)))
+    hashes = mixed.view(np.int64)  # numpy takes indices with a sign
+    (a, b, c), (d, e, f) = hashes & 63, hashes >> 6 & 63
+    return Hashes((hashes[0], hashes[1]), ((a, d, c), (b, e, f)))
 
 
 def bits_for(n: int) -> int:
@@ -90,10 +90,10 @@ def bits_for(n: int) -> int:
 
 def made(hashes: Hashes) -> Words:
     """Return the filter of a run."""
-    bits, one = bits_for(len(hashes.places[0])), np.uint64(1)
+    bits, unit = bits_for(len(hashes.places[0])), np.uint64(1)
     words = np.zeros(1 << bits, dtype=np.uint64)
     for places, three in zip(hashes.places, hashes.bits, strict=True):
-        a, b, c = (one << bit.view(np.uint64) for bit in three)
+        a, b, c = (unit << bit.view(np.uint64) for bit in three)
         np.bitwise_or.at(words, _word(places, bits), a | b | c)
     return words
 
@@ -148,11 +148,11 @@ class Shelf:
 
     def maybe(self, hashes: Hashes) -> Iterator[tuple[int, Places]]:
         """Yield the runs that may hold some of the ids, and the numbers of these ids."""
-        found = self._all_three(hashes, 0)
-        ids = np.flatnonzero(found)
+        maybe = self._all_three(hashes, 0)
+        ids = np.flatnonzero(maybe)
         if not len(ids):
             return
-        both = found[ids] & self._all_three(hashes.of(ids), 1)
+        both = maybe[ids] & self._all_three(hashes.of(ids), 1)
         marked = int(np.bitwise_or.reduce(both))
         for slot, run in enumerate(self._runs):
             if marked >> slot & 1:
@@ -162,7 +162,7 @@ class Shelf:
         """Return for each id, as the bits of a number, which runs have all three of its bits."""
         line = _word(hashes.places[which], self._bits) << 6
         a, b, c = hashes.bits[which]
-        found: NDArray[Any] = self._turned.take(line + a)
-        found &= self._turned.take(line + b)
-        found &= self._turned.take(line + c)
-        return found
+        bits: NDArray[Any] = self._turned.take(line + a)
+        bits &= self._turned.take(line + b)
+        bits &= self._turned.take(line + c)
+        return bits

@@ -139,8 +139,8 @@ class PostgresStore(Store):
         """A table with one number; a new database has none."""
         if self.execute("SELECT to_regclass('murmur_schema')") == [(None,)]:
             return 0
-        found = self.execute("SELECT version FROM murmur_schema")
-        return int(found[0][0]) if found else 0
+        rows = self.execute("SELECT version FROM murmur_schema")
+        return int(rows[0][0]) if rows else 0
 
     def set_schema_version(self, version: int) -> None:
         """Write the number."""

@@ -39,21 +39,21 @@ def rounds(store: Store, key: int) -> list[StoredRound]:
 def latest(store: Store, key: int) -> StoredRound | None:
     """Return the round that was published last."""
     sql = f"SELECT {_COLUMNS} FROM rounds WHERE key = ? ORDER BY round DESC LIMIT 1"  # noqa: S608
-    found = store.execute(sql, (key,))
-    return _kept(*found[0]) if found else None
+    rows = store.execute(sql, (key,))
+    return _kept(*rows[0]) if rows else None
 
 
 def numbered(store: Store, key: int, number: int) -> StoredRound | None:
     """Return the round of that number."""
     sql = f"SELECT {_COLUMNS} FROM rounds WHERE key = ? AND round = ?"  # noqa: S608
-    found = store.execute(sql, (key, number))
-    return _kept(*found[0]) if found else None
+    rows = store.execute(sql, (key, number))
+    return _kept(*rows[0]) if rows else None
 
 
 def digests(store: Store, key: int) -> dict[str, int]:
     """Return the numbers of all rounds that were published, by their digests."""
-    found = store.execute("SELECT digest, round FROM rounds WHERE key = ?", (key,))
-    return {str(digest): int(number) for digest, number in found}
+    rows = store.execute("SELECT digest, round FROM rounds WHERE key = ?", (key,))
+    return {str(digest): int(number) for digest, number in rows}
 
 
 def publish(store: Store, key: int, number: int, digest: str, document: bytes, now: int) -> None:
@@ -83,8 +83,8 @@ def finish(store: Store, key: int, document: bytes) -> None:
 
 def finished(store: Store, key: int) -> bytes | None:
     """Return what training has ended with, if it has."""
-    found = store.execute("SELECT document FROM models WHERE key = ?", (key,))
-    return bytes(found[0][0]) if found else None
+    rows = store.execute("SELECT document FROM models WHERE key = ?", (key,))
+    return bytes(rows[0][0]) if rows else None
 
 
 def _kept(

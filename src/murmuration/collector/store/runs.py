@@ -128,7 +128,7 @@ class Known:
     def maybe(self, hashes: Hashes) -> dict[int, NDArray[np.int64]]:
         """Return the runs that may hold some of the ids, and which ids."""
         shelves = [shelf for alike in self.shelves.values() for shelf in alike]
-        return dict(found for shelf in shelves for found in shelf.maybe(hashes))
+        return dict(runs for shelf in shelves for runs in shelf.maybe(hashes))
 
 
 def whole(text: bytes) -> bytes:
@@ -221,9 +221,9 @@ class Runs:
         if key in self._current:
             return known
         sql = "SELECT run, n, width, part FROM runs WHERE key = ?"
-        found = self._db.execute(sql, (key,))
-        listed = {int(run): (int(n), int(w)) for run, n, w, _ in found}
-        parts = {int(run): str(part) for run, _, _, part in found}
+        rows = self._db.execute(sql, (key,))
+        listed = {int(run): (int(n), int(w)) for run, n, w, _ in rows}
+        parts = {int(run): str(part) for run, _, _, part in rows}
         known.drop(known.runs.keys() - listed.keys())
         known.close({n: parts[n] for n, run in known.runs.items() if run.part != parts[n]})
         for number in sorted(listed.keys() - known.runs.keys()):
@@ -243,17 +243,17 @@ class Runs:
 
     def _stored(self, known: Known, ids: Octets, hashes: Hashes) -> Mask:
         """Say which ids are there: the filters say where to look, the blocks decide."""
-        found, texts, maybe = np.zeros(len(ids), dtype=bool), as_texts(ids), known.maybe(hashes)
+        stored, texts, maybe = np.zeros(len(ids), dtype=bool), as_texts(ids), known.maybe(hashes)
         if not maybe:
-            return found
+            return stored
         wanted = [
             (number, first)
             for number, some in maybe.items()
             for first in known.runs[number].starts(texts[some])
         ]
         places = np.unique(np.concatenate([*maybe.values()]))
-        found[places] = _are_among(ids[places], self._ids_in(wanted))
-        return found
+        stored[places] = _are_among(ids[places], self._ids_in(wanted))
+        return stored
 
     def _ids_in(self, blocks: Sequence[tuple[int, bytes]]) -> Octets:
         """Return the ids of some blocks."""
@@ -380,8 +380,8 @@ class Runs:
 
     def _firsts(self, number: int) -> Texts:
         sql = "SELECT first FROM blocks WHERE run = ? ORDER BY first"
-        found = self._db.execute(sql, (number,))
-        return as_texts(_ids_of(b"".join(bytes(row[0]) for row in found)))
+        rows = self._db.execute(sql, (number,))
+        return as_texts(_ids_of(b"".join(bytes(row[0]) for row in rows)))
 
 
 DAMAGED = "the store has reports of a wrong length: it is damaged"

@@ -254,8 +254,8 @@ def _is_frozen(path: Path) -> bool:
 
 def _changed(path: Path) -> tuple[int, int]:
     """Return what is different after a file was written to."""
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size
+    file = path.stat()
+    return file.st_mtime_ns, file.st_size
 
 
 def _translated(problem: sqlite3.Error, path: Path) -> Exception:

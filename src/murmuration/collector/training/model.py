@@ -165,19 +165,19 @@ def of(campaign: TrainingCampaign, trained: Trained, people: int) -> TrainedMode
         intercept=own.intercept,
         coefficients=coefficients,
         score=None if trained.score is None else _score(campaign, trained.score),
-        curve=tuple(Point(one.asked, one.gained, one.doubt) for one in trained.curve),
+        curve=tuple(Point(point.asked, point.gained, point.doubt) for point in trained.curve),
         notes=tuple(notes),
         influence=influence,
         liars=_liars(influence, people, SHARE),
     )
 
 
-def with_liars(found: TrainedModel, share: float = SHARE) -> TrainedModel:
+def with_liars(trained: TrainedModel, share: float = SHARE) -> TrainedModel:
     """Return a model that says how far another share of liars moves it."""
     share = checked_share(share)
-    if found.influence is None or (found.liars is not None and found.liars.share == share):
-        return found
-    return msgspec.structs.replace(found, liars=_liars(found.influence, found.people, share))
+    if trained.influence is None or (trained.liars is not None and trained.liars.share == share):
+        return trained
+    return msgspec.structs.replace(trained, liars=_liars(trained.influence, trained.people, share))
 
 
 def _liars(influence: Influence, people: int, share: float) -> ModelLiars:

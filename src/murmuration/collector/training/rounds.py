@@ -102,17 +102,17 @@ class RoundIntake:
         chosen = order[first]
         known = store.known_reports(self.key, picked(upload.ids, chosen))
         new = np.sort(chosen[~known])  # as they came
-        found = np.full(len(upload.ids), DUPLICATE, dtype=np.uint8)
+        codes = np.full(len(upload.ids), DUPLICATE, dtype=np.uint8)
         kept = rounds.numbered(store, self.key, self.number)
         if kept is None or kept.state != OPEN:
-            found[new] = STALE
+            codes[new] = STALE
         else:
             room = max(0, self.round.size - _answered(counted(store, kept, self.round)))
-            found[new] = FULL
-            taken = _with_tokens(store, self, tokens, new, found, room) if tokens else new[:room]
-            found[taken] = FINE
+            codes[new] = FULL
+            taken = _with_tokens(store, self, tokens, new, codes, room) if tokens else new[:room]
+            codes[taken] = FINE
             _count(store, self, upload, taken)
-        problems[fine] = copy_first_outcome(found, order, first)
+        problems[fine] = copy_first_outcome(codes, order, first)
         return problems
 
 
@@ -132,9 +132,9 @@ def round_of(campaign: TrainingCampaign, kept: StoredRound) -> Round:
     return round_document.read(kept.document, campaign)
 
 
-def counted(store: Store, kept: StoredRound, found: Round) -> Tallies:
+def counted(store: Store, kept: StoredRound, asked_round: Round) -> Tallies:
     """Return the tallies of a round, one per role."""
-    return store.tallies(kept.digest, found.frame.cells).get(0) or found.frame.empty()
+    return store.tallies(kept.digest, asked_round.frame.cells).get(0) or asked_round.frame.empty()
 
 
 def size_of(kept: StoredRound) -> int:
@@ -173,7 +173,7 @@ def where(store: Store, served: Training) -> tuple[str, StoredRound | None]:
 
 
 def _with_tokens(
-    store: Store, at: RoundIntake, tokens: Sequence[bytes], new: Ints, found: Codes, room: int
+    store: Store, at: RoundIntake, tokens: Sequence[bytes], new: Ints, codes: Codes, room: int
 ) -> Ints:
     """Return the new reports that count, the first of each token, and note the others' problems.
 
@@ -182,9 +182,9 @@ def _with_tokens(
     used = uses(store, at.key, [tokens[place] for place in new.tolist()], np.zeros_like(new))
     inside = used.first & (np.cumsum(used.first) <= room)
     unused = {used.hashes[place] for place in np.flatnonzero(used.first & ~inside).tolist()}
-    full = np.array([one in unused for one in used.hashes], dtype=bool)
-    found[new] = np.where(full, FULL, CODES["token-used"])
-    found[new[used.closed]] = CODES["outside-window"]
+    full = np.array([hashed in unused for hashed in used.hashes], dtype=bool)
+    codes[new] = np.where(full, FULL, CODES["token-used"])
+    codes[new[used.closed]] = CODES["outside-window"]
     used.note(store, inside)
     return new[inside]
 
@@ -218,8 +218,8 @@ def is_due(store: Store, served: Training, now: float) -> bool:
         kept = rounds.latest(store, served.key)
         if kept is None or _is_late(served, now):
             return True
-        found = round_of(served.campaign, kept)
-        tallies = counted(store, kept, found)
+        asked_round = round_of(served.campaign, kept)
+        tallies = counted(store, kept, asked_round)
         return _closes(served, kept, tallies, now)
 
 
@@ -278,19 +278,19 @@ def _publish(store: Store, served: Training, training: LiveTraining, now: float)
     """Publish the training's open round."""
     closes = datetime.fromtimestamp(int(now) + served.campaign.deadline, UTC)
     last = rounds.latest(store, served.key)
-    found = training.opened(closes, "" if last is None else last.digest)
-    if found is None:
+    asked_round = training.opened(closes, "" if last is None else last.digest)
+    if asked_round is None:
         raise StoreError("there is no round to publish")
-    document = round_document.publish(found)
-    rounds.publish(store, served.key, found.number, found.digest, document, int(now))
+    document = round_document.publish(asked_round)
+    rounds.publish(store, served.key, asked_round.number, asked_round.digest, document, int(now))
 
 
 def _finish(store: Store, served: Training, training: LiveTraining) -> None:
     """Keep what training has ended with."""
     training.end()
-    people = sum(_answered(one) for one in closed_tallies(store, served))
-    found = model.of(served.campaign, training.trained, people)
-    rounds.finish(store, served.key, model.to_json(found))
+    people = sum(_answered(tallies) for tallies in closed_tallies(store, served))
+    trained = model.of(served.campaign, training.trained, people)
+    rounds.finish(store, served.key, model.to_json(trained))
 
 
 def closed_tallies(store: Store, served: Training) -> list[Tallies]:
@@ -316,8 +316,8 @@ def _replayed(store: Store, served: Training) -> tuple[LiveTraining, StoredRound
     if kept is not None:
         published = msgspec.json.decode(kept.document, type=RoundDocument).asked
         after = str(msgspec.json.decode(published)["after"])
-        found = training.opened(None, after)
-        asked = "" if found is None else found.text
+        asked_round = training.opened(None, after)
+        asked = "" if asked_round is None else asked_round.text
         if asked != published and not _alike(
             msgspec.json.decode(asked or "0"), msgspec.json.decode(published)
         ):
@@ -325,16 +325,16 @@ def _replayed(store: Store, served: Training) -> tuple[LiveTraining, StoredRound
     return training, kept
 
 
-def _alike(one: object, other: object) -> bool:
+def _alike(ours: object, other: object) -> bool:
     """Whether two rounds ask the same but for the last digits: machines add in different orders.
 
     >>> _alike({"level": 0.1 + 0.2}, {"level": 0.3}), _alike([0.3], [0.3001]), _alike([1], [1, 2])
     (True, False, False)
     """
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
-    return type(one) is type(other) and one == other
+    if isinstance(ours, dict) and isinstance(other, dict):
+        return ours.keys() == other.keys() and all(_alike(ours[key], other[key]) for key in ours)
+    if isinstance(ours, list) and isinstance(other, list):
+        return len(ours) == len(other) and all(map(_alike, ours, other))
+    if isinstance(ours, float) and isinstance(other, float):
+        return math.isclose(ours, other, rel_tol=1e-9, abs_tol=1e-12)
+    return type(ours) is type(other) and ours == other

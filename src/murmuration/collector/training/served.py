@@ -39,10 +39,10 @@ class ServedTraining(Served[TrainingCampaign]):
         campaign = self.campaign
         with store.snapshot():
             counts, hour = store.counts(campaign.name), store.last_hour(campaign.digest)
-            found = [_round(store, campaign, kept) for kept in rounds.rounds(store, self.key)]
+            statuses = [_round(store, campaign, kept) for kept in rounds.rounds(store, self.key)]
             ending = rounds.finished(store, self.key)
             name = store.collector_name()
-        received, people = counts.pop("received", 0), sum(one.people for one in found)
+        received, people = counts.pop("received", 0), sum(status.people for status in statuses)
         notes = [] if ending is None else [*from_json(ending).notes]
         return Status(
             campaign=campaign.name,
@@ -63,16 +63,16 @@ class ServedTraining(Served[TrainingCampaign]):
                 campaign.model,
                 campaign.target.name,
                 ending is not None,
-                found,
-                notes + _aside(found),
+                statuses,
+                notes + _aside(statuses),
             ),
         )
 
 
 def _round(store: Store, campaign: TrainingCampaign, kept: StoredRound) -> RoundStatus:
-    found = round_of(campaign, kept)
-    tallies = counted(store, kept, found)
-    asks = zip(found.asks, tallies, strict=True)
+    asked_round = round_of(campaign, kept)
+    tallies = counted(store, kept, asked_round)
+    asks = zip(asked_round.asks, tallies, strict=True)
     closes = deadline_of(kept)
     return RoundStatus(
         number=kept.number,
@@ -85,11 +85,11 @@ def _round(store: Store, campaign: TrainingCampaign, kept: StoredRound) -> Round
     )
 
 
-def _aside(found: Sequence[RoundStatus]) -> list[str]:
+def _aside(statuses: Sequence[RoundStatus]) -> list[str]:
     """Say which rounds do not count."""
     return [
-        f"Round {one.number} is set aside: {one.people:,} reports were too few when the campaign "
-        "closed"
-        for one in found
-        if one.state == rounds.ASIDE
+        f"Round {status.number} is set aside: {status.people:,} reports were too few when the "
+        "campaign closed"
+        for status in statuses
+        if status.state == rounds.ASIDE
     ]

@@ -46,7 +46,7 @@ def _of_items(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredE
     """Return shares of labels and of all answers; the covariance is that of two items' noise."""
     part = combine.total(tallies, about, everybody).estimate
     if not isinstance(part, FrequencyEstimate):
-        raise MismatchError("these are no shares of items")
+        raise MismatchError("these are not shares of items")
     n = part.n
     likely = (n * np.clip(part.value, 0, 1) + 2) / (n + 4)
     labels, none = likely[:-1], likely[-1]

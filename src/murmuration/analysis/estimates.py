@@ -128,7 +128,7 @@ def _of_periods(
     more: dict[str, Any] = {"periods": periods.listed(), "changed": periods.changed()}
     if query.period == ALL:
         if query.since:
-            raise ParameterError("a change is one between two periods: name one of them")
+            raise ParameterError("a change is between two periods: name one of them")
         whole = periods.pooled()
         _require_figures(campaign, whole, version, cohort)
         people, reports = periods.least_people(), sum(periods.people.values())

@@ -198,7 +198,7 @@ class Periods:
         if text != LAST:
             return self.campaign.period_named(text)
         if not self._tallies:
-            raise CohortError("of no period have enough people answered yet")
+            raise CohortError("no period has answers of enough people yet")
         return (self.shown or list(self._tallies))[-1]
 
     def before(self, period: int) -> int | None:
@@ -306,7 +306,7 @@ class Periods:
         if since is None:
             return []
         if since == after:
-            raise ParameterError("a change is one between two periods")
+            raise ParameterError("a change is between two periods")
         changes = []
         for over in self._over():
             if since in over.figures and after in over.figures:

@@ -79,8 +79,8 @@ def in_words(loss: Loss) -> str:
     )
 
 
-def _cost(found: float, where: str, promised: float) -> str:
-    amount = f"a loss of {found!r}" if math.isfinite(found) else "an infinite loss"
+def _cost(loss: float, where: str, promised: float) -> str:
+    amount = f"a loss of {loss!r}" if math.isfinite(loss) else "an infinite loss"
     return f"{amount}{where} where {promised!r} is promised"
 
 

@@ -100,17 +100,17 @@ def _observations(reports: Sequence[bytes]) -> dict[str, Ints]:
     widest = max(int(lengths.max()), 1)
     padded = np.frombuffer(b"".join(r.ljust(widest, b"\0") for r in reports), dtype=np.uint8)
     octets = padded.reshape(len(reports), widest)
-    found: dict[str, NDArray[np.generic]] = {"length": lengths, "whole report": _whole(octets)}
+    views: dict[str, NDArray[np.generic]] = {"length": lengths, "whole report": _whole(octets)}
     for p in range(min(widest, POSITIONS)):
-        found[f"byte {p}"] = octets[:, p]
-        found[f"low bits of byte {p}"] = octets[:, p] & 15
-    found["repeats"] = (np.diff(np.sort(octets, axis=1), axis=1) == 0).sum(axis=1)
-    found["order"] = np.diff(octets.astype(np.int16), axis=1).clip(-1, 1).sum(axis=1)
-    found["place of the largest byte"] = octets.argmax(axis=1)
+        views[f"byte {p}"] = octets[:, p]
+        views[f"low bits of byte {p}"] = octets[:, p] & 15
+    views["repeats"] = (np.diff(np.sort(octets, axis=1), axis=1) == 0).sum(axis=1)
+    views["order"] = np.diff(octets.astype(np.int16), axis=1).clip(-1, 1).sum(axis=1)
+    views["place of the largest byte"] = octets.argmax(axis=1)
     # Floats: the size of a number (its last bytes) together with how fine it is (the first).
     ends = octets[:, -min(2, widest) :].astype(np.int64)
-    found["size and low bits"] = ((ends[:, -1] << 8 | ends[:, 0]) << 4) | (octets[:, 0] & 15)
-    return {name: np.unique(values, return_inverse=True)[1] for name, values in found.items()}
+    views["size and low bits"] = ((ends[:, -1] << 8 | ends[:, 0]) << 4) | (octets[:, 0] & 15)
+    return {name: np.unique(values, return_inverse=True)[1] for name, values in views.items()}
 
 
 def _whole(octets: NDArray[np.uint8]) -> NDArray[np.generic]:

@@ -48,7 +48,7 @@ def alike(law: Mechanism, reports: int) -> float:
     """Return what so many reports of one permanent answer tell."""
     loss = law.loss_of(reports) if reports <= MOST_ALIKE else law.long_run()
     if loss is None:
-        raise TypeError(f"{law.name} keeps no answer")
+        raise TypeError(f"{law.name} has no permanent answers")
     return loss.epsilon
 
 

@@ -99,8 +99,8 @@ class Question:
             object.__setattr__(self, "outside", NO_ANSWER if self.missing else usual)
         if self.missing and self.outside == REFUSE:
             raise ParameterError(
-                f"{self.name}: with missing = true nobody is silent: outside is {NO_ANSWER!r}, not "
-                f"{REFUSE!r}"
+                f"{self.name}: with missing = true every device reports: outside is {NO_ANSWER!r}, "
+                f"not {REFUSE!r}"
             )
         if self.kind == "category":
             self._check_labels()

@@ -122,7 +122,7 @@ class SurveyCampaign:
         spells = self.spells
         if spells and (self.every is None or spells.periods != self.max_reports):
             raise ParameterError(
-                "spells need periods (`every`), and one report for each of theirs (`rounds`)"
+                "spells need periods (`every`), and max_reports is the number of their periods"
             )
         if self.spells is not None and self.levels is not None:
             raise ParameterError("spells take no levels: at each level a spell would begin anew")
@@ -168,7 +168,7 @@ class SurveyCampaign:
         """
         for law in group:
             if not law.domain.fits(asked):
-                raise ParameterError(f"{law.name} is not for the answers that it is asked")
+                raise ParameterError(f"{law.name} does not take the answers of this attribute")
 
     # --- what it is -----------------------------------------------------------------------------
 

@@ -103,7 +103,9 @@ class Terms(Told, frozen=True, kw_only=True):
         for key, message in mistakes(self):
             raise ParameterError(f"{key}: {message}")
         if self.grace < 0:
-            raise ParameterError("grace: for how many periods one stays open, is 0 or more")
+            raise ParameterError(
+                "grace, the number of periods for which one stays open, is 0 or more"
+            )
 
     @classmethod
     def of(cls, told: Told, grace: int = GRACE) -> Terms:

@@ -26,7 +26,9 @@ def key_of(path: Path | None) -> Key:
     except ValueError:
         secret, shared = b"", 0
     if len(secret) != SECRET_BYTES:
-        raise ParameterError(f"{path} is no secret: one is {2 * SECRET_BYTES} hexadecimal digits")
+        raise ParameterError(
+            f"{path} does not hold a secret: {2 * SECRET_BYTES} hexadecimal digits"
+        )
     if shared:
         raise ParameterError(f"others may read the secret {path}: say chmod 600 {path} first")
     return Key(secret)

@@ -138,7 +138,7 @@ def _read(
         raise ParameterError("--target for svm has two values, as 'home=rent|own'")
     table = open_table(data, form).columns([*columns, wanted])
     if (rows := len(table[wanted])) < FEWEST:
-        raise ParameterError(f"{data} has {rows} rows; {FEWEST} are the fewest to learn from")
+        raise ParameterError(f"{data} has {rows} rows; learning needs {FEWEST} or more")
     encoder = encode.Encoder(columns)
     typed = {name: _typed(name, table[name], kind, encode) for name, kind in columns.items()}
     known = _typed(wanted, table[wanted], spec, encode)

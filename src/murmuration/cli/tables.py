@@ -158,7 +158,9 @@ def open_table(path: Path, form: Form | None = None) -> Table:
     if path.suffix.lower() not in PARQUET:
         return _CsvTable(path, form or Form(header=True))
     if form not in (None, Form()):
-        raise ParameterError(f"{path} is Parquet, which says itself how it is written")
+        raise ParameterError(
+            f"{path} is Parquet, which needs no --delimiter, --encoding or --decimal"
+        )
     require("arrow")
     return _ParquetTable(path)
 
@@ -254,9 +256,7 @@ class _CsvTable(Table):
                 return mark
         first = sample.splitlines()[0] if sample.strip() else ""
         if "," not in first and any(mark in first for mark in DELIMITERS):
-            raise ParameterError(
-                f"{self.path}: what stands between its columns is not clear: say --delimiter"
-            )
+            raise ParameterError(f"{self.path}: its delimiter is not clear: say --delimiter")
         return ","
 
     def _has_header(self, rows: Sequence[Sequence[str]]) -> bool:

@@ -34,7 +34,7 @@ def minus(whole: ByPeriod, part: ByPeriod) -> ByPeriod:
         if period in rest:
             rest[period] = _less(rest[period], own)
         elif is_anything(own):
-            raise FormatError("these tallies are no part of those")
+            raise FormatError("the second tallies are not part of the first")
     return {period: own for period, own in rest.items() if is_anything(own)}
 
 
@@ -61,4 +61,4 @@ def _less(whole: Sequence[Tally], part: Sequence[Tally]) -> Tallies:
             for tally, other in zip(whole, part, strict=True)
         )
     except ValueError:
-        raise FormatError("these tallies are no part of those") from None
+        raise FormatError("the second tallies are not part of the first") from None

@@ -33,7 +33,7 @@ def _campaign(collection: TrainingCollection, terms: Terms) -> TrainingCampaign:
     if len(collection.features) > MOST_COLUMNS or len(collection.laws) > MOST_LAWS:
         raise FormatError(f"a training has {MOST_LAWS} laws and 1,023 features at most")
     if collection.people != terms.people:
-        raise FormatError("people, which a training is planned by, differs inside and outside")
+        raise FormatError("people, which a training is planned by, differ inside and outside")
     return TrainingCampaign(
         name=collection.campaign,
         terms=terms,

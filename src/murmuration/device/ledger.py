@@ -344,7 +344,7 @@ class Ledger:
         limit = exact_limit(name, most)
         with self.session() as session, session.deciding():
             if limit < session.record.limits()[name]:
-                raise ParameterError("that is no higher limit: use set_limit")
+                raise ParameterError("this limit is not higher: use set_limit")
             session.record.set_limit(name, limit)
 
     # --- what was spent ------------------------------------------------------------------------

@@ -108,14 +108,14 @@ def outcomes(answer: Answer, count: int) -> Counter[str]:
     try:
         receipt = msgspec.json.decode(answer.data, type=_Receipt)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        raise SendError("the answer cannot be read: this is no collector") from None
+        raise SendError("the answer cannot be read: this is not a collector") from None
     failed = len({failure.index for failure in receipt.failures})
     balanced = len(receipt.failures) == failed and receipt.stored + failed == count
     if receipt.received != count or not balanced or receipt.stored < 0:
-        raise SendError("the answer is about other reports: this is no collector")
+        raise SendError("the answer is about other reports: this is not a collector")
     names = [Problem(failure.type).name or "unnamed" for failure in receipt.failures]
     if names == [EARLY] and count == 1:
-        raise SendError("its period has not begun at the collector: it is taken once it has")
+        raise SendError("its period has not begun at the collector: try again when it has")
     found = Counter(name if name == DUPLICATE else REFUSED + name for name in names)
     if receipt.stored:
         found[STORED] = receipt.stored

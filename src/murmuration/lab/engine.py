@@ -81,8 +81,8 @@ class Engine(Generic[Outcome]):
         for some in _batched(cells, 16 * context.defaultParallelism):
             with tidy_errors():
                 work = context.parallelize(some, len(some))
-                found = work.map(lambda cell: (cell, held.value.run(cell))).collect()
-            yield from found
+                outcomes = work.map(lambda cell: (cell, held.value.run(cell))).collect()
+            yield from outcomes
 
 
 def _batched(cells: Sequence[Cell], n: int) -> Iterator[Sequence[Cell]]:
@@ -110,7 +110,7 @@ def measured(
     """Yield each contest's name with the mean error of each of its readings, one after another."""
     for name in contests:
         engine = Engine({name: contests[name]}, repetitions, seed)
-        errors: Floats = np.array([found for _, found in engine.outcomes(engine.cells)])
+        errors: Floats = np.array([outcome for _, outcome in engine.outcomes(engine.cells)])
         means, spreads = errors.mean(axis=0), errors.std(axis=0) / math.sqrt(repetitions)
         pairs = zip(means.tolist(), spreads.tolist(), strict=True)
         yield name, [Measured(mean, spread) for mean, spread in pairs]

@@ -74,8 +74,8 @@ class Sent:
     @property
     def refused(self) -> dict[str, int]:
         """Not counted, by reason."""
-        found = {k.removeprefix(REFUSED): n for k, n in self.counts.items() if REFUSED in k}
-        return dict(sorted(found.items()))
+        refused = {k.removeprefix(REFUSED): n for k, n in self.counts.items() if REFUSED in k}
+        return dict(sorted(refused.items()))
 
     @property
     def answered(self) -> int:
@@ -119,10 +119,10 @@ def made(
     period = None if campaign.every is None else campaign.period_named(turn)
     spell, cells = campaign.spell_of(period), campaign.frame.cells
     parts = []
-    for one in asked:
-        own, law = words.only(one.who), cells[one.cell]
-        kept = None if spell is None or begun is None else begun.kept(one, law, own, spell)
-        parts.append((one, answered(one, law, own, turn, kept, spell)))
+    for column in asked:
+        own, law = words.only(column.who), cells[column.cell]
+        kept = None if spell is None or begun is None else begun.kept(column, law, own, spell)
+        parts.append((column, answered(column, law, own, turn, kept, spell)))
     return words.ids(turn), campaign.form.dated(campaign.frame.laid_out(parts), period)
 
 
@@ -157,13 +157,15 @@ class SpellStarts:
         return np.asarray(first[back[len(known) :]])
 
 
-def made_for_round(found: Round, keys: Keys, origin: str, x: Floats, y: Floats) -> tuple[Ids, Rows]:
+def made_for_round(
+    asked_round: Round, keys: Keys, origin: str, x: Floats, y: Floats
+) -> tuple[Ids, Rows]:
     """Return the ids and the rows of devices in a round: each is what that device alone makes.
 
     x and y are encoded (`TrainingCampaign.encode`, by words of the campaign's digest).
     """
-    ids = CrowdWords(keys, origin, found.campaign.digest).ids("")
-    return ids, answers(found, CrowdWords(keys, origin, found.digest), x, y)
+    ids = CrowdWords(keys, origin, asked_round.campaign.digest).ids("")
+    return ids, answers(asked_round, CrowdWords(keys, origin, asked_round.digest), x, y)
 
 
 def send_all(
@@ -209,8 +211,8 @@ def send_all(
 def _fitting(made_for: ReportForm, form: str) -> int:
     """Return how many reports fit an upload."""
     plain = ID_BYTES + made_for.row_bytes
-    one = plain if form == "binary" else JSON_HEAD + JSON_BYTES * plain
-    return max(1, MOST_BYTES // one)
+    size = plain if form == "binary" else JSON_HEAD + JSON_BYTES * plain
+    return max(1, MOST_BYTES // size)
 
 
 class _Fleet:
@@ -244,18 +246,18 @@ class _Fleet:
                 token = None if self._tokens is None else self._tokens[start]
                 try:
                     answer = deliver(link, body, self._kind, self._patience, token)
-                    found = outcomes(answer, len(ids))
+                    counts = outcomes(answer, len(ids))
                 except SendError as problem:
                     self.problem = self.problem or str(problem)
                     return
-                self._note(found)
+                self._note(counts)
 
     def _next(self) -> int | None:
         with self._lock:
             return None if self.problem else next(self._starts, None)
 
-    def _note(self, found: Counter[str]) -> None:
+    def _note(self, counts: Counter[str]) -> None:
         with self._lock:
-            self.counts += found
+            self.counts += counts
             if self._progress is not None:
-                self._progress(found.total())
+                self._progress(counts.total())

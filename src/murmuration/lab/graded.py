@@ -183,12 +183,12 @@ def compare(
     ['hiera mu=1', 'hiera mu=2', 'hiera as published (mu=2)', 'hiera, likelihood']
     """
     for epsilon in epsilons:
-        found: dict[Name, Read] = {
+        read: dict[Name, Read] = {
             (readings[0].label, epsilon): Read(law, readings, values)
             for law, readings in contests(layout, epsilon, left_out)
         }
-        for name, errors in measured(found, runs, seed):
-            yield _rows(found[name], epsilon, errors)
+        for name, errors in measured(read, runs, seed):
+            yield _rows(read[name], epsilon, errors)
 
 
 def _rows(contest: Read, epsilon: float, errors: Sequence[Measured]) -> list[GradedComparison]:

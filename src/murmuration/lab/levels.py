@@ -60,8 +60,8 @@ def _read(method: Callable[[Sequence[Tally]], Combination], tidy: bool = False) 
 
     def reader(tallies: Sequence[Tally], truth: Floats) -> Floats:
         del truth
-        found = method(tallies).estimate
-        return project_simplex(found).value if tidy else np.asarray(found.value)  # type: ignore[arg-type]
+        estimate = method(tallies).estimate
+        return project_simplex(estimate).value if tidy else np.asarray(estimate.value)  # type: ignore[arg-type]
 
     return reader
 

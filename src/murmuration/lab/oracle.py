@@ -90,11 +90,11 @@ def _checked_truth(truth: ArrayLike, levels: LevelReadings) -> Floats:
 
 
 def _perturb(
-    found: Floats, truth: Floats, iterations: int, step: str
+    readings: Floats, truth: Floats, iterations: int, step: str
 ) -> tuple[Floats, list[float]]:
     """Fit weights to the truth, then move the target of the worst item, step by step."""
-    fit = np.linalg.pinv(found)
-    moved = fit @ found  # G: how far a step in one item's target moves each item's estimate
+    fit = np.linalg.pinv(readings)
+    moved = fit @ readings  # G: how far a step in one item's target moves each item's estimate
     target = truth.copy()
     errors = [float(np.abs(truth - target @ moved).max())]
     for _ in range(iterations):

@@ -113,11 +113,11 @@ class Collected:
     def collect(self, rng: Rng, repetition: int) -> list[Row]:
         """Collect once: devices, tally, estimate; return a row for each figure."""
         tallies = self.campaign.tally(self.campaign.privatize(self.columns, rng))
-        found = figures(self.campaign, tallies, confidence=self.confidence, cohort=1)
+        shown = figures(self.campaign, tallies, confidence=self.confidence, cohort=1)
         truths = _truths(self.campaign.questions, self.columns)
         return [
             _row(self, repetition, figure, truths[figure.attribute, figure.item])
-            for figure in found
+            for figure in shown
             if (figure.attribute, figure.item) in truths and figure.stderr is not None
         ]
 
@@ -166,7 +166,7 @@ def read(path: Path, reader: Reader) -> Study:
     try:
         table = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _Table)
     except (OSError, UnicodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as problem:
-        raise ParameterError(f"{path} is no study: {problem}") from None
+        raise ParameterError(f"{path} is not a study: {problem}") from None
     if not (table.campaigns and table.epsilon and table.mechanism) or table.repetitions < 1:
         raise ParameterError(f"{path}: a study has campaigns, epsilon, mechanism and repetitions")
     made_up = PEOPLE if table.people is None else table.people
@@ -204,11 +204,11 @@ def _with(file: CampaignFile, epsilon: float, mechanism: str) -> SurveyCampaign:
     if unknown := [name for name in names if name != AUTO and name not in known]:
         raise ParameterError(f"no mechanism is called {', '.join(unknown)}")
     chosen, asked = [], cast(CampaignTable, file.table)
-    for one in asked.attributes:
-        kind = "category" if one.kind == "category" else "number"
+    for row in asked.attributes:
+        kind = "category" if row.kind == "category" else "number"
         fit = [name for name in names if name != AUTO and _takes(known[name], kind)]
-        law = fit[0] if fit and one.kind in ("category", "number") else AUTO
-        chosen.append(msgspec.structs.replace(one, mechanism=law, parameters={}, epsilon=None))
+        law = fit[0] if fit and row.kind in ("category", "number") else AUTO
+        chosen.append(msgspec.structs.replace(row, mechanism=law, parameters={}, epsilon=None))
     table = msgspec.structs.replace(asked, epsilon=float(epsilon), attributes=chosen)
     return replace(file, table=table).of_kind(SurveyCampaign)
 
@@ -219,9 +219,7 @@ def _takes(kind: Any, wanted: str) -> bool:
 
 def _check(campaign: SurveyCampaign) -> None:
     if campaign.levels is not None or campaign.repeated:
-        raise ParameterError(
-            f"{campaign.name}: a study is of questions that are asked once, without levels"
-        )
+        raise ParameterError(f"{campaign.name}: a study asks each question once, without levels")
 
 
 def _people(
@@ -229,9 +227,13 @@ def _people(
 ) -> tuple[NDArray[np.generic], ...]:
     """Return encoded columns: of a file, or of people who are made up."""
     if data is None:
-        return tuple(_made_up(one, n, seed + place) for place, one in enumerate(campaign.questions))
+        return tuple(
+            _made_up(question, n, seed + place) for place, question in enumerate(campaign.questions)
+        )
     answers = reader(data, campaign)
-    kept = np.logical_and.reduce([_fitting(one, answers[one.name]) for one in campaign.given])
+    kept = np.logical_and.reduce(
+        [_fitting(question, answers[question.name]) for question in campaign.given]
+    )
     if kept.sum() < MIN_PEOPLE:
         raise ParameterError(f"{data}: fewer than {MIN_PEOPLE} rows have answers that fit")
     fitting = {name: list(compress(values, kept.tolist())) for name, values in answers.items()}
@@ -269,24 +271,24 @@ def _made_up(question: Question, n: int, seed: int) -> NDArray[np.generic]:
 def _truths(
     questions: Sequence[Question], columns: Sequence[NDArray[np.generic]]
 ) -> dict[tuple[str, str], float]:
-    found = {}
+    truths = {}
     for question, column in zip(questions, columns, strict=True):
         answered = _answered(question, column)
         if question.missing:
-            found[question.name, ANSWERED] = float(answered.mean())
+            truths[question.name, ANSWERED] = float(answered.mean())
         told = column[answered].astype(np.float64)
         if not len(told):
             continue
         if question.k is None:
             low, high = question.range
-            found[question.name, "mean"] = low + (float(np.mean(told)) + 1) / 2 * (high - low)
+            truths[question.name, "mean"] = low + (float(np.mean(told)) + 1) / 2 * (high - low)
         else:
             counts = np.bincount(told.astype(np.int64), minlength=len(question.labels))
-            found |= {
+            truths |= {
                 (question.name, label): float(share)
                 for label, share in zip(question.labels, counts / len(told), strict=True)
             }
-    return found
+    return truths
 
 
 def _answered(question: Question, column: NDArray[np.generic]) -> Bits:
@@ -364,15 +366,15 @@ def run(
 
 def results(study: Study, folder: Path) -> Any:
     """Return all rows as an Arrow table: campaign by campaign, in the order of the study."""
-    found: list[Mapping[str, Any]] = []
+    rows: list[Mapping[str, Any]] = []
     for cell in sorted(study.cells):
         path = folder / "cells" / f"{study.key(cell)}.json"
         try:
-            found += json.loads(path.read_bytes())
+            rows += json.loads(path.read_bytes())
         except (OSError, ValueError) as problem:
             raise ParameterError(f"{path} cannot be read: {problem}; delete it") from None
     names = [field.name for field in fields(Row)]
-    return arrow().table({name: [row[name] for row in found] for name in names})
+    return arrow().table({name: [row[name] for row in rows] for name in names})
 
 
 @dataclass(frozen=True)
@@ -396,7 +398,7 @@ def summary(rows: Iterable[Mapping[str, Any]]) -> list[Line]:
     for row in rows:
         key = (row["campaign"], row["attribute"], row["epsilon"], row["mechanism"], row["laws"])
         groups.setdefault(key, []).append(row)
-    return [_line(*key, found) for key, found in sorted(groups.items(), key=lambda one: one[0])]
+    return [_line(*key, own) for key, own in sorted(groups.items(), key=lambda group: group[0])]
 
 
 def _line(
@@ -405,10 +407,10 @@ def _line(
     epsilon: float,
     mechanism: str,
     laws: str,
-    found: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, Any]],
 ) -> Line:
     def mean(name: str) -> float:
-        return float(np.mean([row[name] for row in found]))
+        return float(np.mean([row[name] for row in rows]))
 
     return Line(
         campaign,
@@ -419,5 +421,5 @@ def _line(
         rmse=math.sqrt(mean("squared_error")),
         predicted=math.sqrt(mean("predicted")),
         covered=mean("covered"),
-        figures=len(found),
+        figures=len(rows),
     )

@@ -67,12 +67,12 @@ class Trainees:
     def play(self) -> bool:
         """Send people to rounds; say whether training is over (else nobody is left, or answers)."""
         last, missing = "", 0
-        while (found := self._next(last if missing <= 0 else "")) is not None:
-            if found.digest != last:
-                last, missing, self.rounds = found.digest, found.size, self.rounds + 1
+        while (asked_round := self._next(last if missing <= 0 else "")) is not None:
+            if asked_round.digest != last:
+                last, missing, self.rounds = asked_round.digest, asked_round.size, self.rounds + 1
             if not self.left or self.sent.unsent:
                 return False
-            missing -= self._send(found, missing)
+            missing -= self._send(asked_round, missing)
         return True
 
     def _next(self, last: str) -> Round | None:
@@ -82,9 +82,9 @@ class Trainees:
             with Link(self._address) as link:
                 answer = link.get(MOST_BYTES, "/round")
             if answer.status == 200:
-                found = read(answer.data, self.campaign)
-                if found.digest != last:
-                    return found
+                asked_round = read(answer.data, self.campaign)
+                if asked_round.digest != last:
+                    return asked_round
             elif answer.reason != NO_ROUND:
                 raise SendError(f"no round from {self.url}: {answer.reason}")
             elif OVER in answer.data.decode(errors="replace"):
@@ -92,22 +92,26 @@ class Trainees:
             time.sleep(LOOK_SECONDS)
         raise SendError(f"no round of {self.campaign.name} has opened for {WAIT_SECONDS:.0f} s")
 
-    def _send(self, found: Round, wanted: int) -> int:
+    def _send(self, asked_round: Round, wanted: int) -> int:
         """Send the next people to a round; return how many were counted."""
         who, self._order = np.split(self._order, [min(wanted, self.left)])
         numbers = who if self.numbers is None else self.numbers[who]
         keys = keys_of(self.secret, numbers)
-        ids, rows = made_for_round(found, keys, self._address.origin, self.x[who], self.y[who])
+        ids, rows = made_for_round(
+            asked_round, keys, self._address.origin, self.x[who], self.y[who]
+        )
         sent = send_all(
             self.url,
-            found.form,
+            asked_round.form,
             ids,
             rows,
             batch=self.batch,
             connections=self.connections,
             token=self.token,
-            tokens=None if self.tokens is None else [self.tokens[one] for one in who.tolist()],
-            progress=lambda n: self.progress(found, n) if self.progress else None,
+            tokens=None
+            if self.tokens is None
+            else [self.tokens[device] for device in who.tolist()],
+            progress=lambda n: self.progress(asked_round, n) if self.progress else None,
             allow_plain_http=self.plain_http,
             patience=self.patience,
         )

@@ -187,10 +187,10 @@ class Category:
         array, words = flat(values), isinstance(self.values[0], str)
         if array.size and array.dtype.kind not in ("OTU" if words else "ui"):
             raise InputError(f"values must be {'words' if words else 'whole numbers'}")
-        found = self._reading.places(array.tolist()) if words else self._counted(array)
+        places = self._reading.places(array.tolist()) if words else self._counted(array)
         if not self.other:
-            refuse(found < 0, f"none of the {len(self.values)} declared ones")
-        return np.where(found < 0, len(self.values) - 1, found)
+            refuse(places < 0, f"none of the {len(self.values)} declared ones")
+        return np.where(places < 0, len(self.values) - 1, places)
 
     def _counted(self, array: NDArray[np.generic]) -> Ints:
         """Return the place of each whole number, -1 if it has none."""

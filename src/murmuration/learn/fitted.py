@@ -24,13 +24,13 @@ KINDS: dict[str, type[LinearModel]] = {
 }
 
 
-def fitted(campaign: TrainingCampaign, found: TrainedModel) -> Any:
+def fitted(campaign: TrainingCampaign, trained: TrainedModel) -> Any:
     """Return the estimator that `fit` would have made of these reports.
 
     Its `coefficients()` are in the attributes' own units. Numbers beyond their range are moved to
     its end, as devices did; a label that the campaign does not have is refused.
     """
-    columns = {one.question.name: _column(one) for one in campaign.features}
+    columns = {feature.question.name: _column(feature) for feature in campaign.features}
     options: dict[str, Any] = {"columns": columns}
     if not campaign.target.labels:
         options["target_bounds"] = campaign.target.range
@@ -39,11 +39,11 @@ def fitted(campaign: TrainingCampaign, found: TrainedModel) -> Any:
         model.classes_ = np.array(campaign.target.labels, dtype=object)
     model.feature_names_in_ = np.array(list(columns), dtype=object)
     model.feature_names_out_ = np.array(campaign.columns, dtype=object)
-    model.n_features_in_, model.n_iter_, model.clamped_ = len(columns), found.rounds, 0
-    model.kept_, model.noise_ = found.kept, np.array(found.noise)
-    model.loss_, model.score_ = campaign.loss(), _score(campaign, found)
-    weights = np.array(found.weights) / np.array(found.scale)
-    constant = found.encoded_intercept - weights @ np.array(found.centre)
+    model.n_features_in_, model.n_iter_, model.clamped_ = len(columns), trained.rounds, 0
+    model.kept_, model.noise_ = trained.kept, np.array(trained.noise)
+    model.loss_, model.score_ = campaign.loss(), _score(campaign, trained)
+    weights = np.array(trained.weights) / np.array(trained.scale)
+    constant = trained.encoded_intercept - weights @ np.array(trained.centre)
     model._take(np.append(weights, constant), len(weights))
     return model
 
@@ -55,9 +55,9 @@ def _column(feature: Feature) -> Column:
     return Number(*question.range, clamp=True, typical=feature.typical)
 
 
-def _score(campaign: TrainingCampaign, found: TrainedModel) -> Estimate | None:
-    one = found.score
-    if one is None:
+def _score(campaign: TrainingCampaign, trained: TrainedModel) -> Estimate | None:
+    score = trained.score
+    if score is None:
         return None
     about = About.POPULATION
-    return Estimate(one.value, one.stderr, one.n, campaign.epsilon, about, note=one.note)
+    return Estimate(score.value, score.stderr, score.n, campaign.epsilon, about, note=score.note)

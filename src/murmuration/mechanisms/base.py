@@ -116,7 +116,7 @@ class Mechanism(ABC):
 
     def or_none(self) -> Mechanism:
         """Return the law by which the same answer may also be missing."""
-        raise ParameterError(f"{self.name} has no law for an answer that is missing")
+        raise ParameterError(f"{self.name} has no law for missing answers")
 
     def without_none(self) -> Mechanism:
         """Return the law by which the same answer cannot be missing."""
@@ -161,12 +161,12 @@ class Mechanism(ABC):
     def remember(self, values: ArrayLike, rng: Rng) -> Reports:
         """DEVICE. Draw permanent answers, for a question that is asked again."""
         del values, rng
-        raise ParameterError(f"{self.name} is for asking once: it keeps no answer")
+        raise ParameterError(f"{self.name} is for asking once: it has no permanent answers")
 
     def repeat(self, answers: ArrayLike, rng: Rng) -> Reports:
         """DEVICE. Make one report of each permanent answer, with fresh noise."""
         del answers, rng
-        raise ParameterError(f"{self.name} is for asking once: it keeps no answer")
+        raise ParameterError(f"{self.name} is for asking once: it has no permanent answers")
 
     # --- wire ---
 
@@ -309,12 +309,12 @@ class Mechanism(ABC):
     def loss_of(self, reports: int) -> Loss:
         """AUDITOR. What so many reports about one value tell, where it is kept."""
         del reports
-        raise ParameterError(f"{self.name} is for asking once: it keeps no answer")
+        raise ParameterError(f"{self.name} is for asking once: it has no permanent answers")
 
     def told_by_changes(self, reports: int) -> float:
         """AUDITOR. What so many reports tell, where answers are kept and the value changes."""
         del reports
-        raise ParameterError(f"{self.name} is for asking once: it keeps no answer")
+        raise ParameterError(f"{self.name} is for asking once: it has no permanent answers")
 
     def public_part(self, report: Reports) -> list[int]:
         """AUDITOR. Return what one report shows that no answer decides: its public coins.
@@ -400,7 +400,7 @@ class Mechanism(ABC):
     def answer_counts(self, tally: Tally) -> AnswerCounts:
         """ANALYST. Return what reports say of the share that answered and of the mean among it."""
         del tally
-        raise MismatchError(f"{self.name} has no reports of no answer")
+        raise MismatchError(f"{self.name} has no report for a missing answer")
 
     def noise_covariance(self, one: ArrayLike, other: ArrayLike) -> Floats:
         """Return n Cov of two items' estimated frequencies, given their true ones."""

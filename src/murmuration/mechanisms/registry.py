@@ -90,7 +90,7 @@ def to_document(chosen: Mechanism) -> dict[str, Any]:
     {'truth': 3292395142304094, 'lie': 1211204485066402}
     """
     if list_mechanisms().get(chosen.name) is not type(chosen):
-        raise ParameterError(f"{chosen} has no name by which others could make it")
+        raise ParameterError(f"{chosen} has no name in the registry")
     return chosen.document()
 
 

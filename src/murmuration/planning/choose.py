@@ -241,16 +241,20 @@ def _best(
     """Return the candidate of least cost within the limits, and the reason."""
     asked = max(1, round(share * people))
     candidates = list(_candidates(attribute, checked_epsilon(epsilon), share, asked))
-    fit = [one for one in candidates if not _obstacle(one.mechanism, asked)]
-    least = min(fit, key=lambda one: one.cost)
-    near = [one for one in fit if one.cost <= least.cost * (1 + NEAR)]
-    best = min(near, key=lambda one: _preference(one, least.cost))
+    fit = [candidate for candidate in candidates if not _obstacle(candidate.mechanism, asked)]
+    least = min(fit, key=lambda candidate: candidate.cost)
+    near = [candidate for candidate in fit if candidate.cost <= least.cost * (1 + NEAR)]
+    best = min(near, key=lambda candidate: _preference(candidate, least.cost))
     return best, _reason(best, least, candidates, asked)
 
 
-def _preference(one: _Candidate, least: float) -> tuple[int, float, int]:
+def _preference(candidate: _Candidate, least: float) -> tuple[int, float, int]:
     """Of errors that count as equal: the smaller report, the smaller error, the smaller table."""
-    return one.mechanism.report_bytes, round(one.cost / least, 6), one.mechanism.workspace
+    return (
+        candidate.mechanism.report_bytes,
+        round(candidate.cost / least, 6),
+        candidate.mechanism.workspace,
+    )
 
 
 def _candidates(
@@ -269,26 +273,28 @@ def _candidates(
         yield _Candidate(law, listed.label, law.cost(share))
 
 
-def _obstacle(found: Mechanism, people: int) -> str:
+def _obstacle(law: Mechanism, people: int) -> str:
     """Say what makes a mechanism impractical for that many people; nothing if it is not."""
-    if found.report_bytes > MOST_BYTES:
-        return f"its reports take {found.report_bytes:,} bytes"
-    if found.work * people > MOST_WORK:
-        return f"the collector needs {found.work:,} steps per report"
-    if found.workspace > MOST_NUMBERS:
-        return f"reading it takes {found.workspace:,} numbers in memory"
+    if law.report_bytes > MOST_BYTES:
+        return f"its reports take {law.report_bytes:,} bytes"
+    if law.work * people > MOST_WORK:
+        return f"the collector needs {law.work:,} steps per report"
+    if law.workspace > MOST_NUMBERS:
+        return f"reading it takes {law.workspace:,} numbers in memory"
     return ""
 
 
 def _reason(best: _Candidate, least: _Candidate, all_of: list[_Candidate], people: int) -> str:
     """Say in words why this one: beside the next one, and beside a better one that is left out."""
-    fit = [one for one in all_of if not _obstacle(one.mechanism, people)]
+    fit = [candidate for candidate in all_of if not _obstacle(candidate.mechanism, people)]
     if best.mechanism.report_bytes < least.mechanism.report_bytes:
         sizes = f"{best.mechanism.report_bytes:,} and not {least.mechanism.report_bytes:,} bytes"
         text = f"as good as {least.label} within {NEAR:.1%}, in {sizes} a report"
     else:
-        text = f"least error of {len(fit)}" + _beside(best, [one for one in fit if one != best])
-    better = min(all_of, key=lambda one: one.cost)
+        text = f"least error of {len(fit)}" + _beside(
+            best, [candidate for candidate in fit if candidate != best]
+        )
+    better = min(all_of, key=lambda candidate: candidate.cost)
     if better.cost < best.cost / (1 + NEAR):
         gain, why = 1 - better.cost / best.cost, _obstacle(better.mechanism, people)
         text += f"; {better.label} would have {gain:.1%} less, but {why}"
@@ -299,7 +305,7 @@ def _beside(best: _Candidate, others: list[_Candidate]) -> str:
     """Compare with the next best."""
     if not others:
         return ""
-    after = min(others, key=lambda one: one.cost)
+    after = min(others, key=lambda candidate: candidate.cost)
     gap = after.cost / best.cost - 1
     return f", {after.label} equal" if gap < NEAR else f"; next {after.label}, {gap:+.1%}"
 
@@ -332,7 +338,9 @@ def plan(
     shares = _shares(asked, total, people, sampling)
     empty = Plan(total, people, wanted, delta, malicious, (), _advice(asked, total))
     pairs = zip(asked, shares, strict=True)
-    return dataclasses.replace(empty, rows=tuple(_row(empty, one, share) for one, share in pairs))
+    return dataclasses.replace(
+        empty, rows=tuple(_row(empty, attribute, share) for attribute, share in pairs)
+    )
 
 
 def _shares(
@@ -344,7 +352,7 @@ def _shares(
         raise ParameterError(f"attributes are sampled by {names}; got {sampling!r}")
     if len(attributes) == 1 or sampling == "equal":
         return [1 / len(attributes)] * len(attributes)
-    costs = [_best(one, epsilon, 0.0, people)[0].cost for one in attributes]
+    costs = [_best(attribute, epsilon, 0.0, people)[0].cost for attribute in attributes]
     return [float(share) for share in allocate.sampling(costs)]
 
 
@@ -375,7 +383,7 @@ def _shift(law: Mechanism, malicious: float, share: float) -> float:
 
 def _advice(attributes: Sequence[Attribute], epsilon: float) -> str:
     """Split or sample, in words, where all attributes are of one kind."""
-    sizes = [one.k for one in attributes if one.k is not None]
+    sizes = [attribute.k for attribute in attributes if attribute.k is not None]
     if len(attributes) > 1 and not sizes:
         return _numeric_advice(len(attributes), epsilon)
     if len(sizes) < max(2, len(attributes)):
@@ -385,9 +393,9 @@ def _advice(attributes: Sequence[Attribute], epsilon: float) -> str:
 
 def _numeric_advice(d: int, epsilon: float) -> str:
     """Say whether answering about several numbers at once would be better than about one."""
-    one = choose_numeric(epsilon, 1 / d).n_mse
+    alone = choose_numeric(epsilon, 1 / d).n_mse
     together = mechanism("block", epsilon=epsilon, d=d)
-    gain = one / together.worst_variance()
+    gain = alone / together.worst_variance()
     if gain < 1.02:
         return ""
     return f"all numbers in one report by block would have {gain:.3g} times less squared error"
@@ -395,9 +403,9 @@ def _numeric_advice(d: int, epsilon: float) -> str:
 
 def _checked_attributes(attributes: Sequence[Attribute]) -> list[Attribute]:
     asked = list(attributes)
-    if not asked or not all(isinstance(one, Attribute) for one in asked):
+    if not asked or not all(isinstance(attribute, Attribute) for attribute in asked):
         raise ParameterError("a plan needs at least one attribute: a number or k items")
-    names = [one.name for one in asked]
+    names = [attribute.name for attribute in asked]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ParameterError(f"attributes have different names; {', '.join(twice)} comes twice")
     return asked

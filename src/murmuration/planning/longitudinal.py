@@ -157,8 +157,8 @@ def added(losses: Iterable[float], times: int = 1) -> float:
     True
     """
     total = times * sum(map(Fraction, losses))
-    found = float(total)
-    return found if Fraction(found) >= total else math.nextafter(found, math.inf)
+    loss = float(total)
+    return loss if Fraction(loss) >= total else math.nextafter(loss, math.inf)
 
 
 # --- a choice ------------------------------------------------------------------------------------
@@ -176,8 +176,8 @@ class Comparison:
     def shown(self) -> list[int]:
         """Numbers of periods that are worth a column."""
         lengths = [law.length for law in self.laws if isinstance(law, InSpells)]
-        found = {1, 2, 4, *lengths, self.periods // 2, self.periods}
-        return sorted(count for count in found if 1 <= count <= self.periods)
+        counts = {1, 2, 4, *lengths, self.periods // 2, self.periods}
+        return sorted(count for count in counts if 1 <= count <= self.periods)
 
 
 def compared(
@@ -198,18 +198,18 @@ def compared(
     """
     if not 2 <= periods <= MOST_PERIODS or people < 1:
         raise ParameterError(f"there are 2 to {MOST_PERIODS:,} periods, and 1 person or more")
-    if wrong := [one for one in changes if not 1 <= one < periods]:
+    if wrong := [change for change in changes if not 1 <= change < periods]:
         raise ParameterError(f"changes are 1 to {periods - 1}; got {wrong[0]}")
     size = {} if k is None else {"k": k}
     kept = ASKED_AGAIN[Number if k is None else Items]
     law = mechanism(kept, epsilon=epsilon, permanent=permanent, **size)
-    spells = [InSpells(law, -(-periods // (one + 1))) for one in changes]
-    found: list[OverTime] = [Fresh(_once(epsilon, k, people)), Permanent(law), *spells]
-    for total in [one.changes(periods) for one in spells[:1]]:
+    spells = [InSpells(law, -(-periods // (change + 1))) for change in changes]
+    laws: list[OverTime] = [Fresh(_once(epsilon, k, people)), Permanent(law), *spells]
+    for total in [spell.changes(periods) for spell in spells[:1]]:
         share = math.nextafter(total / periods, 0)
         if MIN_EPSILON <= share < epsilon:
-            found.append(AsDear(_once(share, k, people)))
-    return Comparison(tuple(found), periods, people)
+            laws.append(AsDear(_once(share, k, people)))
+    return Comparison(tuple(laws), periods, people)
 
 
 @dataclass(frozen=True)

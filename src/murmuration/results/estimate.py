@@ -175,7 +175,7 @@ class FrequencyEstimate(Result):
     def labelled(self, labels: Sequence[str]) -> FrequencyEstimate:
         """Return the same shares with a label for each item."""
         if isinstance(labels, str) or len(labels) != len(self.value):
-            raise ParameterError(f"{len(self.value)} items have {len(self.value)} labels")
+            raise ParameterError(f"{len(self.value)} items need {len(self.value)} labels")
         return dataclasses.replace(self, labels=tuple(map(str, labels)))
 
     def figures(self, confidence: float = 0.95, attribute: str = "") -> Figures:
@@ -254,7 +254,7 @@ class TupleEstimate(Result):
         columns = getattr(names, "column_names", getattr(names, "columns", names))
         words = tuple(map(str, columns))
         if isinstance(names, str) or not len(words) == len(self.parts) == len(set(words)):
-            raise ParameterError(f"{len(self.parts)} attributes have so many different names")
+            raise ParameterError(f"{len(self.parts)} attributes need as many different names")
         return dataclasses.replace(self, names=words)
 
     def __getitem__(self, attribute: int | str) -> Estimate | FrequencyEstimate:

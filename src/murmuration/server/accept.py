@@ -38,8 +38,8 @@ def encoding(accept: str, known: Iterable[str]) -> str:
 
 def _range(part: str) -> tuple[str, float]:
     name, _, parameters = part.partition(";")
-    found = re.search(r"\bq=(0(?:\.\d*)?|1)", parameters)
-    return name.strip(), float(found[1]) if found else 1.0
+    weight = re.search(r"\bq=(0(?:\.\d*)?|1)", parameters)
+    return name.strip(), float(weight[1]) if weight else 1.0
 
 
 def _quality(ranges: Mapping[str, float], media: str) -> float:

@@ -64,8 +64,8 @@ class Collector:
     ) -> None:
         self.limits = limits or Limits()
         self._reports = reports
-        self.served = {one.campaign.name: one for one in served}
-        self.documents = {one.campaign.name: _document(one) for one in served}
+        self.served = {each.campaign.name: each for each in served}
+        self.documents = {each.campaign.name: _document(each) for each in served}
         self.client_files, self.pages = client_files(), page_files()
         self.front, self._truths = front or Front(), truths
         self.room = Room(self.limits.bodies_bytes)
@@ -103,7 +103,7 @@ class Collector:
             )
             await runner.begin()
             running += [watcher.run(), runner.run()]
-        tasks = [asyncio.create_task(one) for one in running]
+        tasks = [asyncio.create_task(each) for each in running]
         try:
             yield
         finally:
@@ -144,9 +144,9 @@ class Collector:
         while True:
             try:
                 await self.ingest.write(reports.rotate)
-                for one in [*reports.sealing]:
-                    await _in(self._sealing, partial(reports.seal, one))
-                    await self.ingest.write(reports.forget, one)
+                for log_file in [*reports.sealing]:
+                    await _in(self._sealing, partial(reports.seal, log_file))
+                    await self.ingest.write(reports.forget, log_file)
             except (OSError, MurmurationError) as problem:
                 log.error("a log of reports is not sealed yet: %s", problem)
             await asyncio.sleep(SEAL_SECONDS)
@@ -169,7 +169,7 @@ class Collector:
 
 def _overdue(store: Store, now: int) -> bool:
     """Whether tokens have ended that are not marked yet, or sessions that are still kept."""
-    return store.has_sessions(now) or any(0 < one.expires <= now for one in store.tokens())
+    return store.has_sessions(now) or any(0 < token.expires <= now for token in store.tokens())
 
 
 def _document(served: Served[Campaign]) -> Encoded:

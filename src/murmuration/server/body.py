@@ -85,13 +85,13 @@ async def read_past(request: Request) -> None:
 
 
 async def _gathered(request: Request, held: Part, most: int) -> bytes:
-    found = bytearray()
+    body = bytearray()
     async for part in request.stream():
-        if len(found) + len(part) > most:
+        if len(body) + len(part) > most:
             raise Problem("too-large")
         held.take(len(part))
-        found += part
-    return bytes(found)
+        body += part
+    return bytes(body)
 
 
 async def _inflated(data: bytes, held: Part, most: int) -> bytes:
@@ -99,22 +99,22 @@ async def _inflated(data: bytes, held: Part, most: int) -> bytes:
 
     Not while it comes: an unfinished body would hold the 48 kilobytes that zlib works in.
     """
-    engine, found = zlib.decompressobj(GZIP), bytearray()
+    engine, body = zlib.decompressobj(GZIP), bytearray()
     for start in range(0, len(data), PIECE):
         part, more = data[start : start + PIECE], True
         while more:
             plain = _piece(engine, part)
-            if len(found) + len(plain) > most:
+            if len(body) + len(plain) > most:
                 raise Problem("too-large")
             held.take(len(plain))
-            found += plain
+            body += plain
             part = engine.unconsumed_tail
             more = bool(part) or len(plain) == PIECE
             if more:
                 await asyncio.sleep(0)
     if not engine.eof:
         raise Unreadable("the gzip data is cut off")
-    return bytes(found)
+    return bytes(body)
 
 
 def _piece(engine: zlib._Decompress, part: bytes) -> bytes:

@@ -49,10 +49,10 @@ def in_pieces(whole: Response, held: Part) -> Response:
     if len(data) <= PIECE:
         return whole
     held.take(min(len(data), WAITING))
-    found = Pieces(_cut(data), held)
-    found.status_code = whole.status_code
-    found.raw_headers[:] = whole.raw_headers  # in place: `headers` is a view of this list
-    return found
+    pieces = Pieces(_cut(data), held)
+    pieces.status_code = whole.status_code
+    pieces.raw_headers[:] = whole.raw_headers  # in place: `headers` is a view of this list
+    return pieces
 
 
 def _cut(data: bytes) -> Iterator[bytes]:

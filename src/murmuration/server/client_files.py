@@ -23,13 +23,13 @@ HEADERS = {
 
 def client_files(folder: Traversable | None = None) -> dict[str, Encoded]:
     """Return what is served, by file name."""
-    found = files("murmuration.server") / "static" if folder is None else folder
-    if not found.is_dir():
+    folder_of_files = files("murmuration.server") / "static" if folder is None else folder
+    if not folder_of_files.is_dir():
         return {}
     return {
-        one.name: Encoded.of(one.read_bytes(), MEDIA[_ending(one.name)], **HEADERS)
-        for one in sorted(found.iterdir(), key=lambda one: one.name)
-        if one.is_file() and _ending(one.name) in MEDIA
+        file.name: Encoded.of(file.read_bytes(), MEDIA[_ending(file.name)], **HEADERS)
+        for file in sorted(folder_of_files.iterdir(), key=lambda file: file.name)
+        if file.is_file() and _ending(file.name) in MEDIA
     }
 
 

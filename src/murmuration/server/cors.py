@@ -54,5 +54,5 @@ def preflight(request: Request, served: Served[Campaign], method: str) -> Respon
 
 def vary(headers: MutableHeaders) -> None:
     """Say that an answer depends on the page that asks."""
-    found = headers.get("vary")
-    headers["vary"] = f"{found}, origin" if found else "origin"
+    varies = headers.get("vary")
+    headers["vary"] = f"{varies}, origin" if varies else "origin"

@@ -86,11 +86,11 @@ def client(host: str) -> str:
     ('192.0.2.7', True, '')
     """
     try:
-        found = ip_address(host)
+        address = ip_address(host)
     except ValueError:
         return ""
-    if not isinstance(found, IPv6Address):
+    if not isinstance(address, IPv6Address):
         return host
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return hex(int(found) >> (128 - NETWORK))
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return hex(int(address) >> (128 - NETWORK))

@@ -112,16 +112,16 @@ class Call:
 async def campaigns(call: Call) -> Response:
     """List the campaigns."""
     now, collector = utc_now(), call.collector
-    over = {name: await collector.read(one.is_over) for name, one in collector.served.items()}
-    found = [
+    over = {name: await collector.read(each.is_over) for name, each in collector.served.items()}
+    listed = [
         Listed(
-            *(name, one.version, one.campaign.digest, terms.purpose),
+            *(name, each.version, each.campaign.digest, terms.purpose),
             terms.accepts(now) and not over[name],
         )
-        for name, one in collector.served.items()
-        for terms in [one.campaign.terms]
+        for name, each in collector.served.items()
+        for terms in [each.campaign.terms]
     ]
-    return _json(Listing(found))
+    return _json(Listing(listed))
 
 
 async def document(call: Call) -> Response:
@@ -205,11 +205,11 @@ async def _intake(call: Call, data: bytes, kind: str) -> Intake:
 async def open_round(call: Call) -> Response:
     """Return the round that takes reports now: what is asked, at which model, by which laws."""
     served = call.training
-    found, kept = await call.collector.read(where, served)
-    if found == GOES_ON and not served.campaign.terms.accepts(utc_now()):
-        found = CLOSED_NOW
-    if kept is None or found != GOES_ON:
-        raise Problem("no-round", found)
+    state, kept = await call.collector.read(where, served)
+    if state == GOES_ON and not served.campaign.terms.accepts(utc_now()):
+        state = CLOSED_NOW
+    if kept is None or state != GOES_ON:
+        raise Problem("no-round", state)
     return _round(kept)
 
 
@@ -230,12 +230,12 @@ def _round(kept: rounds.StoredRound) -> Response:
 
 async def model(call: Call) -> Response:
     """Return what a training has ended with."""
-    found = await call.collector.read(rounds.finished, call.training.key)
-    if found is None:
+    document = await call.collector.read(rounds.finished, call.training.key)
+    if document is None:
         raise Problem("no-model")
     if "liars" in call.request.query_params:
-        found = to_json(with_liars(from_json(found), _liars(call.request)))
-    return Response(found, media_type=report.JSON)
+        document = to_json(with_liars(from_json(document), _liars(call.request)))
+    return Response(document, media_type=report.JSON)
 
 
 # --- what analysts use ---------------------------------------------------------------------------
@@ -377,10 +377,10 @@ def shown(
 
 
 def _page(call: Call, name: str) -> Response:
-    found = shell(call.request, call.collector.pages, name)
-    if found is None:
+    page = shell(call.request, call.collector.pages, name)
+    if page is None:
         raise Problem("not-found", "the pages are not built here: make web")
-    return found
+    return page
 
 
 # --- what admins and other collectors use --------------------------------------------------------
@@ -388,8 +388,8 @@ def _page(call: Call, name: str) -> Response:
 
 async def tally(call: Call) -> Response:
     """Return all tallies, by the collector that counted them."""
-    found = await _looked_through(call, exported)
-    return Response(found.to_bytes(), media_type=OCTETS)
+    looked = await _looked_through(call, exported)
+    return Response(looked.to_bytes(), media_type=OCTETS)
 
 
 async def merge(call: Call) -> Response:
@@ -449,8 +449,8 @@ async def metrics(call: Call) -> Response:
     collector = call.collector
     counts = {name: await collector.read(Store.counts, name) for name in collector.served}
     training = {
-        one.campaign.name: await collector.read(one.status)
-        for one in only(collector.served.values(), TrainingCampaign)
+        each.campaign.name: await collector.read(each.status)
+        for each in only(collector.served.values(), TrainingCampaign)
     }
     return Response(exposition(collector, counts, training), media_type=f"{TEXT}; version=0.0.4")
 
@@ -546,8 +546,8 @@ def _tallies(data: bytes, served: Served[SurveyCampaign]) -> CampaignTallies:
 
 def _query(request: Request, campaign: SurveyCampaign) -> Query:
     """Return what is asked for; periods by names that can be read."""
-    found = request.query_params
-    period, since = found.get("period", ""), found.get("since", "")
+    given = request.query_params
+    period, since = given.get("period", ""), given.get("since", "")
     if campaign.every is None and (period or since):
         raise Problem("bad-parameter", "this campaign has no periods")
     for name in {period, since} - {"", LAST, *((ALL,) if not since else ())}:
@@ -556,7 +556,7 @@ def _query(request: Request, campaign: SurveyCampaign) -> Query:
         except ParameterError:
             raise Problem("bad-parameter", "period is a period's name, last or all") from None
     if since and since == period:
-        raise Problem("bad-parameter", "a change is one between two periods")
+        raise Problem("bad-parameter", "a change is between two periods")
     how = (_about(request), _level(request), _combine(request), _together(request))
     return Query(*how, period, since, _liars(request))
 
@@ -575,8 +575,8 @@ def _estimates(
 ) -> bytes:
     about = {"version": served.version, "waiting": later}
     try:
-        found = estimates_of(served.campaign, tallies, query, **about)
-        return figures.rendered(found, form)
+        estimates = estimates_of(served.campaign, tallies, query, **about)
+        return figures.rendered(estimates, form)
     except CohortError as problem:
         raise Problem("cohort-too-small", str(problem)) from None
     except ParameterError:

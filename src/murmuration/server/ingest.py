@@ -124,17 +124,17 @@ class Ingest:
         first = next(iter(self._waiting), None)
         return first is not None and time.monotonic() - first.since > self._most_seconds / 2
 
-    async def submit(self, one: Arrived, who: str = "") -> None:
+    async def submit(self, arrived: Arrived, who: str = "") -> None:
         """Return when a client's upload is committed; raise the problem if it is not."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.put(one, who, partial(_settle, done))
+        self.put(arrived, who, partial(_settle, done))
         await done  # a client that hangs up has been counted all the same
 
-    def put(self, one: Arrived, who: str, tell: Tell) -> None:
+    def put(self, arrived: Arrived, who: str, tell: Tell) -> None:
         """Put a client's upload into the queue; `tell` is called when it is decided."""
-        one.since, one.tell = time.monotonic(), tell
-        self._queue.add(who, one.size, one)
-        self._waiting[one] = None
+        arrived.since, arrived.tell = time.monotonic(), tell
+        self._queue.add(who, arrived.size, arrived)
+        self._waiting[arrived] = None
         self._arrived.set()
 
     async def write(self, change: Callable[[Store, Unpack[_Values]], _T], *values: *_Values) -> _T:
@@ -155,14 +155,14 @@ class Ingest:
             await asyncio.sleep(LOOK_SECONDS)
             last = time.monotonic() - self._most_seconds
             late = set()
-            for one in self._waiting:
-                if one.since > last:
+            for arrived in self._waiting:
+                if arrived.since > last:
                     break
-                late.add(one)
+                late.add(arrived)
             if late:
                 self._queue.drop(late)
-                for one in late:
-                    del self._waiting[one]
+                for arrived in late:
+                    del self._waiting[arrived]
                 _answer(late, Problem("overloaded"))
 
     async def _write(self, group: list[Arrived]) -> None:
@@ -178,31 +178,31 @@ class Ingest:
         self.commits += 1
         self.commit_seconds += time.perf_counter() - start
         if problem is not None and problem.name == "internal" and len(group) > 1:
-            for one in group:
-                await self._write([one])
+            for arrived in group:
+                await self._write([arrived])
         else:
             _answer(group, problem)
 
     def _commit(self, group: list[Arrived]) -> None:
-        for one in group:
-            one.decode()
-        commit(self._store, [one.batch for one in group], self._reports)
+        for arrived in group:
+            arrived.decode()
+        commit(self._store, [arrived.batch for arrived in group], self._reports)
 
     def _next_group(self) -> list[Arrived]:
         group = [self._queue.take()]
         size = group[0].size
         while self._queue and (size := size + self._queue.first().size) <= MOST_GROUP_BYTES:
             group.append(self._queue.take())
-        for one in group:
-            del self._waiting[one]
+        for arrived in group:
+            del self._waiting[arrived]
         return group
 
 
 def _answer(group: Iterable[Arrived], problem: Problem | None) -> None:
     """Tell each what became of it: of all together, or of its own."""
-    for one in group:
-        if one.tell is not None:
-            one.tell(problem or one.problem)
+    for arrived in group:
+        if arrived.tell is not None:
+            arrived.tell(problem or arrived.problem)
 
 
 def _settle(done: asyncio.Future[None], problem: Problem | None) -> None:

@@ -19,8 +19,8 @@ def exposition(
     lines = ["# TYPE murmur_reports_total counter"]
     lines += [
         f'murmur_reports_total{{campaign="{campaign}",outcome="{outcome}"}} {n}'
-        for campaign, found in counts.items()
-        for outcome, n in found.items()
+        for campaign, of_campaign in counts.items()
+        for outcome, n in of_campaign.items()
     ]
     lines.append("# TYPE murmur_requests_total counter")
     lines += [
@@ -49,15 +49,15 @@ def _of_trainings(trainings: Mapping[str, Status]) -> list[str]:
     """Return how far trainings are."""
     lines = []
     for name, status in trainings.items():
-        found = status.training
-        if found is None or not found.rounds:
+        training = status.training
+        if training is None or not training.rounds:
             continue
-        last = found.rounds[-1]
+        last = training.rounds[-1]
         for what, value in (
             ("murmur_training_round", last.number),
             ("murmur_training_round_people", last.people),
             ("murmur_training_round_size", last.size),
-            ("murmur_training_ended", int(found.ended)),
+            ("murmur_training_ended", int(training.ended)),
         ):
             lines += [f"# TYPE {what} gauge", f'{what}{{campaign="{name}"}} {value}']
     return lines

@@ -152,9 +152,13 @@ def _operation(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
         parameters += _estimate_parameters()
     if route.path.endswith("/trend"):
         kept = ("confidence", "about", "combine", "together")
-        parameters += [one for one in _estimate_parameters() if one["name"] in kept]
+        parameters += [
+            parameter for parameter in _estimate_parameters() if parameter["name"] in kept
+        ]
     if route.path.endswith("/model"):
-        parameters += [one for one in _estimate_parameters() if one["name"] == "liars"]
+        parameters += [
+            parameter for parameter in _estimate_parameters() if parameter["name"] == "liars"
+        ]
     if route.path == "/sign-in":
         parameters.append({"name": "code", "in": "query", "schema": {"type": "string"}})
     if parameters:
@@ -185,25 +189,27 @@ def _estimate_parameters() -> list[dict[str, Any]]:
 
 def _responses(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer of success and every problem that this route can have."""
-    found: dict[str, Any] = {"204": {"description": route.summary}}
+    answers: dict[str, Any] = {"204": {"description": route.summary}}
     if route.path == "/sign-out":
-        found = {"303": {"description": "Signed out: on to the sign-in page"}}
+        answers = {"303": {"description": "Signed out: on to the sign-in page"}}
     if route.answer is not None:
         content = _success(route, schema_of)
-        found = {"200": {"description": route.summary, "content": content}}
+        answers = {"200": {"description": route.summary, "content": content}}
     if route.path.endswith("/proof"):
-        found["303"] = {"description": "Of a training: on to the participant's page, which has it"}
+        answers["303"] = {
+            "description": "Of a training: on to the participant's page, which has it"
+        }
     if route.path == "/sign-in":
-        found["303"] = {"description": "Signed in: on to the dashboard"}
+        answers["303"] = {"description": "Signed in: on to the dashboard"}
     if route.handler.__name__ in KEPT:
-        found["304"] = {"description": "Not changed"}
+        answers["304"] = {"description": "Not changed"}
     for name in _problems_of(route):
         status, title = PROBLEMS[name]
         shape = {report.PROBLEM: {"schema": schema_of[str(Described)]}}
         if route.page:
             shape = {**shape, **_success(route, schema_of)}
-        found.setdefault(str(status), {"description": title, "content": shape})
-    return found
+        answers.setdefault(str(status), {"description": title, "content": shape})
+    return answers
 
 
 def _problems_of(route: Route) -> list[str]:

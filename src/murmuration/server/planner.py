@@ -112,8 +112,8 @@ def planned(data: bytes) -> Planning:
     """Work out a plan from JSON; say what is wrong with what cannot be planned."""
     try:
         asked = msgspec.json.decode(data, type=Question)
-        found = plan(
-            [one.asked() for one in asked.attributes],
+        made = plan(
+            [wanted.asked() for wanted in asked.attributes],
             asked.epsilon,
             asked.people,
             wanted=asked.wanted,
@@ -123,28 +123,30 @@ def planned(data: bytes) -> Planning:
         raise Problem("bad-plan", str(problem)) from None
     except MurmurationError as problem:
         raise Problem("bad-plan", str(problem)) from None
-    rows = [_row(row, one) for row, one in zip(found["attributes"], asked.attributes, strict=True)]
+    rows = [
+        _row(row, wanted) for row, wanted in zip(made["attributes"], asked.attributes, strict=True)
+    ]
     text, problem_text = _file(asked)
-    return Planning(**{**found, "attributes": rows}, file=text, file_problem=problem_text)
+    return Planning(**{**made, "attributes": rows}, file=text, file_problem=problem_text)
 
 
-def _row(row: dict[str, Any], one: Wanted) -> PlannedAttribute:
-    unit = "share" if one.items is not None else one.unit
+def _row(row: dict[str, Any], wanted: Wanted) -> PlannedAttribute:
+    unit = "share" if wanted.items is not None else wanted.unit
     return PlannedAttribute(
         **row,
         unit=unit,
-        stderr_in_units=row["stderr"] * one.half,
-        malicious_shift_in_units=row["malicious_shift"] * one.half,
+        stderr_in_units=row["stderr"] * wanted.half,
+        malicious_shift_in_units=row["malicious_shift"] * wanted.half,
     )
 
 
 def _file(asked: Question) -> tuple[str, str]:
     """Return the campaign file, and why there is none if it cannot be read back."""
-    if sum(one.items or 0 for one in asked.attributes) > MOST_LABELS:
+    if sum(wanted.items or 0 for wanted in asked.attributes) > MOST_LABELS:
         return "", f"a file lists all labels: up to {MOST_LABELS:,}"
     text = written(
         *(asked.name, asked.purpose, asked.epsilon, asked.people),
-        [one.draft() for one in asked.attributes],
+        [wanted.draft() for wanted in asked.attributes],
     )
     try:
         load.read(text)

@@ -42,8 +42,8 @@ class TrainingRunner:
 
     async def intake(self, data: bytes, kind: str) -> RoundIntake | None:
         """Return the round that a body names, or the one that was published last; None before."""
-        found: RoundIntake | None = await self._read(self._intake, digest_in(data, kind))
-        return found
+        intake: RoundIntake | None = await self._read(self._intake, digest_in(data, kind))
+        return intake
 
     def _intake(self, store: Store, digest: str) -> RoundIntake | None:
         """Look for it in the reading thread; what was read of a document is kept."""
@@ -52,10 +52,10 @@ class TrainingRunner:
             digest = max(numbers, key=numbers.__getitem__, default="")
         known = self._known.get(digest)
         if known is None or len(known.older) + 1 != len(numbers):
-            found = rounds.taking(store, self.served, digest)
-            if found is None:
+            taking = rounds.taking(store, self.served, digest)
+            if taking is None:
                 return None
-            self._known[digest] = known = found
+            self._known[digest] = known = taking
         return known
 
     @property
@@ -110,5 +110,5 @@ def digest_in(data: bytes, kind: str) -> str:
     """
     if kind == report.BINARY:
         return data[10:42].hex()
-    found = _DIGEST.search(data)
-    return found[1].decode() if found else ""
+    match = _DIGEST.search(data)
+    return match[1].decode() if match else ""

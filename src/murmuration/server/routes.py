@@ -263,8 +263,8 @@ def routed(collector: Collector) -> Starlette:
         paths.setdefault(route.path, {})[route.method] = _responder(collector, route)
     app = Starlette(
         routes=[
-            StarletteRoute(path, _by_method(found), methods=list(found))
-            for path, found in paths.items()
+            StarletteRoute(path, _by_method(responders), methods=list(responders))
+            for path, responders in paths.items()
         ],
         lifespan=collector.running,
         exception_handlers={HTTPException: _http_problem, Exception: _internal},
@@ -273,9 +273,9 @@ def routed(collector: Collector) -> Starlette:
     return app
 
 
-def _by_method(found: dict[str, Responder]) -> Responder:
+def _by_method(responders: dict[str, Responder]) -> Responder:
     async def answer(request: Request) -> Response:
-        return await found["GET" if request.method == "HEAD" else request.method](request)
+        return await responders["GET" if request.method == "HEAD" else request.method](request)
 
     return answer
 
@@ -284,11 +284,11 @@ def _short_way(app: ASGIApp, uploads: Responder) -> ASGIApp:
     """Take uploads past Starlette's router: nearly all requests are uploads, and many are small."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        found = _UPLOAD.fullmatch(scope["path"]) if scope["type"] == "http" else None
-        if found is None or scope["method"] != "POST":
+        match = _UPLOAD.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        if match is None or scope["method"] != "POST":
             await app(scope, receive, send)
             return
-        scope["path_params"] = {"campaign": found[1]}
+        scope["path_params"] = {"campaign": match[1]}
         response = await uploads(Request(scope, receive, send))
         await response(scope, receive, send)
 
@@ -334,12 +334,12 @@ def _responder(collector: Collector, route: Route) -> Responder:
 
 def _refused(collector: Collector, request: Request, route: Route, problem: Problem) -> Response:
     """Answer a problem: in a page if a person asked for one, who may have to sign in first."""
-    found = problem.response()
+    refusal = problem.response()
     if not route.page or "text/html" not in request.headers.get("accept", ""):
-        return found
+        return refusal
     unknown = problem.name in ("unauthorized", "forbidden")
     name = SIGN_IN if unknown else route.page
-    return shell(request, collector.pages, name, found.status_code) or found
+    return shell(request, collector.pages, name, refusal.status_code) or refusal
 
 
 def _note(route: Route, failure: BaseException) -> None:

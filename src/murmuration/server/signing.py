@@ -37,8 +37,8 @@ class Front:
     def path(self, request: Request) -> str:
         """Return the path of all pages, as the browser sees it."""
         told = request.headers.get("x-forwarded-prefix", "") if self.forwarded else ""
-        found = self.prefix or told.rstrip("/")
-        return f"{found}/" if PREFIX.fullmatch(found) else "/"
+        path = self.prefix or told.rstrip("/")
+        return f"{path}/" if PREFIX.fullmatch(path) else "/"
 
     def secure(self, request: Request) -> bool:
         """Whether the cookie must travel by TLS only: beyond this machine, always.
@@ -65,8 +65,8 @@ def cookie_name(collector: str) -> str:
 
 def session_of(request: Request, name: str, front: Front) -> str | None:
     """Return the session that a request shows, if it comes from a page of our own."""
-    found = request.cookies.get(name)
-    return found if found and is_own(request, front) else None
+    session = request.cookies.get(name)
+    return session if session and is_own(request, front) else None
 
 
 def is_own(request: Request, front: Front) -> bool:

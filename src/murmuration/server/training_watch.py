@@ -40,7 +40,10 @@ class TrainingWatch:
                 model = from_json(ending)
                 return status, (list(model.curve), model)
             stages = replayed(store, served).curve
-            return status, ([Point(one.asked, one.gained, one.doubt) for one in stages], None)
+            return status, (
+                [Point(stage.asked, stage.gained, stage.doubt) for stage in stages],
+                None,
+            )
 
     def state(self, status: Status, learnt: Learnt) -> Live:
         """Return the training as it is now."""
@@ -66,7 +69,7 @@ def _training(
     return TrainingState(
         model=status.model,
         target=status.target,
-        rounds=[_round(one) for one in status.rounds],
+        rounds=[_round(status_of_round) for status_of_round in status.rounds],
         curve=curve,
         score=None if model is None else model.score,
         coefficients=[] if model is None else list(model.coefficients),
@@ -76,13 +79,13 @@ def _training(
     )
 
 
-def _round(one: RoundStatus) -> RoundState:
+def _round(status: RoundStatus) -> RoundState:
     return RoundState(
-        number=one.number,
-        state=one.state,
-        people=one.people,
-        size=one.size,
-        opened=one.opened,
-        deadline=one.closes,
-        asks=[Asking(question, people) for question, people in one.asks.items()],
+        number=status.number,
+        state=status.state,
+        people=status.people,
+        size=status.size,
+        opened=status.opened,
+        deadline=status.closes,
+        asks=[Asking(question, people) for question, people in status.asks.items()],
     )

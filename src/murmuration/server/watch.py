@@ -182,8 +182,8 @@ class Watch:
 
     def trails(self) -> Trails:
         """Return how the running figures have come here."""
-        found = self._trails.items()
-        return Trails([Trail(attribute, item, looks) for (attribute, item), looks in found])
+        trails = self._trails.items()
+        return Trails([Trail(attribute, item, looks) for (attribute, item), looks in trails])
 
     # --- one attribute ---------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class Watch:
             running_note=self._running.note(place),
             forecast=self._forecast(place, figures, reports),
             liars=self._lying(figures),
-            trend=self._trend(question, [one.item for one in figures]),
+            trend=self._trend(question, [figure.item for figure in figures]),
         )
 
     def _trend(self, question: Question, items: Sequence[str]) -> list[TrendLine]:
@@ -235,10 +235,10 @@ class Watch:
         if self._periods is None:
             return []
         lines: dict[str, list[TrendPoint]] = {item: [] for item in items[:MOST_TRAILS]}
-        for one in self._periods.trend(question.name):
-            if one.item in lines:
-                point = TrendPoint(one.period, one.value, one.low, one.high, one.n)
-                lines[one.item].append(point)
+        for line in self._periods.trend(question.name):
+            if line.item in lines:
+                point = TrendPoint(line.period, line.value, line.low, line.high, line.n)
+                lines[line.item].append(point)
         return [TrendLine(item, points) for item, points in lines.items() if points]
 
     def _figures(
@@ -258,13 +258,22 @@ class Watch:
         kept = _largest(rows) if k > select.LONG else rows
         shown = [
             Shown(
-                *(one.item, one.value, one.stderr, one.low, one.high, one.n, one.unit, one.note),
-                processed=tidy.get(one.item),
-                running=running.get(one.item),
-                truth=truths.get(one.item),
-                liars=one.liars,
+                *(
+                    figure.item,
+                    figure.value,
+                    figure.stderr,
+                    figure.low,
+                    figure.high,
+                    figure.n,
+                    figure.unit,
+                    figure.note,
+                ),
+                processed=tidy.get(figure.item),
+                running=running.get(figure.item),
+                truth=truths.get(figure.item),
+                liars=figure.liars,
             )
-            for one in kept
+            for figure in kept
         ]
         return shown, len(rows) - len(kept)
 
@@ -287,7 +296,7 @@ class Watch:
             low, high = question.range
             width = (high - low) / max(len(rows), 1)
             bins = [
-                Bin(low + i * width, low + (i + 1) * width, one.value) for i, one in enumerate(rows)
+                Bin(low + i * width, low + (i + 1) * width, row.value) for i, row in enumerate(rows)
             ]
             before = self._fitted[place] = (n, bins, rows[0].note if rows else "")
         return before[1], before[2]
@@ -313,7 +322,11 @@ class Watch:
     def _forecast(self, place: int, figures: Sequence[Shown], reports: int) -> Forecast:
         """Return the error at the planned number of people: it falls with the square root."""
         people, planned = self._campaign.terms.people, self._planned[place]
-        errors = [one.stderr for one in figures if one.item != ANSWERED and one.stderr is not None]
+        errors = [
+            figure.stderr
+            for figure in figures
+            if figure.item != ANSWERED and figure.stderr is not None
+        ]
         if not errors:
             return Forecast(people, None, None, planned)
         now = math.sqrt(math.fsum(error**2 for error in errors) / len(errors))
@@ -332,8 +345,8 @@ class Watch:
     @staticmethod
     def _lying(figures: Sequence[Shown]) -> Liars | None:
         """Return the most that liars move any of the figures; the share that answered is apart."""
-        moves = [one.liars for one in figures if one.item != ANSWERED]
-        known = [one for one in moves if one is not None]
+        moves = [figure.liars for figure in figures if figure.item != ANSWERED]
+        known = [move for move in moves if move is not None]
         return Liars(SHARE, max(known)) if known and len(known) == len(moves) else None
 
     # --- what was before -------------------------------------------------------------------------
@@ -343,17 +356,17 @@ class Watch:
         for card in cards:
             if card.labels > MOST_TRAILS:
                 continue
-            for one in card.figures:
-                if one.running is not None:
-                    looks = self._trails.setdefault((card.name, one.item), [])
-                    if not looks or looks[-1].n != one.running.n:
-                        looks.append(one.running)
+            for figure in card.figures:
+                if figure.running is not None:
+                    looks = self._trails.setdefault((card.name, figure.item), [])
+                    if not looks or looks[-1].n != figure.running.n:
+                        looks.append(figure.running)
                     if len(looks) > MOST_LOOKS:
                         looks[:] = [*looks[:-1:2], looks[-1]]
 
 
 def _largest(rows: Sequence[Figure]) -> list[Figure]:
     """Return the share that answered, if it is there, and the largest of the others."""
-    head = [one for one in rows if one.item == ANSWERED]
-    ordered = sorted(rows[len(head) :], key=lambda one: -one.value)
+    head = [row for row in rows if row.item == ANSWERED]
+    ordered = sorted(rows[len(head) :], key=lambda row: -row.value)
     return [*head, *ordered[: select.TOP]]

@@ -64,7 +64,7 @@ class Server(uvicorn.Server):
         config, made = self.config, (self.config, self.server_state, self.lifespan.state)
         protocol = partial(cast(Any, config.http_protocol_class), *made)
         self._listeners = [
-            Listener(one, config.backlog, protocol, config.ssl) for one in sockets or []
+            Listener(listening, config.backlog, protocol, config.ssl) for listening in sockets or []
         ]
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -199,7 +199,7 @@ def _supervise(settings: Settings, listener: socket.socket, workers: int) -> Non
 
     running = [started() for _ in range(workers)]
     while not stopping.wait(0.5):
-        running = [one if one.is_alive() else started() for one in running]
+        running = [process if process.is_alive() else started() for process in running]
     for process in running:
         process.terminate()
     for process in running:

@@ -193,11 +193,13 @@ class Connection:
                 raise zlib.error
             plain = engine.decompress(data, most + 1)
         except zlib.error:
-            raise SendError(f"the answer of {self.address} is packed, and not as gzip") from None
+            raise SendError(
+                f"the answer of {self.address} is compressed, but not as gzip"
+            ) from None
         if len(plain) > most:
             raise SendError(f"the answer of {self.address} is longer than {most:,} bytes")
         if not engine.eof or engine.unused_data:
-            raise SendError(f"the answer of {self.address} is cut off, or has more behind its end")
+            raise SendError(f"the answer of {self.address} is cut off, or goes on after its end")
         return plain
 
     def _failed(self, problem: Exception) -> SendError:

@@ -168,10 +168,10 @@ def rows_of(form: ReportForm, batch: Any) -> tuple[Ids, Rows]:
         try:
             octets, good = octets_of(batch, column)
         except FormatError as problem:
-            raise FormatError(f"these are no reports of {form.name}: {problem}") from None
+            raise FormatError(f"these are not reports of {form.name}: {problem}") from None
         if good is not None:
             raise FormatError(
-                f"these are no reports of {form.name}: column {column.name} has values that no "
+                f"these are not reports of {form.name}: column {column.name} has values that no "
                 "report has"
             )
         read.append(octets)

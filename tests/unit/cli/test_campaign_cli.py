@@ -485,7 +485,7 @@ def test_exports_that_cannot_be(murmur, tmp_path) -> None:
     assert not list(tmp_path.glob("*.parquet*"))
     assert not list(tmp_path.glob(".*.part"))
     (tmp_path / "x.parquet").write_bytes(b"nothing")
-    with pytest.raises(export.FormatError, match="no Parquet"):
+    with pytest.raises(export.FormatError, match="not a Parquet"):
         export.campaign_of(tmp_path / "x.parquet")
     arrow = parquet.arrow()
     arrow.parquet.write_table(arrow.table({"id": [1]}), tmp_path / "y.parquet")

@@ -365,7 +365,7 @@ def test_labels_are_units_of_items() -> None:
     series = pandas.Series(PHONES * 2000, dtype="category")
     found = phones.estimate(phones.tally(phones.privatize(series, seeded_rng(1))))
     assert list(found.to_pandas()["item"]) == PHONES
-    with pytest.raises(InputError, match="none of the 3 labels") as told:
+    with pytest.raises(InputError, match="not among the 3 labels") as told:
         phones.privatize(["secret"], seeded_rng(1))
     assert "secret" not in str(told.value)
 

@@ -199,7 +199,7 @@ def test_the_secret_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
     for text in ("", "00" * 31, "not a secret " + kept):
         secret.write_text(text)
         refused = command.murmur(*to, folder=tmp_path, code=2).problem
-        assert "is no secret" in refused
+        assert "does not hold a secret" in refused
         assert kept.strip() not in refused
     secret.unlink()
     secret.symlink_to("elsewhere")

@@ -139,7 +139,7 @@ def test_a_folder_describes_itself(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["attribute"] for row in rows] == ["pet", "age", "work", "sleep"]
     assert place.path.stat().st_mode & 0o777 == 0o700
-    with pytest.raises(ParameterError, match="no folder of reports"):
+    with pytest.raises(ParameterError, match="not a folder of reports"):
         folder.opened(into)
     wrong = place.path.rename(place.path.with_name("digest=0123456789abcdef"))
     with pytest.raises(FormatError, match="another digest"):

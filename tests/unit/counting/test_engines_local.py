@@ -356,7 +356,7 @@ def test_a_state_deletes_only_its_own(pets: SurveyCampaign, tmp_path: Path) -> N
     head = json.loads((state / "state.json").read_text())
     head["parts"][0]["sums"] = "../a.parquet"
     (state / "state.json").write_text(json.dumps(head))
-    with pytest.raises(ParameterError, match="not its own"):
+    with pytest.raises(ParameterError, match="outside its folder"):
         local.tally(pets.form, found, state)
     (state / "state.json").write_text("{")
     with pytest.raises(ParameterError, match="--fresh"):

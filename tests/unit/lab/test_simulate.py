@@ -99,7 +99,7 @@ def test_what_is_in_a_row(study: Path) -> None:
 
 def test_mistakes_are_told(study: Path) -> None:
     for text, said in (
-        ("people = 3", "no study"),
+        ("people = 3", "not a study"),
         (STUDY.format(repetitions=0), "repetitions"),
         (STUDY.format(repetitions=1).replace("duchi+grr", "duchy"), "no mechanism is called duchy"),
         (STUDY.format(repetitions=1).replace("habits.toml", "x.toml"), "no such file"),

@@ -291,7 +291,7 @@ def test_names_may_be_left_out() -> None:
     [
         ('strategy = "harmony"\n' + AGE + PHONE, 10, "no law for no answer"),
         ('strategy = "sampled"\n' + AGE + PHONE, 10, "use sample or split"),
-        (AGE + 'outside = "refuse"\n', 10, "nobody is silent"),
+        (AGE + 'outside = "refuse"\n', 10, "every device reports"),
         (AGE.replace("missing = true", 'outside = "no answer"'), 9, "'clamp' or 'refuse'"),
         (AGE.replace("true", '"yes"'), 9, "missing is true or false"),
         (PHONE.replace('"other"', '"no answer"'), 8, "reserved for missing"),

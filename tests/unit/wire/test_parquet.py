@@ -114,7 +114,7 @@ def test_what_no_row_can_be_is_refused(name: str, values: list[object] | None, w
     table = table.remove_column(place)
     if values is not None:
         table = table.add_column(place, name, pa.array(values))
-    with pytest.raises(FormatError, match=f"no reports of pets: {why}"):
+    with pytest.raises(FormatError, match=f"not reports of pets: {why}"):
         parquet.rows_of(campaign.form, table)
 
 

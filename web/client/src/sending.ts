@@ -167,12 +167,12 @@ export function outcome(answer: Answer): Outcome {
   const failed = Array.isArray(failures) ? failures.length : NaN;
   const readable = failed === 0 || typeof type === "string";
   if (received !== 1 || stored !== 1 - failed || failed > 1 || !readable) {
-    throw new MurmurationError("send", "the answer cannot be read: this is no collector");
+    throw new MurmurationError("send", "the answer cannot be read: this is not a collector");
   }
   if (stored === 1) return "stored";
   const name = named(type) ?? "unnamed";
   if (name === "early-period") {
-    throw new MurmurationError("send", "its period has not begun at the collector: it is taken once it has");
+    throw new MurmurationError("send", "its period has not begun at the collector: try again when it has");
   }
   return name === "duplicate" ? name : `refused:${name}`;
 }

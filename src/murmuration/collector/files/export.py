@@ -227,4 +227,4 @@ def _opened(path: Path) -> Any:
     try:
         return pa.parquet.ParquetFile(path)
     except pa.ArrowException as problem:
-        raise FormatError(f"{path} is no Parquet file: {problem}") from None
+        raise FormatError(f"{path} is not a Parquet file: {problem}") from None

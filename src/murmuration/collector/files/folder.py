@@ -94,7 +94,7 @@ def opened(path: Path) -> Place:
     try:
         campaign = campaign_document.read((path / CAMPAIGN).read_bytes(), SurveyCampaign)
     except OSError:
-        raise ParameterError(f"{path} has no {CAMPAIGN}: it is no folder of reports") from None
+        raise ParameterError(f"{path} has no {CAMPAIGN}: it is not a folder of reports") from None
     if path.name != f"digest={campaign.digest[:DIGITS]}":
         raise FormatError(f"{path} has the campaign of another digest, {campaign.digest[:DIGITS]}")
     return Place(path, campaign)

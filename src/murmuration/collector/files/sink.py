@@ -11,8 +11,8 @@ removed. A part's name has the log's, so a log that is sealed again after a cras
 twice. A collector that starts takes over the logs of its store that nobody holds.
 
 Groups beyond what the store counts were never acknowledged: at most one, of a collector that was
-killed between the log and the store, and it is dropped. If there are more, the store has gone back
-(an old copy was put in its place): the log is kept aside, and nothing in it is counted.
+killed between the log and the store, and it is dropped. If there are more, an old copy of the store
+was put in its place: the log is kept aside, and nothing in it is counted.
 """
 
 from __future__ import annotations
@@ -191,7 +191,9 @@ class ToFolder:
             if log_file.is_short:
                 raise FormatError("it ends before what was counted does")
             if (groups := log_file.beyond()) > 1:
-                raise FormatError(f"{groups} groups in it are not counted: the store has gone back")
+                raise FormatError(
+                    f"{groups} groups in it are not counted: the store is an older copy"
+                )
             log_file.cut(log_file.end)
             for digest in {record.digest for record in log_file.records()}:
                 self._know(store, digest)
@@ -224,7 +226,7 @@ def check(path: Path, terms: Mapping[str, Terms]) -> None:
                 f"--reports would keep them in {path}: leave one of the two out"
             )
     if path.exists() and not path.is_dir():
-        raise ParameterError(f"--reports is a folder; {path} is none")
+        raise ParameterError(f"--reports is a folder; {path} is not one")
     folder.make(path / FOLDER, path)
 
 

@@ -137,7 +137,7 @@ def _published(path: Path) -> SurveyCampaign:
     try:
         return campaign_document.read(path.read_bytes(), SurveyCampaign)
     except (OSError, MurmurationError) as problem:
-        raise ParameterError(f"{path} is no published campaign: {problem}") from None
+        raise ParameterError(f"{path} is not a published campaign: {problem}") from None
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ class State:
         files = [file for known in listed for file in (known.sums, *known.spills)]
         own = [isinstance(file, str) and OURS.fullmatch(file) for file in files]
         if not all(own) or not (isinstance(name, str) and NAMED.fullmatch(name)):
-            raise ParameterError(f"{self.folder / NAME} names files that are not its own")
+            raise ParameterError(f"{self.folder / NAME} names files outside its folder")
         if not same:
             return None
         parts = {known.name: known for known in listed}

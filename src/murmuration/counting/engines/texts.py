@@ -48,7 +48,7 @@ def batches(path: Path, form: ReportForm, *, ids: bool) -> Iterator[tuple[Any, S
     ) as stream:
         for column in wanted:
             if stream.schema.get_field_index(column.name) < 0:
-                raise FormatError(f"line 1 names no column {column.name}, or more than one")
+                raise FormatError(f"line 1 does not name a column {column.name}, or more than one")
         for batch in stream:
             refused, short = short, Counter()
             before = Sums(read=batch.num_rows + refused.total(), refused=refused)

@@ -310,7 +310,7 @@ class Labels:
         places = np.array([numbers.get(str(value), -1) for value in values], dtype=np.int64)
         if len(bad := np.flatnonzero(places < 0)):
             raise InputError(
-                f"{len(bad)} values are none of the {len(self.names)} labels (first at position "
+                f"{len(bad)} values are not among the {len(self.names)} labels (first at position "
                 f"{int(bad[0])}). Nothing was sent."
             )
         return places

@@ -70,7 +70,7 @@ export function numbers(parameters: Table, most: number): number {
  * only, and its silence tell which. */
 export function requireTaken({ name, takes }: Law, asked: Domain): void {
   const same = JSON.stringify(takes) === JSON.stringify(asked);
-  must(same, `${name} is not for the answers that it is asked`);
+  must(same, `${name} does not take the answers of this attribute`);
 }
 
 /** How often a report about several attributes tells them apart, at most. */

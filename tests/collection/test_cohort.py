@@ -333,6 +333,18 @@ def test_an_attribute_is_shown_when_it_has_the_cohort(tmp_path: Path) -> None:
     assert f"{status.waiting} more reports are stored and in no figure yet" in estimates.notes[-1]
 
 
+def test_nothing_waits_when_all_reports_are_in_the_figures(tmp_path: Path) -> None:
+    campaign = campaign_of(SEVERAL)
+    rows = reports_of(campaign, 420, 2)
+    cells = campaign.form.entries(rows)[0][0]
+    first = np.sort(np.concatenate([np.flatnonzero(cells == cell)[:100] for cell in range(2)]))
+    with closing(open_store(tmp_path / "a.db")) as store:
+        served = serve(store, campaign)
+        add(store, served, new_ids(200, seeded_rng(2)), rows[first])
+        status = served.status(store)
+    assert (status.reports, status.waiting) == (200, 0)
+
+
 def test_all_levels_that_are_shown_are_of_one_moment(tmp_path: Path) -> None:
     """Else a level that few choose would lag behind, and a figure would lean to the others."""
     campaign = campaign_of(LEVELS)

@@ -100,5 +100,11 @@ def test_every_device_is_held_to_these_losses() -> None:
     assert comparable(written()) == comparable(FILE.read_text())
 
 
+def test_a_loss_is_between_two_different_values() -> None:
+    for law in laws():
+        first, second = law.loss().inputs
+        assert first != second, law
+
+
 if __name__ == "__main__":
     FILE.write_text(written())

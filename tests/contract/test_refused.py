@@ -391,7 +391,7 @@ RULES = {
     "labels": r"2 or more labels",
     "outside": r"outside is",
     "reading": r"case is|bins must|marker|reserved for missing answers",
-    "domain": r"not for the answers that it is asked",
+    "domain": r"does not take the answers of this attribute",
     "asking": r"a strategy is|sample is|shares are one for each",
     "epsilon": r"epsilon must be",
     "limit": r"limit, .*, must be above 0",

@@ -154,6 +154,22 @@ def test_lies_about_answers_that_may_be_missing_stay_within_the_bound(kind) -> N
             assert abs(one.value - truth) <= one.liars + 1e-9, (symbol, item)
 
 
+@pytest.mark.parametrize("ages", [(20.0, 35.0), (60.0, 30.0), (90.0, 96.0)])
+def test_the_bound_of_a_mean_among_those_who_answered_is_its_worst_corner(ages) -> None:
+    """Every lie in place of every truth, one by one: the largest move, in years."""
+    asked = campaign(HEAD + AGE + "missing = true\n")
+    (law,), people = asked.frame.cells, {"age": [*ages, math.nan] * 3000}
+    nobody = np.zeros((0, asked.form.row_bytes), dtype=np.uint8)
+    tallies, _ = tallies_with_lies(asked, people, nobody)
+    part, (mean,) = law.estimate(tallies[0]), figures(asked, tallies, liars=0.02)[1:]
+    worst = 0.0
+    for lie, truth in itertools.product(law.lies(), [(-1, 1), (1, 1), (0, 0)]):
+        sums, share = (0.02 * (sent - true) for sent, true in zip(lie, truth, strict=True))
+        moved_to = (part.sums[0] - sums) / (part.share - share)
+        worst = max(worst, 40 * abs(moved_to - part.among[0]))
+    assert mean.liars == pytest.approx(worst, rel=1e-9)
+
+
 def test_combinations_whose_weights_follow_from_reports_and_fits_have_no_bound() -> None:
     levels = "[levels]\nhigh = 1.0\nlow = 0.5\n"
     asked = campaign(HEAD + PHONE + levels)

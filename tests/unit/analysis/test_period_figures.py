@@ -350,7 +350,7 @@ def test_estimates_of_a_period_of_all_and_of_none() -> None:
     assert (both.period, both.people, both.reports) == ("all", 900, 1300)
     with pytest.raises(CohortError, match=r"in 2026-W47.*fewer than 100"):
         estimates(CAMPAIGN, tallies, Query(period="2026-W47"))
-    with pytest.raises(CohortError, match="of no period have enough"):
+    with pytest.raises(CohortError, match="no period has answers of enough"):
         estimates(CAMPAIGN, {})
     plain = replace(CAMPAIGN, every=None)
     with pytest.raises(ParameterError, match="no periods"):

@@ -314,7 +314,7 @@ def test_a_tuple_is_named_by_the_columns_of_a_table(people: pandas.DataFrame) ->
             found.named(wrong)
     with pytest.raises(KeyError, match="names are a, b"):
         found.named(frame)["c"]
-    with pytest.raises(ParameterError, match="3 items have 3 labels"):
+    with pytest.raises(ParameterError, match="3 items need 3 labels"):
         shares(3).labelled(["a"])
 
 

@@ -200,7 +200,7 @@ def test_a_promise_not_to_keep_reports_is_kept(tmp_path: Path) -> None:
         to_folder.check(tmp_path / "reports", terms)
     assert not (tmp_path / "reports").exists()
     (tmp_path / "file").touch()
-    with pytest.raises(ParameterError, match="is none"):
+    with pytest.raises(ParameterError, match="is not one"):
         to_folder.check(tmp_path / "file", {})
 
 

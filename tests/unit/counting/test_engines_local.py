@@ -501,5 +501,5 @@ def test_mistakes_are_told(pets: SurveyCampaign, tmp_path: Path) -> None:
         assert said in murmur("tally", reports, "-o", out, *option, code=2).problem
     (tmp_path / "c.json").write_text("{}")
     done = murmur("tally", reports, "-o", out, "--campaign", tmp_path / "c.json", code=2)
-    assert "no published campaign" in done.problem
+    assert "not a published campaign" in done.problem
     assert not out.exists()

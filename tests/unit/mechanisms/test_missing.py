@@ -340,7 +340,7 @@ def test_one_law_for_tuples_is_refused_in_a_document_too() -> None:
 
 def test_a_law_that_knows_no_answer_is_not_for_such_a_question() -> None:
     plain = parse((HEAD + AGE).replace("missing = true\n", ""))
-    with pytest.raises(ParameterError, match="not for the answers"):
+    with pytest.raises(ParameterError, match="does not take the answers"):
         SurveyCampaign("x", plain.terms, (NUMBER,), plain.frame, 2.0)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from murmuration import Tally, mechanism, seeded_rng, system_rng
+from murmuration import Tally, audit_mechanism, mechanism, seeded_rng, system_rng
 from murmuration.errors import (
     EmptyError,
     FormatError,
@@ -115,6 +115,24 @@ def mixed_columns(n: int, domains: tuple[int, ...], seed: int = 1) -> list[np.nd
         else np.clip(rng.normal(0.2, 0.4, n), -1, 1)
         for k in domains
     ]
+
+
+@pytest.mark.parametrize("name", ["duchi-multi", "block", *MIXED])
+def test_standard_errors_are_those_of_the_law(name: str) -> None:
+    """All are at one point: what the law predicts there is all that an error can be."""
+    m, n, x = mechanism(name, epsilon=1.0, d=4), 20_000, 0.5
+    found = m.estimate(m.tally(m.privatize(np.full((n, 4), x), seeded_rng(7))))
+    predicted = math.sqrt(m.variance(np.array([x]))[0] / n)
+    for part in found.parts:
+        assert 0.95 * predicted < part.stderr < 1.01 * predicted
+        assert abs(part.value - x) < 4 * predicted
+
+
+@pytest.mark.parametrize("name", ["duchi-multi", "block", *MIXED])
+def test_the_audit_tries_the_sampler_against_the_law(name: str) -> None:
+    tried = audit_mechanism(mechanism(name, epsilon=1.0, d=4))
+    assert tried.tests
+    assert tried.sampler_agrees
 
 
 @pytest.mark.parametrize("name", MIXED)

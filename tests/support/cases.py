@@ -102,6 +102,16 @@ NUMBERS = [
     number("optimal", LIMIT),
     number("optimal-sampled", {}),
     number("dct", {}),
+    Case(
+        "converted-number",
+        [
+            {"epsilon": 0.5},
+            {"epsilon": 0.5, "inner": "optimal", "steps": (2.0, 1.0)},
+            {"epsilon": 1.5, "inner": "piecewise", "settings": (("t", "sub"),), "steps": (4.0,)},
+            {"epsilon": 0.75, "inner": "laplace"},
+        ],
+        [({"epsilon": epsilon}, bound(epsilon) ** 2) for epsilon in EPSILONS],
+    ),
     number("memoised-bit", lambda epsilon: bound(epsilon) ** 2),
 ]
 
@@ -190,6 +200,7 @@ def items(name: str, errors: dict[tuple[float, int], float], **more: Any) -> Cas
     )
 
 
+CONVERTIBLE = ("grr", "sue", "oue", "olh", "subset", "hadamard", "hadamard-response", "projective")
 ITEMS = [
     items("grr", {(0.5, 16): 616, (1, 4): 7.56, (1, 16): 98.7, (1, 128): 5654, (2, 16): 10.6}),
     items("sue", {(0.5, 16): 255, (1, 4): 15.7, (1, 16): 62.7, (1, 128): 501, (2, 128): 118}),
@@ -203,7 +214,20 @@ ITEMS = [
     items("hadamard-response", {(1, 16): 73.9, (2, 128): 220}),
     items("projective", {(1, 4): 7.56, (4, 1024): 78.1}),
     items("bassily-smith", {}, people=20_000),
+    *(items("converted", {}, inner=name) for name in CONVERTIBLE),
     items("memoised", {(0.5, 16): 616, (1, 4): 7.56, (1, 16): 98.7, (1, 128): 5654, (2, 16): 10.6}),
+]
+
+STEPS = [
+    Case(
+        "converted",
+        [{"epsilon": 0.5, "k": 5, "inner": "subset", "steps": (3.0, 2.0, 1.0)}],
+        [
+            ({"epsilon": 0.5, "k": 16, "inner": name}, error)
+            for name, error in (("grr", 616), ("sue", 255), ("oue", 252), ("hadamard", 266))
+        ],
+        label="converted from subset in three steps",
+    ),
 ]
 
 # --- several attributes, and vectors -----------------------------------------------------------
@@ -269,6 +293,6 @@ VECTORS = [
     ),
 ]
 
-CASES = [*NUMBERS, *GRADED, *MISSING, *ITEMS, *VECTORS]
+CASES = [*NUMBERS, *GRADED, *MISSING, *ITEMS, *STEPS, *VECTORS]
 BROKEN = {"dct", "hiera", "graded-laplace", "duchi-multi-published"}
 """Built as published: their audit must say what they cost (unit/mechanisms/test_graded.py)."""

@@ -122,6 +122,19 @@ class Mechanism(ABC):
         """Return the law by which the same answer cannot be missing."""
         return self
 
+    def stricter(self, way: tuple[float, ...]) -> Mechanism:
+        """Return the law of this one's reports when they were made to tell less.
+
+        way: what they tell when they are sent, and after each step
+        """
+        del way
+        raise ParameterError(f"reports of {self.name} cannot be converted to tell less")
+
+    def convert(self, reports: Reports, step: int, rng: Rng) -> Reports:
+        """COLLECTOR. Make reports tell less: take one step of the way down."""
+        del reports, step, rng
+        raise ParameterError(f"{self.name} is no law of reports that are made to tell less")
+
     @property
     def parameters(self) -> dict[str, Any]:
         """The fields by name: what makes this mechanism this one."""

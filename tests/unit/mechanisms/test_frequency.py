@@ -28,6 +28,8 @@ from murmuration.mechanisms.item.base import Labels, walsh_hadamard
 from murmuration.mechanisms.item.oue import Oue
 from murmuration.mechanisms.item.subset import Subset
 
+CONVERTED = ("grr", "sue", "oue", "subset", "hadamard", "hadamard-response", "projective", "olh")
+
 
 def make(name: str, epsilon: float, k: int):
     extra = {"people": max(4, round(12 / epsilon**2))} if name == "bassily-smith" and k < 8 else {}
@@ -117,7 +119,30 @@ def projection_law(m, v):
     }
 
 
+def converted_law(m, v):
+    """Keep each report or make it any report; of bits, keep each bit or toss it."""
+    law = LAWS[m.inner](m.source, v)
+    for keep in m.keeps:
+        part = Fraction(keep, WHOLE)
+        if m.inner in ("sue", "oue"):
+            law = {
+                y: sum(
+                    law[z]
+                    * math.prod(
+                        (1 + part) / 2 if a == b else (1 - part) / 2
+                        for a, b in zip(y, z, strict=True)
+                    )
+                    for z in law
+                )
+                for y in law
+            }
+        else:
+            law = {y: part * chance + (1 - part) / len(law) for y, chance in law.items()}
+    return law
+
+
 LAWS = {
+    "converted": converted_law,
     "grr": grr_law,
     "sue": unary_law,
     "oue": unary_law,
@@ -144,7 +169,7 @@ def small_prime(monkeypatch, request):
 def symbols_of(m, reports) -> dict[tuple[int, ...], int]:
     """Reports as the laws write them, and how often each came."""
     rows = np.asarray(reports)
-    if m.name in ("sue", "oue", "subset"):
+    if getattr(m, "inner", m.name) in ("sue", "oue", "subset"):
         rows = np.unpackbits(rows, axis=1, count=m.k, bitorder="little")
     different, counts = np.unique(rows.reshape(len(rows), -1), axis=0, return_counts=True)
     return dict(zip(map(tuple, different.tolist()), counts.tolist(), strict=True))
@@ -209,6 +234,20 @@ def test_p_and_q_are_those_of_the_enumerated_law(name: str, epsilon: float) -> N
 @pytest.mark.parametrize("name", NAMES)
 def test_the_device_draws_from_the_law(name: str, epsilon: float) -> None:
     check_device_draws_from_the_law(make(name, epsilon, 5))
+
+
+@pytest.mark.enumerated
+@pytest.mark.parametrize("inner", CONVERTED)
+def test_the_loss_of_converted_reports_is_that_of_the_enumerated_law(inner: str) -> None:
+    """Two steps down; the loss, p and the drawn reports are those of every report counted."""
+    m = mechanism("converted", epsilon=0.5, k=4, inner=inner, steps=(2.0, 1.0))
+    laws = [converted_law(m, v) for v in range(m.k)]
+    assert all(sum(law.values()) == 1 for law in laws)
+    worst = max(a[y] / b[y] for y in laws[0] for a in laws for b in laws)
+    assert worst == m.loss().ratio
+    assert m.loss().holds
+    assert m.loss().epsilon > 0.5 - 1e-5
+    check_device_draws_from_the_law(m, values=(0, 3), n=20_000)
 
 
 # --- estimates -------------------------------------------------------------------------------

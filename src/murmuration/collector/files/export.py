@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from murmuration.campaign.stricter import Stricter
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector import publish
 from murmuration.collector.files import folder
+from murmuration.collector.merging.key_file import shared_key
 from murmuration.collector.served import Served
 from murmuration.collector.store import Store
 from murmuration.definition import document as campaign_document
@@ -28,7 +30,7 @@ from murmuration.files import private_file
 from murmuration.mechanisms.base import Mechanism
 from murmuration.results.table import Columns, Table
 from murmuration.wire import parquet
-from murmuration.wire.ids import ID_BYTES, Ids
+from murmuration.wire.ids import ID_BYTES, Ids, in_order
 
 DOCUMENT = b"murmuration.campaign"
 ROWS_PER_BATCH = 1 << 16
@@ -68,6 +70,42 @@ def write(
         if scrubbed and not written:
             raise _nothing_kept(campaign.name, scrubbed)
     return Exported(written, scrubbed)
+
+
+def write_stricter(
+    store: Store,
+    served: Served[SurveyCampaign],
+    path: Path,
+    stricter: Stricter,
+    advance: Callable[[int], None] | None = None,
+) -> Exported:
+    """Write all reports of a campaign after a conversion by which they tell less.
+
+    They are in the order of their new ids, which says nothing of the order of the others: so all
+    of them are in memory for a moment. The file is that of a campaign with laws of its own.
+    """
+    secret = shared_key(store)
+    store.pin_merge_secret()
+    done: list[tuple[Ids, Rows]] = []
+    scrubbed = 0
+    for ids, rows, without in _kept(store, served):
+        done.append(stricter.reports(secret, ids, rows))
+        scrubbed += without
+        if advance is not None:
+            advance(len(ids) + without)
+    if not sum(len(ids) for ids, _ in done):
+        if scrubbed:
+            raise _nothing_kept(served.campaign.name, scrubbed)
+        raise ParameterError(f"this store has no reports of {served.campaign.name}")
+    ids, rows = (np.concatenate(part) for part in zip(*done, strict=True))
+    order, _ = in_order(ids)
+    document = campaign_document.publish(stricter.converted, served.version)
+    form = stricter.converted.form
+    schema = parquet.schema(form, {DOCUMENT: document})
+    with private_file(path) as file, parquet.writer(file, schema) as writer:
+        for part in np.array_split(order, max(1, len(order) // ROWS_PER_BATCH)):
+            writer.write_batch(parquet.batch(form, ids[part], rows[part], schema))
+    return Exported(len(ids), scrubbed)
 
 
 def _nothing_kept(name: str, scrubbed: int) -> ParameterError:

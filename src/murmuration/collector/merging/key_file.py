@@ -1,7 +1,8 @@
 """The key that collectors share: in a store, and as a file that only its owner reads.
 
-Whoever has it could make reports that every sketch has, and so keep tallies from being merged; it
-opens nothing else.
+Whoever has it could make reports that every sketch has, and so keep tallies from being merged, and
+could work out the noise by which exported reports were made to tell less (`campaign.stricter`).
+It opens nothing else.
 """
 
 from __future__ import annotations
@@ -33,6 +34,14 @@ def take_key(store: Store, secret: bytes) -> None:
     """Give a store the key that others have. Sketches under another key say nothing any more."""
     if len(secret) != SECRET_BYTES:
         raise ParameterError(f"a key is {SECRET_BYTES} bytes; this one has {len(secret)}")
+    if store.merge_secret() == secret:
+        return
+    if store.merge_secret_pinned():
+        raise ParameterError(
+            "reports of this store were exported with --at-most, by noise that follows from its "
+            "key: under another key they would be exported with noise of its own, which averages "
+            "out. Give this store's key to the other collectors instead"
+        )
     store.set_merge_secret(secret)
 
 

@@ -560,6 +560,15 @@ class Store(ABC):
             self.execute("DELETE FROM merge_key")
             self.execute("INSERT INTO merge_key (secret) VALUES (?)", (secret,))
 
+    def pin_merge_secret(self) -> None:
+        """Note that what was handed out depends on the secret: it stays."""
+        with self.transaction():
+            self.execute("UPDATE merge_key SET pinned = 1")
+
+    def merge_secret_pinned(self) -> bool:
+        """Tell whether it was pinned."""
+        return bool(self.execute("SELECT 1 FROM merge_key WHERE pinned = 1"))
+
     # --- tokens ----------------------------------------------------------------------------------
 
     def tokens(self) -> list[Token]:

@@ -134,7 +134,7 @@ TABLES = (
         log TEXT NOT NULL PRIMARY KEY,
         bytes INTEGER NOT NULL
     )""",
-    "CREATE TABLE merge_key (secret BLOB NOT NULL)",
+    "CREATE TABLE merge_key (secret BLOB NOT NULL, pinned INTEGER NOT NULL DEFAULT 0)",
     """CREATE TABLE rounds (
         key INTEGER NOT NULL,
         round INTEGER NOT NULL,

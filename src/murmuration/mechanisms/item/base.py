@@ -25,7 +25,9 @@ from numpy.typing import ArrayLike
 
 from murmuration.errors import InputError, MismatchError, ParameterError
 from murmuration.exact.arrays import Floats, Ints, Reports
+from murmuration.exact.randomness import Rng, drawn
 from murmuration.mechanisms.base import Mechanism, Task
+from murmuration.mechanisms.chain import kept_or_blank
 from murmuration.mechanisms.domain import MAX_ITEMS, Domain, Items
 from murmuration.mechanisms.packing import BitReports
 from murmuration.mechanisms.tally import Tally
@@ -101,6 +103,39 @@ class FrequencyMechanism(Mechanism):
         None where a report is more than that (bits, hashes): then counters do not tell all.
         """
         return None
+
+    # --- reports that are made to tell less (`converted`) ---
+
+    def stricter(self, way: tuple[float, ...]) -> Mechanism:
+        """Its reports, kept or made blank."""
+        from murmuration.mechanisms.item.converted import Converted  # which is built on this module
+
+        return Converted(way[-1], self.k, self.name, way[:-1])
+
+    @property
+    def blank_support(self) -> Fraction:
+        """The probability that a blank report supports an item, the same for each."""
+        raise ParameterError(f"reports of {self.name} cannot be converted to tell less")
+
+    def blank(self, reports: Reports, rng: Rng) -> Reports:
+        """Return these reports with what the items decide drawn anew, whatever the items are."""
+        del reports, rng
+        raise ParameterError(f"reports of {self.name} cannot be converted to tell less")
+
+    def thinned(self, reports: Reports, keep: int, rng: Rng) -> Reports:
+        """Return each report with weight `keep` out of 2^52, else a blank one."""
+        kept = drawn(rng.words(len(reports))) < keep
+        return kept_or_blank(kept, reports, self.blank(reports, rng))
+
+    def ratio_at(self, p: Fraction, q: Fraction) -> Fraction:
+        """Return the largest ratio of a law of this kind with such p and q, above blank reports.
+
+        A report says one thing, of which the share s (`blank_support`) supports an item.
+        """
+        del q
+        return p * (1 - self.blank_support) / ((1 - p) * self.blank_support)
+
+    # --- analyst ---
 
     def estimate(
         self, tally: Tally, about: str = "participants", everybody: int | None = None

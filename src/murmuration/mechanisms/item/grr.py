@@ -14,7 +14,7 @@ import numpy as np
 from murmuration.exact.arrays import Floats, Ints, Reports
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.loss import Loss
-from murmuration.exact.randomness import WHOLE, Rng, Words, drawn
+from murmuration.exact.randomness import WHOLE, Rng, Words, drawn, uniform
 from murmuration.mechanisms.item.base import (
     MOST_TRIED,
     FrequencyMechanism,
@@ -82,6 +82,15 @@ class Grr(FrequencyMechanism, SymbolReports):
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """One word a person, compared with the two weights."""
         return own_or_other(items, self.k, self.lie, rng)
+
+    @property
+    def blank_support(self) -> Fraction:
+        """One of k."""
+        return Fraction(1, self.k)
+
+    def blank(self, reports: Reports, rng: Rng) -> Reports:
+        """Any item."""
+        return uniform(rng, len(reports), self.k).astype(reports.dtype)
 
     def exact_loss(self) -> Loss:
         """Truth / lie."""

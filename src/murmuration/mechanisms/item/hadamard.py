@@ -120,6 +120,16 @@ class Hadamard(OneBit):
         zero, one = tally.counts.reshape(-1, 2).T
         return (tally.n + walsh_hadamard(zero - one)[: self.k]) // 2
 
+    @property
+    def blank_support(self) -> Fraction:
+        """A fair bit."""
+        return Fraction(1, 2)
+
+    def blank(self, reports: Reports, rng: Rng) -> Reports:
+        """The same row with a fair bit."""
+        bit = (rng.words(len(reports)) >> np.uint64(63)).astype(reports.dtype)
+        return (reports & ~np.array(1, reports.dtype)) | bit
+
     def public_part(self, report: Reports) -> list[int]:
         """The row."""
         return [int(number) for number in np.ravel(report >> 1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,6 +65,16 @@ class HadamardResponse(OneBit):
     def support(self, tally: Tally) -> Ints:
         """C_v = (n + sum of +-1 in v's column) / 2, all items at once by the fast transform."""
         return (tally.n + walsh_hadamard(tally.counts)[1 : self.k + 1]) // 2
+
+    @property
+    def blank_support(self) -> Fraction:
+        """Half of all y."""
+        return Fraction(1, 2)
+
+    def blank(self, reports: Reports, rng: Rng) -> Reports:
+        """Any y."""
+        y = drawn(rng.words(len(reports))) >> (WORD_BITS - self.symbols.bit_length() + 1)
+        return y.astype(reports.dtype)
 
     def law(self) -> dict[str, Any]:
         """The response's weights and the alphabet."""

@@ -207,6 +207,16 @@ class Olh(FrequencyMechanism):
         """That of the response: the hash does not depend on the item."""
         return self.response.loss()
 
+    @property
+    def blank_support(self) -> Fraction:
+        """One of g cells."""
+        return Fraction(1, self.g)
+
+    def blank(self, reports: Reports, rng: Rng) -> Reports:
+        """The same hash with any cell."""
+        cell = uniform(rng, len(reports), self.g).astype(reports.dtype)
+        return np.column_stack([reports[:, :2], cell])
+
     def public_part(self, report: Reports) -> list[int]:
         """The hash."""
         return [int(number) for number in np.ravel(report[:, :2])]

@@ -109,6 +109,16 @@ class Projective(FrequencyMechanism, SymbolReports):
             rows.append(np.hstack([head, tail]))
         return np.vstack(rows)
 
+    @property
+    def blank_support(self) -> Fraction:
+        """The share of all points that are on a plane."""
+        r, t = self.space
+        return Fraction(_points(r, t - 1), self.symbols)
+
+    def blank(self, reports: Reports, rng: Rng) -> Reports:
+        """Any point."""
+        return uniform(rng, len(reports), self.symbols).astype(reports.dtype)
+
     def channel(self) -> Floats:
         """P spread over the points of the own plane, 1-p over all others."""
         require_small_channel(self)

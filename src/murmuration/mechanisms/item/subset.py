@@ -93,6 +93,15 @@ class Subset(BitMechanism):
         return (self.p * (self.w - 1) + (1 - self.p) * self.w) / (self.k - 1)
 
     @property
+    def blank_support(self) -> Fraction:
+        """W of k."""
+        return Fraction(self.w, self.k)
+
+    def blank(self, reports: Reports, rng: Rng) -> Reports:
+        """Any set of w items: what people with any item would send."""
+        return self.by_place(uniform(rng, len(reports), self.k), rng)
+
+    @property
     def people_per_pass(self) -> int:
         """More than other packed reports: the sets are filled up in rounds over all people."""
         return max(1, 16 * BITS_PER_PASS // self.k)

@@ -15,7 +15,7 @@ from murmuration.exact.arrays import Bits, Ints, Reports, Rows
 from murmuration.exact.coins import coin_rows
 from murmuration.exact.exponential import exp_below, log_above
 from murmuration.exact.loss import Loss
-from murmuration.exact.randomness import FEW, Rng, Words
+from murmuration.exact.randomness import FEW, Rng, Words, drawn
 from murmuration.mechanisms.item.base import BitMechanism
 from murmuration.mechanisms.packing import BITS_PER_PASS, bit_of, pack_bits
 from murmuration.mechanisms.tally import Tally
@@ -44,6 +44,27 @@ class UnaryMechanism(BitMechanism):
     def q(self) -> Fraction:
         """Another bit is set."""
         return Fraction(self.no, HALF_WORD)
+
+    @property
+    def blank_support(self) -> Fraction:
+        """A fair bit for each item."""
+        return Fraction(1, 2)
+
+    def blank(self, reports: Reports, rng: Rng) -> Reports:
+        """Fair bits."""
+        rows = rng.octets(len(reports), self.report_bytes).copy()
+        rows[:, -1] &= 255 >> (8 * self.report_bytes - self.k)
+        return rows
+
+    def thinned(self, reports: Reports, keep: int, rng: Rng) -> Reports:
+        """Keep each bit by itself: else reports whose other bits are likely would tell more."""
+        words = drawn(rng.words(len(reports) * self.k)).reshape(len(reports), self.k)
+        kept = pack_bits(words < keep)
+        return (reports & kept) | (self.blank(reports, rng) & ~kept)
+
+    def ratio_at(self, p: Fraction, q: Fraction) -> Fraction:
+        """Two items differ in two bits."""
+        return p * (1 - q) / ((1 - p) * q)
 
     def respond(self, items: Ints, rng: Rng) -> Reports:
         """Draw a bit for each item: by half words, or by digits where that is no contract."""

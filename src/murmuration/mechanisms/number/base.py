@@ -308,6 +308,12 @@ class NumericMechanism(SymbolReports):
 
         return OrNone.around(self)
 
+    def stricter(self, way: tuple[float, ...]) -> Mechanism:
+        """Its reports, kept or made blank."""
+        from murmuration.mechanisms.number.converted_number import ConvertedNumber
+
+        return ConvertedNumber.of(self, way)
+
     def distribution(
         self, tally: Tally, method: str = "auto", bins: int = 64, replicates: int = 0
     ) -> Distribution:

@@ -136,7 +136,7 @@ def mechanisms_for(
     """Return the mechanisms that take a kind of domain, by name.
 
     `kept`: only those that keep their promise. Those for a question that is asked again are left
-    out, or are the only ones.
+    out, or are the only ones; those that devices never send are left out.
 
     >>> from murmuration.mechanisms.domain import Number
     >>> names = mechanisms_for(Number, kept=True)
@@ -146,7 +146,8 @@ def mechanisms_for(
     return {
         name: kind
         for name, kind in list_mechanisms().items()
-        if kind.takes is takes and kind.memoised == memoised and (kind.keeps_promise or not kept)
+        if kind.takes is takes and kind.memoised == memoised and kind.sent
+        if kind.keeps_promise or not kept
     }
 
 

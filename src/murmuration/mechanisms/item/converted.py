@@ -52,6 +52,7 @@ class Converted(FrequencyMechanism):
         "Nie et al. 2020 (reports for less clearance); HierA's conversion of bits"
     )
     summary: ClassVar[str] = "a report about an item, made to tell less after it was sent"
+    sent: ClassVar[bool] = False
 
     inner: str = "grr"
     steps: tuple[float, ...] = ()

@@ -66,6 +66,7 @@ class ConvertedNumber(NumericMechanism):
         "Nie et al. 2020 (reports for less clearance); HierA's conversion of bits"
     )
     summary: ClassVar[str] = "a report about a number, made to tell less after it was sent"
+    sent: ClassVar[bool] = False
 
     inner: str = "duchi"
     settings: tuple[tuple[str, Any], ...] = ()

@@ -18,7 +18,7 @@ from murmuration.reproduce.run import Run, summary
 
 IDS = registry.ids()
 VERDICTS = (FALSE, IN_PART, HOLDS, UNTOLD)
-EXACT = ("H-ctr",)
+EXACT = ("H-ctr", "A-T2", "D-L1", "D-var", "M-T2", "M-Th5")
 """What `make test` runs: figures of seconds."""
 
 

@@ -162,13 +162,14 @@ def _print(outcomes: Sequence[Outcome]) -> None:
     table.add_column("seconds", justify="right", no_wrap=True)
     words = {True: "yes", False: "no", None: "undecided"}
     for outcome in outcomes:
-        word = outcome.verdict
-        first = (outcome.id, f"[{COLOURS.get(word, 'dim')}]{word}[/]")
+        found = outcome.verdict
+        first = (outcome.id, f"[{COLOURS.get(found, 'dim')}]{found}[/]")
         for place, finding in enumerate(outcome.findings):
             lead = first if place == 0 else ("", "")
             seconds = f"{outcome.seconds:.1f}" if place == 0 else ""
             says = f"{finding.says}: {finding.measured}"
-            table.add_row(*lead, escape(says), words[finding.holds], seconds)
+            word = words[finding.holds] if finding.counts else "beside"
+            table.add_row(*lead, escape(says), word, seconds)
         table.add_section()
     console.print(table)
     for outcome in outcomes:

@@ -49,6 +49,8 @@ SHAPES = {
     "mx-94": Shape(5, (2, 2, 2, 3, 3, 4, 5, 6, 7, 8, 10, 12, 15, 25)),
 }
 """us and br: Harmony's; us-2010 and br-2010: HierA's; br-90 and mx-94: DCT's."""
+AGES = (13.1, 13.8, 13.8, 13.0, 14.1, 13.6, 9.5, 5.4, 3.7)
+"""Of a hundred people, how many are in each decade of life, 0 to 90: the United States in 2010."""
 CODINGS = {"signs": -1.0, "bits": 0.0}
 """What a column of a category has where it is not 1."""
 
@@ -116,6 +118,17 @@ def census(shape: str | Shape, people: int, seed: int = 1) -> Census:
         ends = np.cumsum(shares[order] / shares.sum())[:-1]
         categories.append(np.searchsorted(ndtri(ends), score).astype(np.int64))
     return Census(shape, numbers, tuple(categories))
+
+
+def ages(draw: np.random.Generator, people: int) -> Floats:
+    """Return whole years of age, 0 to 90, scaled to [-1, 1].
+
+    >>> float(abs(ages(np.random.default_rng(1), 1000)).max()) <= 1
+    True
+    """
+    shares = np.array(AGES) / sum(AGES)
+    decades = draw.choice(len(AGES), people, p=shares)
+    return np.asarray((10 * decades + draw.integers(0, 10, people)) / 45 - 1)
 
 
 @lru_cache(maxsize=16)

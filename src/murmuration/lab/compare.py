@@ -16,6 +16,7 @@ import numpy as np
 from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.exact.randomness import Rng
+from murmuration.lab.census import ages
 from murmuration.lab.engine import measured
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.domain import Graded, Number
@@ -27,10 +28,19 @@ CROWDS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "uniform": lambda rng, n: rng.uniform(-1, 1, n),
     "gaussian": lambda rng, n: np.clip(rng.normal(0.3, 0.2, n), -1, 1),
     "exponential": lambda rng, n: np.clip(2 * rng.exponential(0.15, n) - 1, -1, 1),
+    "gaussian-narrow": lambda rng, n: np.clip(rng.normal(0, 0.25, n), -1, 1),
+    "exponential-0.3": lambda rng, n: np.clip(rng.exponential(0.3, n), -1, 1),
+    "exponential-0.5": lambda rng, n: np.clip(rng.exponential(0.5, n), -1, 1),
+    "exponential-low": lambda rng, n: np.clip(rng.exponential(0.3, n) - 1, -1, 1),
+    "ages": ages,
     "ends": lambda rng, n: rng.choice([-1.0, 1.0], n),
     "middle": lambda rng, n: rng.uniform(-0.1, 0.1, n),
 }
-"""Named crowds on [-1, 1]: how private values may be spread."""
+"""Named crowds on [-1, 1]: how private values may be spread.
+
+`gaussian` and `exponential-0.3` are the HierA paper's (or `exponential-low`: it does not say),
+`gaussian-narrow` and `exponential-0.5` the DCT paper's, `ages` those of a census, 0 to 90 years.
+"""
 
 
 @dataclass(frozen=True)

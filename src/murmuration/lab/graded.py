@@ -42,7 +42,7 @@ Contest = tuple[NumericMechanism, list[Reading]]
 """A mechanism, and the ways to read its tallies."""
 
 GRADED = ("graded-laplace", "graded-bit", "graded-optimal")
-UNGRADED = ("duchi", "optimal")
+UNGRADED = ("duchi", "piecewise", "optimal")
 
 
 @dataclass(frozen=True)

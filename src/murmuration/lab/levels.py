@@ -2,7 +2,8 @@
 
 n people, five attributes of 5 to 25 items, one epsilon, and three levels that as many people each
 pick. The unit is the paper's NSE: the squared error of all estimated counts of all attributes,
-divided by n. In shares that is n sum (f^ - f)^2, f the histogram of those who took part.
+divided by n. In shares that is n sum (f^ - f)^2, f the histogram of those who took part. `shares`
+says how many pick each level; the paper does not.
 
 `shift` makes the choice of a level depend on the value: people who have one of the head items (the
 first fifth) pick the most open level that many percentage points more often, and the most
@@ -11,6 +12,7 @@ careful one as much less often.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +24,7 @@ from murmuration.analysis.combine import Combination
 from murmuration.analysis.postprocess import project_simplex
 from murmuration.campaign.levels import Levels, Survey
 from murmuration.errors import ParameterError
-from murmuration.exact.arrays import Floats, Ints
+from murmuration.exact.arrays import Bits, Floats, Ints
 from murmuration.exact.randomness import Rng
 from murmuration.lab import oracle
 from murmuration.lab.engine import Name, measured
@@ -128,8 +130,18 @@ class Setting:
     sizes: tuple[int, ...] = SIZES
     levels: Levels = field(default_factory=Levels)
     seed: int = 1
+    shares: tuple[float, ...] = ()
+    """How many pick each level, in the order of the levels; as many each if left out."""
 
     def __post_init__(self) -> None:
+        if self.shares and (
+            len(self.shares) != len(self.levels)
+            or not all(share >= 0 for share in self.shares)
+            or not math.isclose(sum(self.shares), 1)
+        ):
+            raise ParameterError(
+                f"shares are {len(self.levels)} numbers that add up to 1; got {self.shares!r}"
+            )
         if self.data not in CROWDS:
             raise ParameterError(f"no crowd is called {self.data!r}; there are {', '.join(CROWDS)}")
         if isinstance(self.people, bool) or not isinstance(self.people, int) or self.people < 1:
@@ -147,11 +159,13 @@ class Setting:
         >>> setting.choices(setting.columns(), 0.0, np.random.default_rng(1)).shape
         (6, 1)
         """
-        share = 1 / len(self.levels)
-        points = checked_shift(shift, share) / 100
         order = np.argsort(self.levels.factors, kind="stable")
+        shares = (
+            np.array(self.shares)[order] if self.shares else np.full(len(order), 1 / len(order))
+        )
+        points = checked_shift(shift, float(shares[0])) / 100
         picked = [
-            order[_places(column < max(1, k // 5), share, points, len(order), draw)]
+            order[_places(column < max(1, k // 5), shares, points, draw)]
             for column, k in zip(columns, self.sizes, strict=True)
         ]
         return np.stack(picked, axis=1)
@@ -164,17 +178,11 @@ def checked_shift(shift: float, share: float) -> float:
     return shift
 
 
-def _places(
-    head: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
-    share: float,
-    points: float,
-    levels: int,
-    draw: np.random.Generator,
-) -> Ints:
-    """Return everybody's level, careful to open: equal shares, but for the head moved up."""
+def _places(head: Bits, shares: Floats, points: float, draw: np.random.Generator) -> Ints:
+    """Return everybody's level, careful to open, by shares; but for the head moved up."""
     uniform = draw.random(len(head))
-    places = np.minimum((uniform / share).astype(np.int64), levels - 1)
-    return np.where(head & (uniform < points), levels - 1, places)
+    places = np.searchsorted(np.cumsum(shares)[:-1], uniform, side="right")
+    return np.where(head & (uniform < points), len(shares) - 1, places)
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,7 @@ class Curves:
         if own.keys() == other.keys() and len(own) > 1:
             left = np.array([own[run] - value * other[run] for run in own])
             return Mean(value, mean_of(left).stderr / abs(b.value), len(own))
-        spread = math.hypot(a.stderr / b.value, a.value * b.stderr / b.value**2)
-        return Mean(value, spread, min(a.runs, b.runs))
+        return over(a, b)
 
     def difference(self, panel: str, one: str, other: str, x: float) -> Mean:
         """Return one series less another, run by run where both have the same runs."""
@@ -139,3 +138,14 @@ def worst(means: Sequence[Mean]) -> Mean:
 def least(means: Sequence[Mean]) -> Mean:
     """Return the smallest of some means."""
     return min(means, key=lambda mean: mean.value)
+
+
+def over(top: Mean, bottom: Mean) -> Mean:
+    """Return the quotient of two numbers that know nothing of each other.
+
+    >>> over(Mean(1.0, 0.0, 5), Mean(2.0, 0.0, 4))
+    Mean(value=0.5, stderr=0.0, runs=4)
+    """
+    value = top.value / bottom.value
+    spread = math.hypot(top.stderr / bottom.value, value * bottom.stderr / bottom.value)
+    return Mean(value, spread, min(top.runs, bottom.runs))

@@ -93,6 +93,8 @@ class Finding:
     value: float = math.nan
     stderr: float = 0.0
     runs: int = 0
+    counts: bool = True
+    """Whether it is a part of the claim, or stands beside it and decides nothing."""
 
 
 def _shown(number: Mean) -> str:
@@ -149,13 +151,27 @@ def fact(says: str, holds: bool, measured: str, value: float = math.nan) -> Find
     return Finding(says, measured, holds, value)
 
 
+def beside(says: str, measured: str) -> Finding:
+    """Note what the claim does not say, and what whoever reads it wants to know.
+
+    >>> verdict([fact("a", True, ""), beside("b", "2")])
+    'holds'
+    """
+    return Finding(says, measured, None, counts=False)
+
+
+def noted(says: str, number: Mean, what: str = "ratio") -> Finding:
+    """Note a number beside the claim."""
+    return Finding(says, f"{what} {_shown(number)}", None, *number, counts=False)
+
+
 def verdict(findings: Sequence[Finding]) -> str:
     """Return what findings come to; those that are undecided count only if all are.
 
     >>> verdict([fact("a", True, ""), fact("b", False, "")])
     'in part'
     """
-    decided = [finding.holds for finding in findings if finding.holds is not None]
+    decided = [one.holds for one in findings if one.counts and one.holds is not None]
     if not decided:
         return UNTOLD
     return HOLDS if all(decided) else IN_PART if any(decided) else FALSE

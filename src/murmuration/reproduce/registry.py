@@ -15,9 +15,24 @@ PLACES: dict[str, dict[str, str]] = {
         "H-1cd": "means_shares",
         "H-L1..L5": "lemmas",
     },
-    "hiera": {},
-    "dct": {},
-    "mpldp": {},
+    "hiera": {"A-1": "means", "A-2": "means", "A-T2": "theorems", "A-T3": "theorems"},
+    "dct": {
+        "D-1": "means",
+        "D-2": "means",
+        "D-3": "means",
+        "D-L1": "law",
+        "D-var": "law",
+    },
+    "mpldp": {
+        "M-T2": "theorems",
+        "M-3": "levels",
+        "M-T3": "levels",
+        "M-4": "levels",
+        "M-Th2": "theorems",
+        "M-Th3": "theorems",
+        "M-Alg3": "theorems",
+        "M-Th5": "theorems",
+    },
 }
 """For each paper: the ids, in the paper's order, and the module of each."""
 

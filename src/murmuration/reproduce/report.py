@@ -99,7 +99,7 @@ def _findings(findings: Sequence[Finding]) -> str:
         (
             html.escape(one.says),
             html.escape(one.measured),
-            words[one.holds],
+            words[one.holds] if one.counts else "beside",
             str(one.runs) if one.runs > 1 else "exact" if not one.stderr else "",
         )
         for one in findings

@@ -313,7 +313,8 @@ def test_compare_graded(tmp_path) -> None:
     rows = json.loads(murmur("compare", "graded", *few, "--json").stdout)
     kept = {row["label"] for row in rows if row["kept"]}
     assert {"graded-bit", "graded-optimal", "hiera, calibrated", "optimal, one budget"} == kept - {
-        "duchi, one budget"
+        "duchi, one budget",
+        "piecewise, one budget",
     }
     assert [row["mu"] for row in rows if row["mu"]] == [1, 2, 3, 4, 5]
 

@@ -7,6 +7,7 @@ import pytest
 
 from murmuration.errors import ParameterError
 from murmuration.lab.census import SHAPES, census
+from murmuration.lab.levels import Setting
 
 COLUMNS = {"us": 85, "br": 95, "br-90": 90, "mx-94": 94}
 
@@ -47,3 +48,12 @@ def test_what_is_unknown_is_refused() -> None:
         census("us", 0)
     with pytest.raises(ParameterError, match="coding"):
         census("us", 10).features("words")
+
+
+def test_levels_are_picked_by_the_shares_that_are_asked_for() -> None:
+    setting = Setting(people=20_000, sizes=(2, 5), shares=(0.5, 0.3, 0.2))
+    picked = setting.choices(setting.columns(), 0.0, np.random.default_rng(1))
+    shares = np.bincount(picked.ravel(), minlength=3) / picked.size
+    assert np.abs(shares - setting.shares).max() < 4 * np.sqrt(0.25 / picked.size)
+    with pytest.raises(ParameterError, match="add up to 1"):
+        Setting(shares=(0.5, 0.4))

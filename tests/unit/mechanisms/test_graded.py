@@ -576,3 +576,14 @@ def test_the_exact_matrix_is_the_maximum_over_all_rows() -> None:
                 for y in range(10)
             )
             assert loss.ratios[g][h] == slow
+
+
+def test_step_5_as_printed_loses_what_was_converted_and_is_biased() -> None:
+    law = Hiera((0.5, 0.4, 0.3, 0.2, 0.1), (-0.6, -0.2, 0.2, 0.6))
+    tally = Tally(law, np.tile([300, 700], 5).astype(np.int64), 5000)
+    meant, printed = (
+        law.aggregate(tally, 2, clip=False, seed=1, as_printed=word).value for word in (False, True)
+    )
+    assert abs(meant - printed) > 0.05
+    alone = (law.aggregate(tally, 1, clip=False, as_printed=word) for word in (False, True))
+    assert len({one.value for one in alone}) == 1  # without reuse there is no step 5

@@ -93,7 +93,15 @@ class Hiera(GradedMechanism):
 
     # --- the collector's side, as published ---
 
-    def aggregate(self, tally: Tally, mu: int = 2, *, clip: bool = True, seed: int = 0) -> Estimate:
+    def aggregate(
+        self,
+        tally: Tally,
+        mu: int = 2,
+        *,
+        clip: bool = True,
+        seed: int = 0,
+        as_printed: bool = False,
+    ) -> Estimate:
         """Return the paper's Algorithm 5: convert bits to more private levels, merge, clip, add.
 
         Every bit is used `mu` times: as it is, and perturbed again as if it had come from each of
@@ -105,13 +113,16 @@ class Hiera(GradedMechanism):
 
         mu = 1 without clipping is `estimate`. The clipping is biased when people are few; the
         standard error knows of the reuse but not of the clipping.
+
+        `as_printed` takes step 5 by its letter: copies take the place of the last mu-1 levels, so
+        that bits which were converted into them are lost, and the mean is biased.
         """
         base = self.estimate(tally)
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise ParameterError(f"seed must be a whole number, 0 or more; got {seed!r}")
         if isinstance(mu, bool) or not isinstance(mu, int) or not 1 <= mu <= self.k:
             raise ParameterError(f"mu, how often a bit is used, is 1 to {self.k}; got {mu!r}")
-        plus, minus = self._converted(tally, mu, np.random.default_rng(seed))
+        plus, minus = self._converted(tally, mu, np.random.default_rng(seed), as_printed)
         n, c = plus + minus, self.slopes[self.order]
         # n1* - n2* = (n1 - n2)/c; n1* cut to [0, N] cuts the difference to [-N, N].
         sums = (plus - minus) / c
@@ -121,13 +132,18 @@ class Hiera(GradedMechanism):
         mean = float(sums.sum() / n.sum())
         return dataclasses.replace(base, value=mean, stderr=math.sqrt(variance))
 
-    def _converted(self, tally: Tally, mu: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def _converted(
+        self, tally: Tally, mu: int, rng: np.random.Generator, as_printed: bool = False
+    ) -> tuple[Floats, Floats]:
         """Return the + and - bits at each level, in order, after conversion and compensation."""
         bits = tally.counts.reshape(self.k, 2)[self.order]
         keep = (1 + self.slopes[self.order]) / 2
         merged = np.zeros((self.k, 2))
         for i in range(self.k):
-            merged[i] += bits[i] * max(1, mu - self.k + i + 1)
+            copies = max(1, mu - self.k + i + 1)
+            if as_printed and copies > 1:
+                merged[i] = 0  # what was converted into this level is lost
+            merged[i] += bits[i] * copies
             for j in range(i + 1, min(self.k, i + mu)):
                 q = (keep[i] + keep[j] - 1) / (2 * keep[i] - 1)
                 stay = rng.binomial(bits[i], q)

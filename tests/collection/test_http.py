@@ -646,6 +646,7 @@ def test_estimates_are_the_librarys(
         **once,
         "liars": 0.01,
         "warnings": [],
+        "waiting": 0,
     }
     table = pyarrow.parquet.read_table(io.BytesIO(server.get(f"{path}&format=parquet").body))
     assert table.to_pylist() == expected

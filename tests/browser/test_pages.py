@@ -128,7 +128,7 @@ BOMBS = {
     "longer than the most": (packed(bytes(MOST_BYTES + 1)), "gzip", "longer than"),
     "much longer": (packed(bytes(1 << 26)), "gzip", "longer than"),
     "cut off": (packed(b"{}" * 1000)[:-9], "gzip", "cut off"),
-    "more behind": (packed(b"{}") + b"{}", "gzip", "more behind"),
+    "more behind": (packed(b"{}") + b"{}", "gzip", "goes on after its end"),
     "no gzip": (b"{}", "gzip", "not as gzip"),
     "another packing": (zlib.compress(b"{}"), "deflate", "not as gzip"),
     "packed twice": (packed(packed(b"{}")), "gzip, gzip", "not as gzip"),

@@ -40,8 +40,8 @@ def parse_ranges(
 ) -> list[tuple[float, ...]]:
     """Read ranges, each as low:high, in [-1, 1] or in the units of a range that is given.
 
-    >>> parse_ranges("--between", "30:60", 0, 100)
-    [(-0.4, 0.2)]
+    >>> parse_ranges("--between", "25:75", 0, 100)
+    [(-0.5, 0.5)]
     """
     from murmuration.mechanisms.graded.base import to_domain  # here: most commands have no edges
 

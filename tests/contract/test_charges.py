@@ -46,7 +46,7 @@ def permanent(
     asked = campaign.asked(columns, words.which(person["round"]), levels)
     spell = None if campaign.every is None else campaign.spell_of(period_of(campaign, person))
     found = [_entry(campaign, one, words, spell) for one in asked]
-    if campaign.can_say_none:
+    if campaign.prepays_none:
         none = [question.no_answers(1) for question in campaign.questions]
         for cell, group in enumerate(campaign.frame.group_of.tolist()):
             law = campaign.frame.cells[cell]

@@ -317,7 +317,7 @@ def java(*words: str) -> str:
 
 @pytest.mark.slow
 def test_a_device_in_java_makes_every_vector() -> None:
-    """Documents, reports, refusals, raw values, losses, charges, and each law by itself."""
+    """Documents, reports, refusals, raw values, losses, accounts, hosts, each law by itself."""
 
     def read(name: str) -> Any:
         return json.loads((VECTORS / name).read_text())
@@ -325,13 +325,15 @@ def test_a_device_in_java_makes_every_vector() -> None:
     documents = len(list((VECTORS / "reports").glob("*.json")))
     values = sum(len(read(f"answers/{name}.json")["vectors"]) for name in ("vectors", "values"))
     charges = sum(map(len, read("keyed/charges.json").values()))
+    accounts = sum(len(one["charges"]) for one in read("keyed/accounts.json"))
+    hosts = len(read("hosts.json")["collectors"])
     files = [read(path.name) for path in VECTORS.glob("*.json")]
     laws = [one for file in files if isinstance(file, list) for one in file if "people" in one]
     people = sum(len(one["people"]) for one in laws if one["mechanism"] != "privunit")
     assert java("vectors").splitlines() == [
         f"{documents} documents, {10 * documents} reports, {len(read('refused.json'))} refused",
         f"{values} raw values, {len(read('losses.json'))} losses, {charges} charges, "
-        f"{people} people of single laws",
+        f"{accounts} of accounts, {hosts} hosts, {people} people of single laws",
     ]
 
 

@@ -69,6 +69,17 @@ name = "answer"
 kind = "category"
 labels = ["a", "b", "c"]
 """
+OPEN = """
+name = "open"
+purpose = "Asked once; whoever must not spend more has no answer."
+epsilon = 2.0
+lifetime = 2.0
+[[attributes]]
+name = "answer"
+kind = "category"
+labels = ["a", "b", "c"]
+missing = true
+"""
 
 
 class KilledError(BaseException):
@@ -134,6 +145,7 @@ def world() -> Iterator[World]:
         ONCE.format(name="much", epsilon=3.0, lifetime=3.0, mechanism="grr"),  # beyond a report
         AGAIN.format(name="daily", lifetime=3.0),
         AGAIN.format(name="one", lifetime=2.0),  # a namesake
+        OPEN,
     ]
     with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
         found = World([], [])
@@ -202,8 +214,8 @@ class Life:
         before, what = len(host.bodies), (origin, digest, turn, answer)
         self.world.reaper.left = self.dice.choice([None, None, self.dice.randrange(14)])
         try:
-            client.report({"answer": answer}, period=turn)
-            self.happened["delivered"] += 1
+            receipt = client.report({"answer": answer}, period=turn)
+            self.happened["no answer" if receipt.out_of_budget else "delivered"] += 1
         except BudgetError as refused:
             self.happened[f"refused: {refused.reason}"] += 1
         except SendError:
@@ -229,7 +241,9 @@ class Life:
         origin, digest, turn, answer = what
         if client.campaign.repeated:
             return (origin, digest, answer), Fraction(1)
-        return (origin, digest, turn), Fraction(str(client.campaign.epsilon))
+        made = client.ledger.find(origin, digest, turn)
+        free = client.campaign.can_say_none and made is not None and not made.cost
+        return (origin, digest, turn), Fraction(0 if free else str(client.campaign.epsilon))
 
     def back(self) -> None:
         """Keep a backup of a ledger, or restore one."""

@@ -54,4 +54,4 @@ def alike(law: Mechanism, reports: int) -> float:
 
 def reserved(campaign: SurveyCampaign) -> float:
     """Return what the first report costs more, so that "no answer" can be said later."""
-    return added([law.charge for law in campaign.frame.cells if campaign.can_say_none] or [0.0])
+    return added([law.charge for law in campaign.frame.cells if campaign.prepays_none] or [0.0])

@@ -265,6 +265,19 @@ def silence_of(campaign: SurveyCampaign, place: int) -> tuple[str, ...]:
     return (*texts, *_running_out(campaign, place))
 
 
+def without_budget(campaign: SurveyCampaign) -> str:
+    """Say what a device does whose limits do not hold a report, and what that would tell."""
+    if campaign.can_say_none:
+        return (
+            "a device that must not spend more says no answer, at no cost: a report tells whether "
+            "a budget was left by at most its epsilon"
+        )
+    return (
+        "a device that must not spend more sends nothing: that tells that it has told somebody "
+        "before. missing = true for all attributes lets it say no answer"
+    )
+
+
 def _running_out(campaign: SurveyCampaign, place: int) -> list[str]:
     """Say what a device does that has had more values than the limit of a campaign pays for."""
     if not campaign.repeated or campaign.limit is None or campaign.spells is not None:
@@ -272,11 +285,11 @@ def _running_out(campaign: SurveyCampaign, place: int) -> list[str]:
     if not campaign.laws_of(place)[0].by_value:
         return []  # a number is paid for once, whatever its values
     dearest = max(law.charge for law in campaign.laws_of(place))
-    once = [law for law in campaign.frame.cells if campaign.can_say_none or not law.by_value]
+    once = [law for law in campaign.frame.cells if campaign.prepays_none or not law.by_value]
     reserved = sum(law.charge for law in once)
     most = max(0, math.floor((campaign.limit - reserved) / dearest + 1e-9))
     pays = f"the limit pays for {most} different value{'s' * (most != 1)}, of all attributes"
-    if campaign.can_say_none:
+    if campaign.prepays_none:
         return [f"{pays}, then a device goes on with no answer, which was paid for at first"]
     return [
         f"{pays}, then it is silent for good: that tells how often the answer changed. "

@@ -246,15 +246,20 @@ class SurveyCampaign:
 
     @property
     def can_say_none(self) -> bool:
-        """Whether "no answer" can take the place of any answer, period after period.
+        """Whether "no answer" can take the place of any answer.
 
-        With spells nobody runs out by the values that they have: no answer is kept in reserve.
+        A device without budget says that, so that a report tells whether there was any by at most
+        its epsilon. Otherwise the device is silent, and that can be seen.
         """
-        return (
-            self.repeated
-            and self.spells is None
-            and all(question.missing for question in self.questions)
-        )
+        return all(question.missing for question in self.questions)
+
+    @property
+    def prepays_none(self) -> bool:
+        """Whether the first report also pays for "no answer", to be said once values run out.
+
+        With spells nobody runs out by the values that they have.
+        """
+        return self.repeated and self.spells is None and self.can_say_none
 
     def laws_of(self, attribute: int) -> tuple[Mechanism, ...]:
         """Return an attribute's laws, one per level; the one law of all of them, if that is so."""

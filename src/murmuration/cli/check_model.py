@@ -84,7 +84,8 @@ def _show(campaign: TrainingCampaign, audits: list[Audit], passed: bool) -> None
     say(
         "[bold]What silence would tell[/] (no epsilon covers it): a device without one of these "
         "answers sends nothing, and that tells that there is none; values beyond a range count as "
-        "its end, other labels as one of these by chance, or as the label for the rest"
+        "its end, other labels as one of these by chance, or as the label for the rest. A device "
+        "that must not spend more sends nothing, either, and that tells that it has told somebody"
     )
     say(
         f"[bold]What a device may spend[/]: {campaign.charge:.6g} for its one report, and nothing "

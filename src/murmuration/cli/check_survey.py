@@ -12,7 +12,7 @@ from rich.table import Table
 from murmuration import sentences
 from murmuration.campaign.bounds import bound_of
 from murmuration.campaign.question import CLAMP, NO_ANSWER, REFUSE, SPREAD, Question
-from murmuration.campaign.review import Asked, Law, Review, review
+from murmuration.campaign.review import Asked, Law, Review, review, without_budget
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.output import console, say
 from murmuration.cli.terms import kept, terms_data
@@ -75,6 +75,7 @@ def _data(reviewed: Review) -> dict[str, Any]:
             "tests": sum(len(audit.tests) for audit in reviewed.audits),
             "failed": sum(len(audit.failed) for audit in reviewed.audits),
         },
+        "without_budget": without_budget(reviewed.campaign),
         "attributes": [_asked_data(asked) for asked in reviewed.asked],
     }
 
@@ -317,6 +318,7 @@ def _print_silence(reviewed: Review) -> None:
     for texts, names in alike.items():
         for text in texts:
             say(f"  {_named(names)}: {text}")
+    say(f"  all attributes: {without_budget(reviewed.campaign)}")
     for asked in [asked for asked in reviewed.asked if asked.question.missing][:MOST_SHOWN]:
         certain = _errors(asked, [law.certain for law in asked.laws])
         say(
@@ -354,11 +356,12 @@ def _spent(reviewed: Review) -> str:
     limit = campaign.limit
     if limit is None or limit <= usual:
         return _spends(reviewed)
-    then = (
-        'a device whose limit is reached says "no answer" from then on'
-        if campaign.can_say_none
-        else "a device whose limit does not hold all of it never takes part"
-    )
+    if campaign.prepays_none:
+        then = 'a device whose limit is reached says "no answer" from then on'
+    elif campaign.can_say_none:
+        then = 'a device whose limit does not hold all of it says "no answer"'
+    else:
+        then = "a device whose limit does not hold all of it never takes part"
     return f"{_spends(reviewed)} (a new ledger allows {usual:g} for one collector: {then})"
 
 
@@ -370,7 +373,7 @@ def _spends(reviewed: Review) -> str:
         spells=campaign.spells is not None,
         by_value=campaign.repeated,
         numbers=not all(law.by_value for law in campaign.frame.cells),
-        says_none=campaign.can_say_none,
+        says_none=campaign.prepays_none,
     )
 
 

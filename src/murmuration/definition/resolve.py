@@ -515,7 +515,7 @@ def _check_limit(table: CampaignTable, campaign: SurveyCampaign) -> None:
         return
     groups = [min(law.charge for law in group) for group in campaign.frame.groups]
     cheapest = sorted(groups)[: campaign.strategy.entries(len(groups))]
-    if campaign.can_say_none:  # the first report pays for every "no answer", too
+    if campaign.prepays_none:  # the first report pays for every "no answer", too
         cheapest += [law.charge for law in campaign.frame.cells]
     needed = sum(map(Fraction, filter(math.isfinite, cheapest)))
     if Fraction(campaign.limit) < needed or math.inf in cheapest:

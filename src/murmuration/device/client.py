@@ -79,8 +79,9 @@ from murmuration.training.round import Round
 from murmuration.wire import report
 from murmuration.wire.address import Address
 
-SPENT = ("report", "collector", "lifetime", "campaign")
-"""The limits that a device can run into; other reasons are no matter of a budget."""
+SAID = ("collector", "lifetime", "campaign", "answered")
+"""The limits that a device can run into, and what stands in its record from before: "no answer" may
+have been said. What a single report may cost depends on neither."""
 Level = str | Mapping[str, str]
 """A level for all attributes, or one for each."""
 
@@ -103,6 +104,9 @@ class Receipt:
     """False where the question had a report already: the answers of this call were not used."""
     misfits: tuple[Misfit, ...] = ()
     """The answers of this call that do not fit what the campaign asks; nothing of it is sent."""
+    out_of_budget: str = ""
+    """Why "no answer" was sent instead, at no cost: the limit that did not hold this report
+    ("collector", "lifetime", "campaign"), or "answered", where that was said before. Else empty."""
 
     @property
     def delivered(self) -> bool:
@@ -148,9 +152,12 @@ class Client(Trainee):
     Permanent answers hide the value, for as many periods as there are; they do not hide *when* it
     changed, unless the campaign has spells (`Campaign.spells`): then a device goes on with the
     answer that a spell began with, whatever its value does until the next one. Without spells the
-    limit counts values. A device that must not spend more says "no answer" where all questions
-    allow for that (`missing = true`): a permanent one, paid for with the first report. Else it is
-    silent, and that can be seen: give the limit room for the values that people have.
+    limit counts values.
+
+    A device that must not spend more says "no answer", at no cost, where all questions allow for
+    that (`missing = true`), and the receipt says so (`Receipt.out_of_budget`). So a report tells
+    whether a budget was left by at most its epsilon. Else the device is silent, and that can be
+    seen: give the limit room for the values that people have.
     """
 
     def __init__(
@@ -240,10 +247,11 @@ class Client(Trainee):
             columns = self._encoded(answers, words)
             warn(misfits)
             with session.deciding():
-                known = session.find(words.origin, words.digest, turn)
-                entry = known or self._reserved(session, words, columns, levels, turn, misfits)
+                known, spent = session.find(words.origin, words.digest, turn), ""
+                if (entry := known) is None:
+                    entry, spent = self._reserved(session, words, columns, levels, turn, misfits)
             receipt = self._receipt(entry) if entry.outcome else self._sent(session, entry)
-        return replace(receipt, new=known is None, misfits=misfits)
+        return replace(receipt, new=known is None, misfits=misfits, out_of_budget=spent)
 
     def resend(self) -> list[Receipt]:
         """Send what this campaign has charged and nobody has acknowledged: the same bytes.
@@ -296,20 +304,21 @@ class Client(Trainee):
         levels: Levels,
         turn: str,
         misfits: tuple[Misfit, ...] = (),
-    ) -> Entry:
+    ) -> tuple[Entry, str]:
         """Draw a report and reserve it; where that is too much, say "no answer", if it may be said.
 
-        Running out depends on the values that a person has had, so silence would tell about them.
+        Running out depends on what a person has told others, and on the values that they have had:
+        silence would tell about both. The limit on a single report depends on neither.
         """
         self._require_open(turn)
         self._require_small(session)
         made = SurveyReport(self.campaign, words, session.record, turn, misfits)
         try:
-            return session.reserve(made.charge(columns, levels))
+            return session.reserve(made.charge(columns, levels)), ""
         except BudgetError as problem:
-            if problem.reason not in SPENT or not self.campaign.can_say_none:
+            if problem.reason not in SAID or not self.campaign.can_say_none:
                 raise
-            return session.reserve(made.charge(made.no_answers(), levels))
+            return session.reserve(made.without_budget(levels)), problem.reason
 
     def _words(self, session: Session) -> DeviceWords:
         """Return the words of this device for this collector and question."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -55,10 +55,10 @@ def aside_of(campaign: SurveyCampaign) -> Cost | None:
     """Return what a device sets aside at first contact, for all reports of a question.
 
     A device that runs out in the middle is silent, and what it has spent elsewhere decides when: so
-    it takes part only if its limits hold all reports. Where "no answer" can be said instead, that
-    is paid for with the first report, and nothing needs to be set aside.
+    it takes part only if its limits hold all reports. Where "no answer" is paid for with the first
+    report, nothing needs to be set aside.
     """
-    if campaign.max_reports == 1 or campaign.can_say_none:
+    if campaign.max_reports == 1 or campaign.prepays_none:
         return None
     return limit_of(campaign)
 
@@ -110,6 +110,15 @@ class SurveyReport:
         """Return the answers of a person who has none."""
         return [question.no_answers(1) for question in self.campaign.questions]
 
+    def without_budget(self, levels: Levels) -> Charge:
+        """Draw "no answer", and charge nothing for it: it is the same whatever the answers are.
+
+        It tells nothing of them. That there is no budget it tells as any answer is told.
+        """
+        charge = self.charge(self.no_answers(), levels)
+        free = [replace(memo, cost=Fraction(0)) for memo in charge.memos if memo.answer is not None]
+        return replace(charge, cost=Fraction(0), memos=free, limit=None, aside=None)
+
     def drawn(self, columns: Columns, levels: Levels) -> tuple[Rows, list[Memo]]:
         """Draw one report, and say which permanent answers it rests on."""
         words, frame = self.words, self.campaign.frame
@@ -151,7 +160,7 @@ class SurveyReport:
         So it can be said for good when nothing else can be, at any level: each is one answer, drawn
         once.
         """
-        if not self.campaign.can_say_none:
+        if not self.campaign.prepays_none:
             return []
         frame, none = self.campaign.frame, self.no_answers()
         cells = zip(frame.group_of.tolist(), frame.cells, strict=True)

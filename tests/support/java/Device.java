@@ -9,6 +9,7 @@
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.math.MathContext;
+import java.net.InetAddress;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -22,6 +23,7 @@ import java.security.MessageDigest;
 import java.text.Normalizer;
 import java.util.*;
 import java.util.function.LongSupplier;
+import java.util.function.Predicate;
 import java.util.regex.Pattern;
 import java.util.stream.*;
 import java.util.zip.GZIPInputStream;
@@ -1508,7 +1510,7 @@ public class Device {
     static void vectors(Path folder) throws Exception {
         List<String> stream = list(map(Json.parse(Files.readString(folder.resolve("words.json")))).get("words"));
         long[] script = stream.stream().mapToLong(Long::parseUnsignedLong).toArray();
-        int reports = 0, documents = 0, refused = 0, values = checkValues(folder), losses = checkLosses(folder), charges = checkCharges(folder);
+        int reports = 0, documents = 0, refused = 0, values = checkValues(folder), losses = checkLosses(folder), charges = checkCharges(folder), accounts = checkAccounts(folder), hosts = checkHosts(folder);
         int people = checkLaws(folder, script);
         List<Path> files;
         try (Stream<Path> found = Files.list(folder.resolve("reports"))) {
@@ -1531,7 +1533,7 @@ public class Device {
             else System.out.println(name + ": not refused by the rule " + rule + ": " + said);
         }
         System.out.println(documents + " documents, " + reports + " reports, " + refused + " refused");
-        System.out.println(values + " raw values, " + losses + " losses, " + charges + " charges, " + people + " people of single laws");
+        System.out.println(values + " raw values, " + losses + " losses, " + charges + " charges, " + accounts + " of accounts, " + hosts + " hosts, " + people + " people of single laws");
     }
 
     /** The reports of each law, from words on. */
@@ -1597,6 +1599,132 @@ public class Device {
             require(one.get("level").equals(uniform(words, whole(one, "levels"))), "another level by lot");
         }
         return count;
+    }
+
+    /** Which charges an account allows: section 4.5. */
+    static int checkAccounts(Path folder) throws Exception {
+        int count = 0;
+        for (Map<String, Object> one : Device.<Map<String, Object>>list(
+                Json.parse(Files.readString(folder.resolve("keyed/accounts.json"))))) {
+            Account account = new Account(map(one.get("limits")));
+            for (Map<String, Object> charge : Device.<Map<String, Object>>list(one.get("charges"))) {
+                String found = account.charge(charge);
+                require(found.equals(charge.get("outcome")), one.get("name") + ": " + found);
+                count++;
+            }
+        }
+        return count;
+    }
+
+    /** What a person's device has spent, and what it may spend. Null stands for infinity. */
+    static final class Account {
+        record Cost(String origin, String campaign, String digest, BigDecimal amount) {}
+
+        final Map<String, Object> limits;
+        final List<Cost> spent = new ArrayList<>(), aside = new ArrayList<>();
+        final Set<Object> paid = new HashSet<>();
+
+        Account(Map<String, Object> limits) {
+            this.limits = limits;
+        }
+
+        String charge(Map<String, Object> one) {
+            String origin = (String) one.get("origin"), campaign = (String) one.get("campaign");
+            String digest = (String) one.get("digest");
+            Predicate<Cost> same = cost -> cost.origin.equals(origin) && cost.digest.equals(digest);
+            if (spent.stream().filter(same).count() >= whole(one, "rounds")) return "refused: rounds";
+            BigDecimal cost = amount(one.get("cost"));
+            List<Object> fresh = new ArrayList<>();
+            for (Map<String, Object> memo : Device.<Map<String, Object>>list(one.get("permanent"))) {
+                if (paid.contains(memo.get("name"))) continue;
+                fresh.add(memo.get("name"));
+                cost = add(cost, amount(memo.get("cost")));
+            }
+            boolean first = one.get("aside") != null && aside.stream().noneMatch(same);
+            BigDecimal later = first ? amount(one.get("aside")) : BigDecimal.ZERO;
+            Predicate<Cost> mine = other -> other.origin.equals(origin) && other.campaign.equals(campaign);
+            BigDecimal gone = total(spent, mine), after = larger(add(gone, cost), add(total(aside, mine), later));
+            Predicate<Cost> here = other -> !mine.test(other) && host(other.origin).equals(host(origin));
+            if (beyond(add(committed(mine.negate()), after), limits.get("lifetime"))) return "refused: lifetime";
+            if (beyond(add(committed(here), after), limits.get("collector"))) return "refused: collector";
+            if (beyond(add(gone, cost), one.get("limit"))) return "refused: campaign";
+            paid.addAll(fresh);
+            spent.add(new Cost(origin, campaign, digest, cost));
+            if (first) aside.add(new Cost(origin, campaign, digest, later));
+            if (cost == null) return "inf";
+            return cost.signum() == 0 ? "0" : cost.stripTrailingZeros().toPlainString();
+        }
+
+        /** What was spent or is set aside, the larger, campaign by campaign. */
+        BigDecimal committed(Predicate<Cost> which) {
+            Set<List<String>> campaigns = new HashSet<>();
+            for (List<Cost> costs : List.of(spent, aside))
+                costs.stream().filter(which).forEach(one -> campaigns.add(List.of(one.origin, one.campaign)));
+            BigDecimal sum = BigDecimal.ZERO;
+            for (List<String> name : campaigns) {
+                Predicate<Cost> own = one -> List.of(one.origin, one.campaign).equals(name);
+                sum = add(sum, larger(total(spent, own), total(aside, own)));
+            }
+            return sum;
+        }
+
+        static BigDecimal total(List<Cost> costs, Predicate<Cost> which) {
+            BigDecimal sum = BigDecimal.ZERO;
+            for (Cost one : costs) if (which.test(one)) sum = add(sum, one.amount);
+            return sum;
+        }
+
+        static BigDecimal add(BigDecimal one, BigDecimal other) {
+            return one == null || other == null ? null : one.add(other);
+        }
+
+        static BigDecimal larger(BigDecimal one, BigDecimal other) {
+            return one == null || other == null ? null : one.max(other);
+        }
+
+        static boolean beyond(BigDecimal cost, Object limit) {
+            BigDecimal most = amount(limit);
+            return most != null && (cost == null || cost.compareTo(most) > 0);
+        }
+
+        static BigDecimal amount(Object text) {
+            return text.equals("inf") ? null : new BigDecimal((String) text);
+        }
+
+    }
+
+    /** Addresses of one list are one collector, those of two lists are two. */
+    static int checkHosts(Path folder) throws Exception {
+        Map<String, Object> file = map(Json.parse(Files.readString(folder.resolve("hosts.json"))));
+        Set<String> hosts = new HashSet<>();
+        for (List<String> addresses : Device.<List<String>>list(file.get("collectors"))) {
+            Set<String> found = new HashSet<>();
+            for (String address : addresses) found.add(host(address));
+            require(found.size() == 1 && hosts.addAll(found), addresses.get(0) + " is " + found);
+        }
+        return hosts.size();
+    }
+
+    /** Whose collector an address is: its host, an IP address by value; this machine is one. */
+    static String host(String address) {
+        String rest = address.replaceFirst("^https?://", "").replaceFirst("/.*", "");
+        try {
+            if (rest.startsWith("[")) {  // an IPv4 address as IPv6 has it comes back as IPv4
+                InetAddress found = InetAddress.getByName(rest.substring(0, rest.indexOf(']') + 1));
+                return found.isLoopbackAddress() ? "localhost" : found.getHostAddress();
+            }
+            String name = rest.replaceFirst(":\\d*$", "").toLowerCase(Locale.ROOT).replaceFirst("\\.$", "");
+            if (name.equals("localhost")) return name;
+            String[] parts = name.split("\\.");
+            String last = parts[parts.length - 1];
+            if (!last.matches("0x[0-9a-f]*|[0-9]+")) return name;
+            long value = Long.decode(last.matches("0[0-9]+") ? last : last.equals("0x") ? "0" : last);
+            for (int i = 0; i < parts.length - 1; i++) value |= Long.decode(parts[i]) << (24 - 8 * i);
+            InetAddress found = InetAddress.getByAddress(ByteBuffer.allocate(4).putInt((int) value).array());
+            return found.isLoopbackAddress() ? "localhost" : found.getHostAddress();
+        } catch (java.net.UnknownHostException problem) {
+            throw new IllegalArgumentException("no host");
+        }
     }
 
     /** What one report is charged: section 4.4 and 4.5. */

@@ -40,6 +40,7 @@ from murmuration.wire import parquet, report
 from murmuration.wire.ids import new_ids
 from murmuration.wire.report import Incoming, Upload
 from tests.support import command
+from tests.support.between import free_port
 from tests.support.command import process
 
 CAMPAIGN = """\
@@ -376,12 +377,6 @@ def test_sources_that_are_none(murmur, tmp_path, command: str) -> None:
     assert "plain HTTP" in far
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 @pytest.mark.slow
 def test_a_collector_by_its_address(murmur, tmp_path) -> None:
     (tmp_path / "campaign.toml").write_text(CAMPAIGN)
@@ -412,7 +407,7 @@ def test_a_collector_by_its_address(murmur, tmp_path) -> None:
 
 
 def wait_for(url: str) -> None:
-    for _ in range(200):
+    for _ in range(1200):  # a busy machine takes long to start a process
         try:
             with urllib.request.urlopen(url):
                 return

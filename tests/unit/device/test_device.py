@@ -404,7 +404,7 @@ def test_a_budget_of_exactly_one_report_is_enough(
     assert Fraction(0) < client.most <= Fraction(str(epsilon))
     with client.ledger.session() as session, session.deciding():
         words = client._words(session)
-        made = client._reserved(session, words, client._encoded(ANSWERS, words), None, "")
+        made, _ = client._reserved(session, words, client._encoded(ANSWERS, words), None, "")
     assert made.cost == client.most
 
 

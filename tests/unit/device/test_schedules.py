@@ -17,6 +17,7 @@ from tests.support import schedules
 @pytest.mark.slow
 def test_random_lives_of_devices() -> None:
     happened = schedules.run(40)
+    assert happened["no answer"] > 0, happened
     for event in ("delivered", "lost", "restored", "lost ledgers", "killed"):
         assert happened[event] > 20, happened
     for limit in ("report", "collector", "lifetime", "campaign", "answered"):
@@ -33,7 +34,7 @@ class FreshWords(Client):
 @pytest.mark.slow
 def test_fresh_noise_after_a_restore_is_caught(monkeypatch) -> None:
     monkeypatch.setattr(schedules, "Client", FreshWords)
-    with pytest.raises(AssertionError, match="two reports for one"):
+    with pytest.raises(AssertionError, match=r"two reports for one|a budget was lost"):
         schedules.run(60)
 
 

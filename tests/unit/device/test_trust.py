@@ -27,7 +27,7 @@ from murmuration.definition import document as campaign_document
 from murmuration.device import Client, Ledger, Patience
 from murmuration.device.costs import LIMITS
 from murmuration.device.sending import Link
-from murmuration.device.words import DeviceWords
+from murmuration.device.words import DeviceWords, answered
 from murmuration.errors import (
     BudgetError,
     FormatError,
@@ -623,11 +623,12 @@ def test_out_of_the_lifetime_is_no_answer(tmp_path: Path) -> None:
         assert client.report({"mood": "bad"}, period="2").delivered
         assert client.report({"mood": None}, period="3").delivered
         assert client.ledger.spent() == 5.0
-        late = Client(at(host, "daily"), tmp_path / "m.db", lifetime=3.0)
-        assert late.report({"mood": "good"}, period="1").epsilon == 2.0  # for "no answer" alone
-        poor = Client(at(host, "daily"), tmp_path / "n.db", lifetime=1.0)
-        with pytest.raises(BudgetError):  # silent from the start, whatever the values are
-            poor.report({"mood": "good"}, period="1")
+        for number, most in enumerate((3.0, 1.0, 0.0)):  # from the start, whatever the values are
+            poor = Client(at(host, "daily"), tmp_path / f"{number}.db", lifetime=most)
+            receipt = poor.report({"mood": "good"}, period="1")
+            assert (receipt.outcome, receipt.epsilon) == ("stored", 0.0)
+            assert receipt.out_of_budget == "lifetime"
+            assert poor.ledger.spent() == 0.0
 
 
 def test_what_was_spent_elsewhere_silences_nobody_in_the_middle(tmp_path: Path) -> None:
@@ -650,14 +651,54 @@ def test_what_was_spent_elsewhere_silences_nobody_in_the_middle(tmp_path: Path) 
 
 def test_at_first_contact_a_spent_limit_shows(tmp_path: Path) -> None:
     """What remains: two hosts that ask for all of the lifetime see who has told a third."""
+    assert two_hosts(tmp_path, PHONES) == [["stored", "stored"], ["stored", "lifetime"]]
+
+
+def two_hosts(folder: Path, text: str) -> list[list[str]]:
+    """What becomes of reports to two hosts that ask for all of a lifetime; with a third before."""
     told = []
     for elsewhere in (False, True):
-        ledger = Ledger(tmp_path / f"{elsewhere}.db", lifetime=2.0)
-        with collectors(3, published(PHONES)) as hosts:
+        ledger = Ledger(folder / f"{elsewhere}.db", lifetime=2.0)
+        with collectors(3, published(text)) as hosts:
             if elsewhere:
                 assert outcome(Client(at(hosts[2]), ledger)) == "stored"
             told.append([outcome(Client(at(host), ledger)) for host in hosts[:2]])
-    assert told == [["stored", "stored"], ["stored", "lifetime"]]
+    return told
+
+
+MISSING = PHONES.replace("\n[[attributes]]", "\n[[attributes]]\nmissing = true")
+
+
+def test_where_answers_may_be_missing_a_spent_limit_is_no_silence(tmp_path: Path) -> None:
+    """Who has told a third one sends a report all the same; what it costs is in its law."""
+    assert two_hosts(tmp_path, MISSING) == [["stored", "stored"]] * 2
+    entries = []
+    with collector(published(MISSING)) as host:
+        for number in range(60):
+            client = Client(at(host), tmp_path / f"{number}.db", lifetime=0.5)
+            receipt = client.report({"phone": "ios", "age": 44})
+            assert (receipt.epsilon, receipt.out_of_budget) == (0.0, "lifetime")
+            words = DeviceWords(client.ledger.key, client.address.origin, client.campaign.digest)
+            none = [question.no_answers(1) for question in client.campaign.questions]
+            (asked,) = client.campaign.asked(none, words.which(""), None)
+            said = answered(asked, client.campaign.frame.cells[asked.cell], words, "", None, None)
+            entries.append([asked.cell, int(np.ravel(said)[0])])
+    # By the words of a device, what it would say without answers: nothing of them is in it.
+    assert [one for (one,) in entries_of(host.bodies)] == entries
+
+
+def test_no_answer_is_said_again_when_a_ledger_is_restored(tmp_path: Path) -> None:
+    with collector(published(MISSING)) as host:
+        for _ in range(2):
+            client = Client(at(host), tmp_path / "l.db", secret=tmp_path / "key", lifetime=0.5)
+            assert client.report(ANSWERS).outcome == "stored"
+            (tmp_path / "l.db").unlink()
+        client = Client(at(host), tmp_path / "l.db", secret=tmp_path / "key")
+        client.ledger.raise_limit("lifetime", 4.0)
+        receipt = client.report(ANSWERS)  # there is a budget: the report that was made stands
+        assert (receipt.outcome, receipt.out_of_budget) == ("stored", "answered")
+        assert len(set(host.bodies)) == 1
+        assert client.ledger.spent() == 0.0
 
 
 @pytest.mark.filterwarnings("ignore::murmuration.errors.MisfitWarning")

@@ -33,6 +33,7 @@ from murmuration.device.words import CrowdWords
 from murmuration.errors import BudgetError, CampaignError, FormatError, ParameterError, SendError
 from murmuration.exact.keyed import Key
 from murmuration.lab.fleet import SpellStarts, keys_of, made
+from murmuration.mechanisms.frame import Asked
 from murmuration.mechanisms.number.memoised_bit import MemoisedBit
 from murmuration.planning.longitudinal import InSpells
 from tests.unit.mechanisms.test_longitudinal import bit_said, in_spells, sequences
@@ -552,6 +553,42 @@ def test_running_out_is_no_matter_of_values(person: Person) -> None:
         person.says(week, hours=2.0 * week, mood=MOODS[week % 3])
         assert person.ledger.remaining() == 0.0
     assert person.spent() == 12.0
+
+
+def test_without_budget_no_answer_is_what_a_spell_begins_with(tmp_path, clock) -> None:
+    """Where answers may be missing, a device goes on: free, and the same until the spell ends."""
+    mood = ATTRIBUTES[ATTRIBUTES.rindex("[[") :] + "missing = true\n"
+    person = Person(tmp_path, clock, HEAD + SPELLS + mood)
+    person.ledger.set_limit("lifetime", 5.9)  # three spells cost 6
+    said = {person.says(week, mood="bad") for week in range(2)}
+    assert person.spent() == person.ledger.spent() == 0.0
+    assert person.ledger.remaining() == 5.9  # nothing is set aside
+    person.ledger.raise_limit("lifetime", 6.0)
+    answers = {person.says(week, mood="bad") for week in range(2, 6)}
+    assert len(said | answers) == 6
+    assert kept_answers(person) == [drawn(person, 3, 0), drawn(person, 2, 1)]
+    assert person.spent() == 2.0
+    assert person.ledger.remaining() == 0.0
+
+
+def kept_answers(person: Person) -> list[int]:
+    """What the first two spells began with."""
+    client = person.client()
+    with client.ledger.session() as session:
+        own = client._words(session)
+        spells = [session.record.kept(own.kept(0, spell)) for spell in range(2)]
+        shown = [own.shown(0, spell, hidden) for spell, hidden in enumerate(spells) if hidden]
+    return [int(np.frombuffer(octets, dtype="<i8")[0]) for octets in shown]
+
+
+def drawn(person: Person, value: int, spell: int) -> int:
+    """What a device would begin a spell with, of a value."""
+    client = person.client()
+    (law,) = client.campaign.frame.cells
+    with client.ledger.session() as session:
+        words = client._words(session)
+    asked = Asked(1, 0, 0, np.arange(1), np.array([value]))
+    return int(device_words.remembered(asked, law, words, spell)[0])
 
 
 def test_devices_that_are_played_go_on_with_what_a_spell_began_with() -> None:

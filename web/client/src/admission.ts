@@ -8,7 +8,7 @@ import { lossOf, most } from "./loss.js";
 import { costliest } from "./strategy.js";
 import type { Campaign, Law, Loss, Ratio } from "./types.js";
 
-type Derived = "loss" | "most" | "repeated" | "speaksAlways";
+type Derived = "loss" | "most" | "repeated" | "canSayNone" | "prepaysNone";
 
 /** Return the campaign, if it may be sent to, with what follows from its laws. */
 export function admitted(campaign: Omit<Campaign, Derived>): Campaign {
@@ -35,13 +35,15 @@ export function admitted(campaign: Omit<Campaign, Derived>): Campaign {
   if (campaign.spells && levels.length) throw refused("spells take no levels"); // each would begin one
   if (rounds > 1 && campaign.chosen !== "freely")
     throw refused("levels by lot are for one round"); // they stay, and would name a device
+  const canSayNone = questions.every((question) => question.missing);
   const charges = groups.map((group) => Math.max(...group.map((law) => law.charge)));
   return {
     ...campaign,
     loss: together(groups, sample, epsilon),
     most: charges.sort((a, b) => b - a).slice(0, sample),
     repeated,
-    speaksAlways: repeated && !campaign.spells && questions.every((question) => question.missing),
+    canSayNone,
+    prepaysNone: repeated && !campaign.spells && canSayNone,
   };
 }
 

@@ -142,10 +142,12 @@ export function encode(campaign: Campaign, raw: RawAnswers, mayBeSilent = false)
  * out of range. What becomes of them is the campaign's rule; nothing of this is sent. */
 export function misfitsOf(campaign: Pick<Campaign, "questions">, raw: RawAnswers): Misfit[] {
   return given(campaign).flatMap((question): Misfit[] => {
-    const reason = misfit(question, rawOf(raw, question));
-    if (!reason) return [];
-    const problem = `the answer is ${PROBLEMS[reason]}`;
-    const range = reason === "out of range" ? ` ${question.low} to ${question.high}` : "";
+    const why = misfit(question, rawOf(raw, question));
+    if (!why) return [];
+    const problem = `the answer is ${PROBLEMS[why]}`;
+    const outside = why === "out of range";
+    const range = outside ? ` ${question.low} to ${question.high}` : "";
+    const reason = outside ? "outside" : "unknown";
     return [{ attribute: question.name, reason, problem: problem + range }];
   });
 }
@@ -166,7 +168,7 @@ function rawOf(raw: RawAnswers, { name }: Question): Raw {
 }
 
 /** Why an answer does not fit; undefined if it does, or is none. */
-function misfit(question: Question, raw: Raw): Misfit["reason"] | undefined {
+function misfit(question: Question, raw: Raw): keyof typeof PROBLEMS | undefined {
   const { kind, low, high, labels, outside } = question;
   const found = read(question, raw);
   if (found === "no answer") return undefined;

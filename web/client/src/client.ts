@@ -47,8 +47,8 @@ export interface ClientOptions {
   /** Refuse, where the campaign says so, what is outside a range or a list, and be silent: silence
    * tells that the answer is outside. Else the device sends by the other rule. */
   readonly mayBeSilent?: boolean | undefined;
-  /** `"error"`: an answer that does not fit is an error of kind `input` and reason `misfit`, as it
-   * always is in `preview`, and nothing is sent. Silence tells that one does not fit, so it needs
+  /** `"error"`: an answer that does not fit is an error of kind `input`, with its `attribute` and
+   * `reason`, as it always is in `preview`, and nothing is sent. Silence tells that one does not fit, so it needs
    * `mayBeSilent`. Left out, `"tell"`: the app is told, and the report is sent. */
   readonly misfit?: "tell" | "error" | undefined;
   /** Told of each answer that does not fit, each time, before a report is sent; never a value, and
@@ -81,6 +81,9 @@ export interface Receipt {
   readonly report: string | null;
   /** The answers of this call that did not fit: they count by the campaign's rule. */
   readonly misfits: readonly Misfit[];
+  /** The limit that did not hold this report (collector, lifetime or campaign): "no answer" was
+   * sent instead, at no cost. Empty where the answers were sent. */
+  readonly outOfBudget: string;
 }
 
 /** What would be sent, or what was. Nothing is sent, charged or kept by looking. */
@@ -105,6 +108,8 @@ export interface Spending {
   readonly campaign: number;
   readonly collector: number;
   readonly all: number;
+  /** Neither spent nor set aside for reports of a question that comes back. */
+  readonly left: number;
   readonly limits: Limits<number>;
   readonly totals: readonly { origin: string; campaign: string; epsilon: number }[];
 }
@@ -113,8 +118,9 @@ export interface Spending {
  *
  * A campaign that is asked once is answered once, whatever is called later. A repeated one is
  * answered once per round, and no more often than the campaign says, by the permanent answer for
- * the value with fresh noise on it. A device that must not spend more says "no answer" where all
- * questions of a repeated campaign allow for that; else it is silent, and that can be seen.
+ * the value with fresh noise on it. A device that must not spend more says "no answer", at no cost,
+ * where all questions allow for that, and the receipt says so; else it is silent, and that can be
+ * seen.
  */
 export class Client {
   private constructor(
@@ -156,8 +162,8 @@ export class Client {
     if (known) return { ...(await this.#sent({ entry: known, cost: 0n, fresh: false })), misfits };
     this.#requireOpen(round);
     await this.#requireSmall();
-    const charged = await this.#answered(encoded, occasion.level, round, misfits);
-    return { ...(await this.#sent(charged)), misfits };
+    const [charged, outOfBudget] = await this.#answered(encoded, occasion.level, round, misfits);
+    return { ...(await this.#sent(charged)), misfits, outOfBudget };
   }
 
   /** Send what this campaign has charged and nobody has acknowledged: the same bytes. */
@@ -178,8 +184,8 @@ export class Client {
       return kept.outcome === null ? this.#delivered(kept) : kept;
     });
     const [epsilon, answer] = [approximate(cost), now.outcome ?? ""];
-    const report = now.report;
-    return { campaign, round, reportId, epsilon, outcome: answer, fresh, report, misfits: [] };
+    const made = { campaign, round, reportId, epsilon, outcome: answer, fresh, report: now.report };
+    return { ...made, misfits: [], outOfBudget: "" };
   }
 
   /** Reports of many rounds, side by side, show when the value behind them changed: their bytes are
@@ -209,31 +215,37 @@ export class Client {
 
   /** Draw a report and charge it; where that is too much, say "no answer", if it may be said.
    *
-   * Running out depends on the values that a person has had, so silence would tell about them.
+   * Running out depends on what a person has told others, and on the values that they have had:
+   * silence would tell about both.
    */
   async #answered(
     answers: Answer[],
     level: Level | undefined,
     round: string,
     misfits: readonly Misfit[],
-  ): Promise<Charged> {
-    const charged = () => this.#charged(answers, level, round, misfits);
-    try {
-      // What a spell begins with is drawn and kept by one tab.
-      if (!this.campaign.spells) return await charged();
-      return await this.ledger.store.alone(`spell ${this.campaign.digest}`, charged);
-    } catch (problem) {
-      const spent = problem instanceof MurmurationError && problem.kind === "budget";
-      if (!spent || problem.reason === "rounds" || !this.campaign.speaksAlways) throw problem;
-      return this.#charged(encode(this.campaign, {}), level, round, misfits);
-    }
+  ): Promise<[Charged, string]> {
+    const charged = async (): Promise<[Charged, string]> => {
+      try {
+        return [await this.#charged(answers, level, round, misfits), ""];
+      } catch (problem) {
+        const spent = problem instanceof MurmurationError && problem.kind === "budget";
+        if (!spent || problem.reason === "rounds" || !this.campaign.canSayNone) throw problem;
+        const none = encode(this.campaign, {});
+        return [await this.#charged(none, level, round, misfits, true), problem.reason];
+      }
+    };
+    // What a spell begins with is drawn and kept by one tab.
+    if (!this.campaign.spells) return charged();
+    return this.ledger.store.alone(`spell ${this.campaign.digest}`, charged);
   }
 
+  /** Draw a report and charge it. "No answer" is free: it is the same whatever the answers are. */
   async #charged(
     answers: Answer[],
     level: Level | undefined,
     round: string,
     misfits: readonly Misfit[],
+    free = false,
   ): Promise<Charged> {
     const { campaign, ledger } = this;
     const { origin } = this.address;
@@ -243,9 +255,12 @@ export class Client {
     const wanted: Charge = {
       ...{ origin, round, campaign: campaign.name, digest: campaign.digest },
       purpose: campaign.purpose,
-      cost: total(campaign, made.charges, false),
-      memos: made.memos.map(({ name, charge, answer }) => ({ name, cost: exact(charge), answer })),
-      limit: campaign.limit === null ? most(campaign) : exact(campaign.limit),
+      cost: free ? 0n : total(campaign, made.charges, false),
+      memos: made.memos
+        .filter(({ answer }) => !free || answer !== undefined)
+        .map(({ name, charge, answer }) => ({ name, cost: free ? 0n : exact(charge), answer })),
+      limit: free ? Infinity : limitOf(campaign),
+      ...(free || campaign.rounds === 1 || campaign.prepaysNone ? {} : { aside: limitOf(campaign) }),
       rounds: campaign.rounds,
       report: new TextDecoder().decode(made.bytes),
       reportId: made.report.id,
@@ -329,7 +344,7 @@ export class Client {
     const encoded = encode(campaign, answers, this.options.mayBeSilent);
     const made = await this.made(occasion.round);
     const explained = explain(campaign, encoded, occasion.level);
-    const reserved = campaign.speaksAlways ? campaign.cells.map((cell) => cell.law.charge) : [];
+    const reserved = campaign.prepaysNone ? campaign.cells.map((cell) => cell.law.charge) : [];
     return {
       explained,
       example: made
@@ -373,6 +388,7 @@ export class Client {
       campaign: approximate(await ledger.spent(address.origin, this.campaign.name)),
       collector: approximate(await ledger.spent(address.origin)),
       all: approximate(await ledger.spent()),
+      left: approximate(await ledger.remaining()),
       limits: {
         report: approximate(report),
         collector: approximate(collector),
@@ -410,6 +426,7 @@ async function requireWitness(
 
 /** Lower the person's limits; refuse an app that would have higher ones than a new ledger has. */
 export async function lowered(ledger: Ledger, limits: ClientOptions["limits"] = {}): Promise<void> {
+  requireLimits(limits);
   const now = await ledger.limits();
   for (const [name, most] of Object.entries(limits)) {
     const key = name as keyof typeof USUAL;
@@ -421,6 +438,19 @@ export async function lowered(ledger: Ledger, limits: ClientOptions["limits"] = 
     );
   }
   await ledger.lower(limits);
+}
+
+/** Refuse what is no limit: a name that none has, or what is no number. */
+function requireLimits(limits: unknown): void {
+  const given = typeof limits === "object" && limits !== null ? Object.entries(limits) : [["limits"]];
+  for (const [name, most] of given) {
+    const isNumber = most === undefined || (typeof most === "number" && most >= 0);
+    if (Object.hasOwn(USUAL, name as string) && isNumber) continue;
+    throw new MurmurationError(
+      "parameter",
+      `limits are numbers, 0 or more, for ${Object.keys(USUAL).join(", ")}; see ${String(name)}`,
+    );
+  }
 }
 
 /** Refuse a device that is silent about what does not fit, unless the person agrees to silence. */
@@ -450,7 +480,8 @@ export function misfitsTold(
 
 function refuseMisfits(misfits: readonly Misfit[], refuse: boolean): void {
   if (!refuse || !misfits.length) return;
-  throw new MurmurationError("input", `${inWords(misfits)}. Nothing was sent.`, "misfit");
+  const [{ attribute, reason }] = misfits as [Misfit];
+  throw new MurmurationError("input", `${inWords(misfits)}. Nothing was sent.`, reason, attribute);
 }
 
 function tell(misfits: readonly Misfit[], { onMisfit = warn }: ClientOptions): void {
@@ -483,6 +514,11 @@ function requireConsent({ name, acceptLoss }: Campaign, words: string | undefine
 /** The most that one report can cost, at any level: the costliest cells that it may have. */
 function most(campaign: Campaign): Cost {
   return total(campaign, campaign.most, campaign.cells.some((cell) => cell.law.permanent));
+}
+
+/** The most that a campaign may cost in all: its own limit, or one report's. */
+function limitOf(campaign: Campaign): Cost {
+  return campaign.limit === null ? most(campaign) : exact(campaign.limit);
 }
 
 /** The most that a report about these can cost: it names all of them, or the costliest. */

@@ -45,3 +45,14 @@ export function sum(costs: readonly Cost[]): Cost {
   }
   return total;
 }
+
+export function larger(one: Cost, other: Cost): Cost {
+  return one > other ? one : other;
+}
+
+/** Return what is left of a cost without another, at least nothing; of infinity, infinity. */
+export function less(all: Cost, part: Cost): Cost {
+  if (typeof part === "number") return 0n;
+  if (typeof all === "number") return all;
+  return larger(all - part, 0n);
+}

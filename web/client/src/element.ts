@@ -247,6 +247,7 @@ export class MurmurCampaign extends Base {
 
   #arrived(client: Client, receipt: Receipt, now: boolean): void {
     this.#thank(client, receipt.outcome, receipt.report, now);
+    if (receipt.outOfBudget) this.#main.append(make("p", {}, this.#speaker.say("saidNone")));
     this.#tell("murmur-sent", receipt);
   }
 

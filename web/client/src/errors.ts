@@ -30,8 +30,11 @@ export class MurmurationError extends Error {
   constructor(
     readonly kind: Kind,
     message: string,
-    /** For `budget` which limit: report, collector, lifetime, campaign or rounds. */
+    /** For `budget` which limit: report, collector, lifetime, campaign or rounds. For an answer that
+     * does not fit: outside or unknown. */
     readonly reason = "",
+    /** Of an answer that does not fit: whose. */
+    readonly attribute = "",
   ) {
     super(message);
   }

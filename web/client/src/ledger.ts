@@ -11,9 +11,9 @@
  */
 
 import { hostOf } from "./address.js";
-import { approximate, type Cost, exact, sum, written } from "./cost.js";
+import { approximate, type Cost, exact, larger, less, sum, written } from "./cost.js";
 import { MurmurationError } from "./errors.js";
-import type { Book, Entry, Limits, Misfits, Store } from "./store.js";
+import type { Book, Entry, Limits, Misfits, Paid, Store } from "./store.js";
 import type { Misfit } from "./types.js";
 
 /** A permanent answer about one value: charged when it is new, and never again. */
@@ -37,6 +37,8 @@ export interface Charge {
   /** The most that this campaign may ever cost, and how many reports it asks for. */
   readonly limit: Cost;
   readonly rounds: number;
+  /** What all reports of the question may cost, set aside with the first one. */
+  readonly aside?: Cost | undefined;
   readonly report: string;
   readonly reportId: string;
   /** It may still be taken back: it is not sent before it was let go. */
@@ -100,6 +102,14 @@ export class Ledger {
         throw new MurmurationError("parameter", "that is no higher limit: use lower");
       }
       book.limits[name] = written(limit);
+    });
+  }
+
+  /** Return what is neither spent nor set aside; Infinity if there is no limit. */
+  remaining(): Promise<Cost> {
+    return this.store.read((book) => {
+      const { lifetime } = limitsOf(book);
+      return lifetime === Infinity ? lifetime : less(lifetime, committed(book));
     });
   }
 
@@ -195,14 +205,40 @@ function limitsOf({ limits }: Book): Limits<Cost> {
   return { report: exact(report), collector: exact(collector), lifetime: exact(lifetime) };
 }
 
+type Whose = Omit<Paid, "name">;
+
 /** What was spent in all; on a collector, which is a host, whatever the port; or on a campaign. */
 function spentBy(book: Book, origin?: string, campaign?: string): Cost {
-  const mine = book.totals.filter((total) => {
+  return sum(of(book.totals, origin, campaign).map((total) => exact(total.cost)));
+}
+
+function of<T extends Whose>(costs: readonly T[], origin?: string, campaign?: string): T[] {
+  return costs.filter((one) => {
     if (origin === undefined) return true;
-    if (campaign === undefined) return hostOf(total.origin) === hostOf(origin);
-    return total.origin === origin && total.campaign === campaign;
+    if (campaign === undefined) return hostOf(one.origin) === hostOf(origin);
+    return one.origin === origin && one.campaign === campaign;
   });
-  return sum(mine.map((total) => exact(total.cost)));
+}
+
+/** What was spent or is set aside, the larger, by campaign: in all, or on a collector. */
+function committed(book: Book, origin?: string): Cost {
+  const costs = of<Whose>([...book.totals, ...(book.aside ?? [])], origin);
+  const all = new Map(costs.map((one) => [JSON.stringify([one.origin, one.campaign]), one]));
+  return sum([...all.values()].map((one) => committedTo(book, one.origin, one.campaign)));
+}
+
+function committedTo(book: Book, origin: string, campaign: string): Cost {
+  return larger(spentBy(book, origin, campaign), asideFor(book, origin, campaign));
+}
+
+function asideFor(book: Book, origin: string, campaign: string): Cost {
+  return sum(of(book.aside ?? [], origin, campaign).map((one) => exact(one.cost)));
+}
+
+/** What a report has to set aside: nothing, if an earlier one has. */
+function newAside(book: Book, { origin, digest, aside = 0n }: Charge): Cost {
+  const known = (book.aside ?? []).some((one) => one.origin === origin && one.digest === digest);
+  return known ? 0n : aside;
 }
 
 function found(book: Book, origin: string, digest: string, round: string): Entry | undefined {
@@ -239,18 +275,21 @@ function requireNew(book: Book, wanted: Charge): void {
 function requireAffordable(book: Book, wanted: Charge, cost: Cost): void {
   const { origin, campaign, limit } = wanted;
   const { lifetime, collector } = limitsOf(book);
-  const rules: [string, Cost, Cost][] = [
-    ["lifetime", lifetime, spentBy(book)],
-    ["collector", collector, spentBy(book, origin)],
-    ["campaign", limit, spentBy(book, origin, campaign)],
+  const spent = spentBy(book, origin, campaign);
+  const set = sum([asideFor(book, origin, campaign), newAside(book, wanted)]);
+  const more = less(larger(sum([spent, cost]), set), committedTo(book, origin, campaign));
+  const rules: [string, Cost, Cost, Cost][] = [
+    ["lifetime", lifetime, committed(book), more],
+    ["collector", collector, committed(book, origin), more],
+    ["campaign", limit, spent, cost],
   ];
-  for (const [reason, most, spent] of rules) {
-    if (most !== Infinity && sum([spent, cost]) > most) {
-      const [now, before, all] = [cost, spent, most].map(approximate);
+  for (const [reason, most, before, costs] of rules) {
+    if (most !== Infinity && sum([before, costs]) > most) {
+      const [now, gone, all] = [costs, before, most].map(approximate);
       throw new MurmurationError(
         "budget",
-        `${campaign}: this report costs ${now}; ${before} of the ${reason} limit ${all} is spent. ` +
-          "Nothing was sent.",
+        `${campaign}: this report costs ${now} (with what is set aside for later reports); ${gone} ` +
+          `of the ${reason} limit ${all} is spent. Nothing was sent.`,
         reason,
       );
     }
@@ -268,8 +307,11 @@ function entryOf(wanted: Charge): Entry {
   return held ? { ...entry, held } : entry;
 }
 
-/** Note the permanent answers that are new, and the campaign's total. */
-function note(book: Book, { origin, campaign, misfits }: Charge, memos: Memo[], cost: Cost): void {
+/** Note the permanent answers that are new, what is set aside, and the campaign's total. */
+function note(book: Book, wanted: Charge, memos: Memo[], cost: Cost): void {
+  const { origin, campaign, digest, misfits } = wanted;
+  const aside = newAside(book, wanted);
+  if (aside) book.aside = [...(book.aside ?? []), { origin, campaign, digest, cost: written(aside) }];
   for (const { attribute, reason } of misfits ?? []) count(book, { origin, campaign, attribute, reason });
   const paid = memos.map((memo) => ({
     ...{ name: memo.name, origin, campaign },

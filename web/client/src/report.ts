@@ -256,8 +256,8 @@ function writtenAnswer({ law }: Cell, values: readonly Answer[]): Uint8Array {
   return new Uint8Array(octets.buffer);
 }
 
-/** The permanent answers that a report rests on; and, where "no answer" can take the place of any
- * answer, that of every cell: paid for with the first report, so that it can always be said. */
+/** The permanent answers that a report rests on; and, where it is paid for in advance, "no answer"
+ * of every cell. */
 function paidFor(campaign: Campaign, asked: readonly number[], answers: readonly Answer[]) {
   const named = asked.map((place) => ({
     place,
@@ -267,7 +267,7 @@ function paidFor(campaign: Campaign, asked: readonly number[], answers: readonly
     place,
     answer: campaign.questions[attributes[0]!]!.labels.length,
   }));
-  const all = campaign.speaksAlways ? [...named, ...reserved] : named;
+  const all = campaign.prepaysNone ? [...named, ...reserved] : named;
   return all.filter(({ place }) => campaign.cells[place]!.law.permanent);
 }
 

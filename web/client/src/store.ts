@@ -42,6 +42,11 @@ export interface Paid {
   readonly cost: string;
 }
 
+/** What all reports of a question may cost. */
+export interface Aside extends Omit<Paid, "name"> {
+  readonly digest: string;
+}
+
 /** How many answers to an attribute did not fit, and why; no answer is here. */
 export interface Misfits {
   readonly origin: string;
@@ -62,6 +67,8 @@ export interface Book {
   paid: Paid[];
   /** What each campaign has ever cost. */
   totals: Omit<Paid, "name">[];
+  /** What is set aside at first contact for all reports of a question that comes back. */
+  aside?: Aside[];
   /** The permanent answers of spells, hidden, by the names that they were paid under. */
   kept?: Record<string, string>;
   /** Digests of the rounds of trainings that this device was shown, by origin and campaign. */

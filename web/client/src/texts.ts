@@ -50,6 +50,8 @@ export const ENGLISH = {
   perSite: "This is counted for {site} alone: browsers keep each site’s storage apart.",
   closed: "This campaign is not open now.",
   token: "This campaign is for invited devices only.",
+  saidNone:
+    "Your privacy budget does not allow your answers: the report says “no answer” instead, and cost nothing.",
   budget: "Your privacy budget does not allow this report. Nothing was sent.",
   rounds: "You have answered as often as this campaign asks. Nothing was sent.",
   changed: "This is not the campaign that this page expects. Nothing was sent.",

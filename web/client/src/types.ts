@@ -67,7 +67,8 @@ export interface Loss {
 /** An answer that does not fit: which question's, and why. It names no value. */
 export interface Misfit {
   readonly attribute: string;
-  readonly reason: "out of range" | "no label" | "no number";
+  /** Outside of the range, or unknown: no label, no number. */
+  readonly reason: "outside" | "unknown";
   /** What is wrong, in words, without the answer. */
   readonly problem: string;
 }
@@ -193,8 +194,10 @@ export interface Campaign {
   readonly most: readonly number[];
   /** Whether the question may be asked again: its answers are permanent ones with noise. */
   readonly repeated: boolean;
-  /** Whether "no answer" can take the place of any answer, round after round. */
-  readonly speaksAlways: boolean;
+  /** Whether "no answer" can take the place of any answer: a device without budget says that. */
+  readonly canSayNone: boolean;
+  /** Whether the first report also pays for "no answer", to be said once values run out. */
+  readonly prepaysNone: boolean;
 }
 
 export interface ReadOptions {

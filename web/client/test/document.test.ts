@@ -67,7 +67,7 @@ test("what is published is read", async () => {
   assert.deepEqual([levels.sample, levels.most], [2, [1.4999999999999998, 1.4999999999999998]]);
   const repeat = await shared("repeat");
   assert.deepEqual(
-    [repeat.repeated, repeat.speaksAlways, repeat.most, repeat.rounds],
+    [repeat.repeated, repeat.prepaysNone, repeat.most, repeat.rounds],
     [true, false, [2], 10],
   );
   const origins = around(collection("sample"), {

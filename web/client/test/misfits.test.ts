@@ -61,11 +61,13 @@ test("an answer that does not fit is told to the app, and never in an error of a
     const wrong = { ...fitting, [category]: "iPhone", [number]: 1e9 };
     const told: (readonly Misfit[])[] = [];
     const client = await opened(url, { onMisfit: (misfits) => told.push(misfits) });
-    await assert.rejects(client.preview(wrong), { kind: "input", reason: "misfit" });
+    const [first] = campaign.questions.filter(({ name }) => name === category || name === number);
+    const why = { attribute: first!.name, reason: first!.name === category ? "unknown" : "outside" };
+    await assert.rejects(client.preview(wrong), { kind: "input", ...why });
     assert.equal(sent.length, 0);
     const { outcome, misfits } = await client.report(wrong);
     const reasons = new Map(misfits.map((one) => [one.attribute, one.reason]));
-    assert.deepEqual([outcome, reasons.get(category), reasons.get(number)], ["stored", "no label", "out of range"]);
+    assert.deepEqual([outcome, reasons.get(category), reasons.get(number)], ["stored", "unknown", "outside"]);
     assert.deepEqual(told, [misfits]);
     const { low, high } = campaign.questions.find(({ name }) => name === number)!;
     const problems = new Map(misfits.map((one) => [one.attribute, one.problem]));
@@ -76,13 +78,13 @@ test("an answer that does not fit is told to the app, and never in an error of a
     const counted = await client.ledger.misfits();
     assert.deepEqual(
       new Set(counted.map((one) => `${one.attribute} ${one.reason} ${one.times}`)),
-      new Set([`${category} no label 1`, `${number} out of range 1`]),
+      new Set([`${category} unknown 1`, `${number} outside 1`]),
     );
     assert.doesNotMatch(JSON.stringify(counted), /iPhone|1000000000/);
     assert.doesNotMatch(JSON.stringify([sent, misfits]), /iPhone|1000000000/);
     await assert.rejects(opened(url, { misfit: "error" }), { kind: "parameter", message: /mayBeSilent/ });
     const strict = await opened(url, { misfit: "error", mayBeSilent: true });
-    await assert.rejects(strict.report(wrong), { kind: "input", reason: "misfit" });
+    await assert.rejects(strict.report(wrong), { kind: "input", ...why });
     assert.deepEqual((await strict.report(fitting)).misfits, []);
     assert.equal(sent.length, 2);
   }, "split");

@@ -28,9 +28,9 @@ for (const [name, told] of Object.entries(campaigns as Record<string, Record<str
   test(`people are told the same about the campaign ${name}`, async () => {
     const { document } = vectors(`reports/${name}.json`);
     const campaign = await read(new TextEncoder().encode(document), name);
-    const { loss, epsilon, acceptLoss, levels, speaksAlways, cells } = campaign;
+    const { loss, epsilon, acceptLoss, levels, prepaysNone, cells } = campaign;
     const bound = boundOf(campaign);
-    const reserved = speaksAlways ? cells.map(({ law }) => exact(law.charge)) : [];
+    const reserved = prepaysNone ? cells.map(({ law }) => exact(law.charge)) : [];
     const found = {
       odds: sentences.odds(teller, loss.epsilon),
       sure: sentences.sure(teller, loss.epsilon),

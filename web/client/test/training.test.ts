@@ -230,7 +230,7 @@ test("a training tells the app what does not fit, counts it and never sends it",
     assert.deepEqual((await client.train(ANN, "yes")).misfits, []);
     const misfit = { store: new MemoryStore(), misfit: "error", mayBeSilent: true } as const;
     const strict = await TrainingClient.open(url, misfit);
-    await assert.rejects(strict.train({ ...ANN, age: 1e9 }, "yes"), { kind: "input", reason: "misfit" });
+    await assert.rejects(strict.train({ ...ANN, age: 1e9 }, "yes"), { kind: "input", reason: "outside" });
     assert.equal(state.bodies.length, 1);
   } finally {
     server.close();

@@ -279,7 +279,8 @@ export class TrainingClient {
     }
     const epsilon = approximate(cost);
     const { outcome: answer, report } = now;
-    return { campaign, round, reportId, epsilon, outcome: answer ?? "", fresh, report, misfits: [] };
+    const made = { campaign, round, reportId, epsilon, outcome: answer ?? "", fresh, report };
+    return { ...made, misfits: [], outOfBudget: "" };
   }
 }
 

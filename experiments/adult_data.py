@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from murmuration.exact.arrays import Floats, Ints
-from murmuration.learn.encode import Category, Column, Encoder, Number
+from murmuration.learn.columns import Category, Column, Number
+from murmuration.learn.encode import Encoder
 
 PEOPLE = 32_561
 RICH = ">50K"

@@ -18,7 +18,7 @@ from experiments.census_data import Census, load
 from murmuration import Mechanism, mechanism, seeded_rng
 from murmuration.exact.arrays import Floats
 from murmuration.exact.randomness import Rng
-from murmuration.learn.encode import Category
+from murmuration.learn.columns import Category
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 METHODS: dict[str, dict[str, Any]] = {
@@ -49,7 +49,7 @@ def attributes(data: Census) -> tuple[tuple[int, ...], list[np.ndarray]]:
     """Return each attribute's domain (0 or k) and its values (numbers in [-1, 1] or items)."""
     domains: list[int] = []
     values: list[np.ndarray] = []
-    for name, column in data.encoder.columns.items():
+    for name, column in data.encoder.asked.items():
         if isinstance(column, Category):
             domains.append(len(column.values))
             values.append(column.items(data.table[name]))

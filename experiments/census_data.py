@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from murmuration.exact.arrays import Floats, Ints
-from murmuration.learn.encode import Category, Column, Encoder, Number
+from murmuration.learn.columns import Category, Column, Number
+from murmuration.learn.encode import Encoder
 
 PEOPLE = 280_005
 THRESHOLD = 50_000
@@ -104,7 +105,7 @@ def load(states: bool = False, absent: float = 0.0) -> Census:
 
 
 def declared(states: bool, absent: float) -> Encoder:
-    """Return the encoder of all attributes; `absent` is explained in `learn/encode.py`."""
+    """Return the encoder of all attributes; `absent` is explained in `learn/columns.py`."""
     columns = {**ATTRIBUTES, "place": place(states)}
     return Encoder(
         {

@@ -45,6 +45,9 @@ def learn(
     category: Annotated[
         list[str] | None, typer.Option(help="A feature 'NAME=A|B|C'; may be repeated.")
     ] = None,
+    interaction: Annotated[
+        list[str] | None, typer.Option(help="Two of these together, NAME:NAME; may be repeated.")
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -84,7 +87,9 @@ def learn(
     form = Form.said(delimiter, encoding, header, columns, decimal)
     if rounds is not None and schedule != "auto":
         raise ParameterError("--rounds caps --schedule auto; the others have rounds of their own")
-    x, y, names, clamped = _read(data, form, number, category, target, model, people, seed)
+    x, y, names, clamped = _read(
+        data, form, (number, category, interaction), target, model, people, seed
+    )
     order = np.random.default_rng(seed).permutation(len(x))
     cut = max(1, round(HELD_OUT * len(x)))
     test, train = order[:cut], order[cut:]
@@ -112,8 +117,7 @@ def learn(
 def _read(
     data: Path | None,
     form: Form,
-    number: list[str] | None,
-    category: list[str] | None,
+    declared: tuple[list[str] | None, list[str] | None, list[str] | None],
     target: str | None,
     model: str,
     people: int,
@@ -121,10 +125,10 @@ def _read(
 ) -> tuple[Floats, Any, list[str], dict[str, int]]:
     """Return features in [-1, 1], targets, the features' names, and how many values were moved."""
     if data is None:
-        if number or category or target:
-            raise ParameterError("--number, --category and --target describe --data")
+        if any(declared) or target:
+            raise ParameterError("--number, --category, --interaction and --target describe --data")
         return *_simulated(model, people, seed), {}
-    encode = import_module("murmuration.learn.encode")
+    encode, (number, category, interaction) = import_module("murmuration.learn"), declared
     if target is None or not (number or category):
         raise ParameterError("a file needs --target and at least one --number or --category")
     listed = [_column(encode, "--number", text, False) for text in number or []]
@@ -136,10 +140,11 @@ def _read(
         raise ParameterError("every column has one part: a number, a category, or the target")
     if spec.width != 1 and model == "svm":
         raise ParameterError("--target for svm has two values, as 'home=rent|own'")
+    pairs = dict(_pair(encode, text) for text in interaction or [])
+    encoder = encode.Encoder({**columns, **pairs})
     table = open_table(data, form).columns([*columns, wanted])
     if (rows := len(table[wanted])) < FEWEST:
         raise ParameterError(f"{data} has {rows} rows; learning needs {FEWEST} or more")
-    encoder = encode.Encoder(columns)
     typed = {name: _typed(name, table[name], kind, encode) for name, kind in columns.items()}
     known = _typed(wanted, table[wanted], spec, encode)
     if model == "linear":
@@ -180,6 +185,14 @@ def _column(encode: Any, option: str, text: str, words: bool) -> tuple[str, Any]
         raise ParameterError(
             f"{option}: numbers are written as age=18:98, categories as 'sex=f|m'; got {text!r}"
         ) from None
+
+
+def _pair(encode: Any, text: str) -> tuple[str, Any]:
+    """Read NAME:NAME."""
+    one, found, other = text.partition(":")
+    if not found:
+        raise ParameterError(f"--interaction: two columns are written as age:home; got {text!r}")
+    return text, encode.Interaction(one, other)
 
 
 def _typed(name: str, values: list[Any], kind: Any, encode: Any) -> Any:

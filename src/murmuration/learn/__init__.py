@@ -8,7 +8,8 @@
 [0.5, 0.0]
 """
 
-from murmuration.learn.encode import Category, Encoder, Number
+from murmuration.learn.columns import Category, Interaction, Number
+from murmuration.learn.encode import Encoder
 from murmuration.learn.estimators import LinearRegression, LinearSVC, LogisticRegression
 from murmuration.learn.papers.hiera import ByAttribute
 from murmuration.learn.papers.rounds import Model, Training
@@ -22,6 +23,7 @@ __all__ = [
     "Category",
     "Encoder",
     "FewRounds",
+    "Interaction",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",

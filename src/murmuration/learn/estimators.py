@@ -16,7 +16,6 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import accumulate
 from numbers import Real
 from typing import Any, Self
 
@@ -34,7 +33,8 @@ from murmuration.errors import InputError, ParameterError
 from murmuration.exact.arrays import Floats, Ints
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, seeded_rng, system_rng
-from murmuration.learn.encode import Category, Column, Encoder
+from murmuration.learn.columns import Declared
+from murmuration.learn.encode import EncodedTable, Encoder
 from murmuration.learn.papers.gradients import courier_for
 from murmuration.learn.papers.hiera import ByAttribute
 from murmuration.learn.papers.rounds import Training
@@ -59,6 +59,10 @@ from murmuration.training.algorithm.state import Setting, Trained
 NOT_NUMBERS = "features, and targets of a regression, must be numbers"
 PUBLIC_SEED = 1
 """Of the projection: everybody knows it."""
+NUMBERS_PER_PASS = 1 << 20
+"""So many people's features are there at a time, as rows of numbers, whatever their number is."""
+People = Floats | EncodedTable
+"""Rows of numbers, or a table that is turned into them when people are asked."""
 
 
 class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -80,7 +84,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         fit_intercept: bool = True,
         bounds: tuple[ArrayLike, ArrayLike] = (-1.0, 1.0),
         outside: str = "refuse",
-        columns: Encoder | Mapping[str, Column] | None = None,
+        columns: Encoder | Mapping[str, Declared] | None = None,
         rounds: int | None = None,
         projection: int | None = None,
         verbose: bool = False,
@@ -100,7 +104,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     # --- training ---
 
-    def _train(self, x: Floats, y: Floats, scores: int = 1) -> Floats:
+    def _train(self, x: People, y: Floats, scores: int = 1) -> Floats:
         """Return the weights of the scaled features, and of the constant if there is one.
 
         Where there are three or more classes, a row for each of them.
@@ -117,7 +121,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         usual = isinstance(self.mechanism, str) and self.mechanism in ("auto", "privunit")
         return usual and self.schedule is None and self.projection is None
 
-    def _adapted(self, x: Floats, y: Floats, scores: int) -> Floats:
+    def _adapted(self, x: People, y: Floats, scores: int) -> Floats:
         """Ask round by round, as `AdaptiveTraining` says; nobody is asked twice."""
         training = AdaptiveTraining(self._setting(len(x), x.shape[1], scores))
         rng, order = self._randomness(len(x))
@@ -128,16 +132,24 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
                 tallies = []
                 for question in questions:
                     people, order = np.split(order, [question.people])
-                    tallies.append(self._answered(question, x[people], y[people], rng))
+                    tallies.append(self._tallied(question, x, y, people, rng))
                 training.close_round(tallies)
                 asked.extend(questions)
         self._account(asked, rng)
         self._remember(training.trained)
         return self._whole(training.trained.model)
 
+    def _tallied(self, question: Question, x: People, y: Floats, people: Ints, rng: Rng) -> Tally:
+        """Let these people answer a question, some at a time, and count the reports."""
+        question.mechanism.require_promise(rng)
+        tally = question.mechanism.empty()
+        for some in _passes(len(people), x.shape[1]):
+            own = people[some]
+            tally = tally + self._answered(question, x[own], y[own], rng)
+        return tally
+
     def _answered(self, question: Question, x: Floats, y: Floats, rng: Rng) -> Tally:
         """Let devices answer a question, and count the reports."""
-        question.mechanism.require_promise(rng)
         features = self._features(x)[:, : x.shape[1]]
         return question.mechanism.tally(question.answer(features, y, rng))
 
@@ -199,9 +211,12 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         question: NumberQuestion | None = self._question
         if question is None:
             raise ParameterError("nobody was asked how good this model is")
-        x = self._matrix(X)
-        numbers = question.values(self._features(x)[:, : x.shape[1]], self._targets(y))
-        mean = float(numbers.mean()) * question.half
+        x, target = self._rows(X), self._targets(y)
+        parts = [
+            question.values(self._features(x[some])[:, : x.shape[1]], target[some])
+            for some in _passes(*x.shape)
+        ]
+        mean = float(np.concatenate(parts).mean()) * question.half
         return self._told(Estimate(mean, 0.0, len(x), self.epsilon, About.PARTICIPANTS)).value
 
     @abstractmethod
@@ -212,7 +227,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def _told(self, score: Estimate) -> Estimate:
         """Return the score in units that a reader expects."""
 
-    def _scheduled(self, x: Floats, y: Floats) -> Floats:
+    def _scheduled(self, x: People, y: Floats) -> Floats:
         """Train by a schedule, as the papers do."""
         basis = self._projected(x.shape[1] + bool(self.fit_intercept))
         training = self._training(len(x), len(basis))
@@ -311,40 +326,47 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     # --- features ---
 
-    def _matrix(self, X: Any, reset: bool = False) -> Floats:  # noqa: N803
+    def _rows(self, X: Any, reset: bool = False) -> People:  # noqa: N803
         """Return the features as scikit-learn checks them, or as the columns are declared."""
-        if self.columns is None:
+        encoder = self._encoder
+        if encoder is None:
             return np.asarray(_validated(self, X, reset=reset))
-        encoder = self.columns if isinstance(self.columns, Encoder) else Encoder(self.columns)
-        x = encoder.encode(X)
+        x = encoder.table(X)
         if reset:
-            self.feature_names_in_ = np.array(list(encoder.columns), dtype=object)
-            self.n_features_in_ = len(encoder.columns)
+            self.feature_names_in_ = np.array(list(encoder.asked), dtype=object)
+            self.n_features_in_ = len(encoder.asked)
             self.feature_names_out_ = np.array(encoder.names, dtype=object)
             self.clamped_ = sum(encoder.clamped(X).values())
         return x
 
-    def _with_target(self, X: Any, y: Any, numbers: bool = False) -> tuple[Floats, Any]:  # noqa: N803
+    @property
+    def _encoder(self) -> Encoder | None:
+        """The encoder of the columns, if they are declared."""
+        if self.columns is None or isinstance(self.columns, Encoder):
+            return self.columns
+        return Encoder(self.columns)
+
+    def _with_target(self, X: Any, y: Any, numbers: bool = False) -> tuple[People, Any]:  # noqa: N803
         """Return features and target of the people whom a model is fitted to."""
         if self.columns is None:
             x, target = _validated(self, X, y=y, y_numeric=numbers)
             return x, target
-        x, target = self._matrix(X, reset=True), column_or_1d(y)
-        if len(target) != len(x):
-            raise InputError(f"{len(x)} people have features, {len(target)} a target")
-        return x, target
+        table, target = self._rows(X, reset=True), column_or_1d(y)
+        if len(target) != len(table):
+            raise InputError(f"{len(table)} people have features, {len(target)} a target")
+        return table, target
 
-    def _require_inside(self, x: Floats) -> None:
+    def _require_inside(self, x: People) -> None:
         """Refuse values beyond their bounds, or count them; never say which."""
         if self.outside not in ("refuse", "clamp"):
             raise ParameterError(f'outside is "refuse" or "clamp"; got {self.outside!r}')
-        if self.columns is not None:
-            return  # counted when the table was encoded
+        if isinstance(x, EncodedTable):
+            return  # counted when the table was checked
         self.clamped_ = 0
         low, high = self._ends(x.shape[1])
-        self.clamped_ = self._beyond(
-            int(((x < low) | (x > high)).sum()), x.size, "features", "bounds"
-        )
+        rows = (x[some] for some in _passes(*x.shape))
+        beyond = sum(int(((part < low) | (part > high)).sum()) for part in rows)
+        self.clamped_ = self._beyond(beyond, x.size, "features", "bounds")
 
     def _beyond(self, beyond: int, of: int, what: str, option: str) -> int:
         if beyond and self.outside == "refuse":
@@ -427,10 +449,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     def _units(self, d: int) -> list[float]:
         """Return how much of an encoded column one unit of a declared one is."""
-        if self.columns is None:
-            return [1.0] * d
-        encoder = self.columns if isinstance(self.columns, Encoder) else Encoder(self.columns)
-        return [unit for column in encoder.columns.values() for unit in column.units]
+        encoder = self._encoder
+        return [1.0] * d if encoder is None else list(encoder.units)
 
     def _noise_each(self, d: int, noise: Floats) -> Floats:
         """Return what noise has put into each coefficient, in the features' own units."""
@@ -438,22 +458,31 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     def _attributes(self) -> tuple[Attribute, ...]:
         """Return which columns are whose; none: each column is an attribute of its own."""
-        if self.columns is None:
-            return ()
-        encoder = self.columns if isinstance(self.columns, Encoder) else Encoder(self.columns)
-        columns = list(encoder.columns.values())
-        firsts = accumulate((column.width for column in columns), initial=0)
-        return tuple(
-            Attribute(first, column.width, True, column.absent)
-            if isinstance(column, Category)
-            else Attribute(first)
-            for first, column in zip(firsts, columns, strict=False)
-        )
+        encoder = self._encoder
+        return () if encoder is None else encoder.attributes
+
+    def _predicted(self, X: Any) -> Floats:  # noqa: N803
+        """Return what coefficients and intercepts come to: a number for each person, or a row."""
+        check_is_fitted(self)
+        x = self._rows(X)
+        if not isinstance(x, EncodedTable):
+            return np.asarray(x @ self.coef_.T + self.intercept_)
+        parts = [
+            x[some] @ self.coef_.T + self.intercept_ for some in _passes(max(len(x), 1), x.shape[1])
+        ]
+        return np.concatenate(parts)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
         return tags
+
+
+def _passes(people: int, width: int) -> Iterator[slice]:
+    """Yield all people, some at a time."""
+    step = max(1, NUMBERS_PER_PASS // max(width, 1))
+    for start in range(0, people, step):
+        yield slice(start, start + step)
 
 
 def _symmetric(low: Any, high: Any) -> tuple[Any, Any]:
@@ -513,7 +542,7 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
         bounds: tuple[ArrayLike, ArrayLike] = (-1.0, 1.0),
         target_bounds: tuple[float, float] = (-1.0, 1.0),
         outside: str = "refuse",
-        columns: Encoder | Mapping[str, Column] | None = None,
+        columns: Encoder | Mapping[str, Declared] | None = None,
         rounds: int | None = None,
         projection: int | None = None,
         verbose: bool = False,
@@ -581,9 +610,7 @@ class LinearRegression(RegressorMixin, LinearModel):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
         """Return the predicted targets."""
-        check_is_fitted(self)
-        x = self._matrix(X)
-        return np.asarray(x @ self.coef_ + self.intercept_)
+        return self._predicted(X)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -636,9 +663,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
         """Return scores: above 0 speaks for the second of two classes; else one for each class."""
-        check_is_fitted(self)
-        x = self._matrix(X)
-        scores = x @ self.coef_.T + self.intercept_
+        scores = self._predicted(X)
         return np.asarray(scores[:, 0] if len(self.intercept_) == 1 else scores)
 
     def predict(self, X: Any) -> Any:  # noqa: N803

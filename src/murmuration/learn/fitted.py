@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from murmuration.collector.training.model import TrainedModel
-from murmuration.learn.encode import Category, Column, Number
+from murmuration.learn.columns import Category, Column, Number
 from murmuration.learn.estimators import (
     LinearModel,
     LinearRegression,

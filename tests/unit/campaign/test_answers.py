@@ -20,7 +20,7 @@ from murmuration.definition import document
 from murmuration.definition import load as campaign_file
 from murmuration.errors import CampaignError, InputError, ParameterError
 from murmuration.exact.randomness import seeded_rng
-from murmuration.learn.encode import Category
+from murmuration.learn.columns import Category
 from tests.support.vectors import VECTORS as FOLDER
 
 GOLDEN = FOLDER / "answers" / "vectors.json"

@@ -394,6 +394,9 @@ def test_learn_from_a_file(tmp_path) -> None:
     found = json.loads(murmur(*task, "--target", "wage=0:60000").stdout)
     assert found["error"] < found["without_model"] / 3
     assert set(found["coefficients"]) == {"age", "home=rent"}
+    both = (*task, "--target", "wage=0:60000", "--interaction", "age:home")
+    found = json.loads(murmur(*both).stdout)
+    assert set(found["coefficients"]) == {"age", "home=rent", "age x home=rent"}
     fewer = [part for part in task if part not in ("--category", "home=rent|own")]
     again = (*fewer, "--target", "home=rent|own", "--model", "svm")
     assert json.loads(murmur(*again).stdout)["verdict"] == "simulated"
@@ -405,6 +408,8 @@ def test_learn_from_a_file(tmp_path) -> None:
         (("--target", "pay=0:9"), "no column"),
         ((), "--target"),
         (("--target", "home=0:9"), "one part"),
+        (("--target", "wage=0:9", "--interaction", "age"), "age:home"),
+        (("--target", "wage=0:9", "--interaction", "age:wage"), "no wage"),
         (("--target", "wage=a|b|c", "--model", "svm"), "two values"),
     ):
         assert word in murmur(*task, *mistake, code=2).problem

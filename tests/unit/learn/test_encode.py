@@ -23,7 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from murmuration import learn
 from murmuration.errors import InputError, ParameterError
-from murmuration.learn.encode import Category, Encoder, Number
+from murmuration.learn.columns import Category, Number
+from murmuration.learn.encode import Encoder
 from tests.support.places import ROOT
 
 PEOPLE = Encoder({"age": Number(0, 100), "home": Category(("rent", "own", "else"))})

@@ -25,13 +25,15 @@ import {
   openSync,
   readFileSync,
   readlinkSync,
+  realpathSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeSync,
 } from "node:fs";
 import { hostname } from "node:os";
-import { dirname } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 
 import { MurmurationError } from "./errors.js";
 import { type Book, newBook, type Store } from "./store.js";
@@ -40,11 +42,18 @@ import { hex } from "./words.js";
 /** How long another process may hold the lock before this one gives up, and how often it looks. */
 const PATIENCE_MS = 30_000;
 const PAUSE_MS = 20;
+const MOST_LINKS = 40;
 
 export class FileStore implements Store {
   readonly #turns = new Map<string, Promise<unknown>>();
 
-  constructor(private readonly path: string) {}
+  private readonly path: string;
+
+  /** The file itself is meant, from here, by whichever link or relative path it was named: else two
+   * names were two books, and what was spent in one would be unknown to the other. */
+  constructor(path: string) {
+    this.path = real(resolve(path));
+  }
 
   async read<T>(work: (book: Book) => T): Promise<T> {
     return work(this.#book());
@@ -71,6 +80,7 @@ export class FileStore implements Store {
     let text: string;
     try {
       text = readFileSync(this.path, "utf8");
+      if (statSync(this.path).nlink > 1) throw { code: "it has a second name (a hard link)" };
     } catch (problem) {
       if ((problem as { code?: string }).code === "ENOENT") return newBook();
       throw unusable(problem);
@@ -118,6 +128,27 @@ export class FileStore implements Store {
     } finally {
       rmSync(lock, { force: true });
     }
+  }
+}
+
+/** Follow links, also of a file that is not there yet. */
+function real(path: string, links = 0): string {
+  try {
+    return realpathSync(path);
+  } catch (problem) {
+    if ((problem as { code?: string }).code !== "ENOENT" || links > MOST_LINKS) throw unusable(problem);
+  }
+  const target = targetOf(path);
+  if (target !== undefined) return real(resolve(dirname(path), target), links + 1);
+  return join(real(dirname(path), links + 1), basename(path));
+}
+
+/** Where a link leads; undefined if there is none. */
+function targetOf(path: string): string | undefined {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return undefined;
   }
 }
 

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { linkSync, mkdirSync, mkdtempSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -114,4 +114,27 @@ test("the lock of another machine is waited for: whether its process has ended i
     await new Promise((resolve) => setImmediate(resolve));
   }
   await refused;
+});
+
+test("one file is one book, by whichever name it is called", async () => {
+  const at = folder();
+  mkdirSync(join(at, "real"));
+  symlinkSync(join(at, "real"), join(at, "folder"));
+  symlinkSync("real/book", join(at, "link")); // there is nothing yet
+  const names = ["link", "real/book", "folder/book", "real/../link"];
+  const here = process.cwd();
+  process.chdir(at);
+  const stores = [...names.map((name) => new FileStore(name)), new FileStore(join(at, "link"))];
+  process.chdir(here);
+  for (const [place, store] of stores.entries()) {
+    await new Ledger(store).lower({ lifetime: 10 - place });
+  }
+  for (const store of stores) {
+    assert.equal(await store.read((book) => book.limits.lifetime), "6");
+  }
+  linkSync(join(at, "real/book"), join(at, "second"));
+  for (const name of ["second", "link"]) {
+    const ledger = new Ledger(new FileStore(join(at, name)));
+    await assert.rejects(ledger.lower({ lifetime: 1 }), { kind: "ledger", message: /hard link/ });
+  }
 });

@@ -104,6 +104,9 @@ def test_a_loss_is_between_two_different_values() -> None:
     for law in laws():
         first, second = law.loss().inputs
         assert first != second, law
+        if law.memoised and isinstance(law, FrequencyMechanism):
+            first, second = law.loss_of(9).inputs
+            assert first != second, law
 
 
 if __name__ == "__main__":

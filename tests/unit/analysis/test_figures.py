@@ -15,7 +15,7 @@ import pytest
 
 from murmuration.analysis import select
 from murmuration.analysis.figures import Estimates
-from murmuration.analysis.read import reading
+from murmuration.analysis.read import bins, reading
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.estimate import indistinct
 from murmuration.cli.estimate_plot import draw
@@ -439,3 +439,16 @@ def test_the_last_report_is_known_to_the_hour_and_no_finer(
     with closing(open_store(store_url)) as store:
         (hour,) = store.execute("SELECT last_hour FROM collections")[0]
     assert hour == moment // 3600 + 2
+
+
+def test_a_distribution_is_read_from_the_level_that_tells_most() -> None:
+    """Of n and epsilon: many at the low level, or few at the high one."""
+    asked = campaign(f"{FEW}[levels]\nhigh = 1.0\nlow = 0.25\n")
+    high, low = asked.laws_of(2)
+    rng = seeded_rng(3)
+    for many, few in ((3000, 500), (9000, 500)):
+        tallies = [
+            law.tally(law.privatize(np.full(n, 0.3), rng)) for law, n in ((low, many), (high, few))
+        ]
+        tells = max(tallies, key=lambda tally: tally.n * tally.mechanism.budget**2)
+        assert {figure.n for figure in bins(asked.questions[2], tallies)} == {tells.n}

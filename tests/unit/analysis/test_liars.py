@@ -223,6 +223,16 @@ def test_figures_of_all_periods_are_bounded_wherever_the_lies_are() -> None:
         assert abs(other.value - one.value) < other.liars + 4 * other.stderr
 
 
+def test_of_answers_that_may_be_missing_only_the_share_is_bounded_over_periods() -> None:
+    asked = campaign(WEEKLY.replace("[[attributes]]", "[[attributes]]\nmissing = true"))
+    law, rng = asked.frame.cells[0], seeded_rng(3)
+    answers = np.arange(2000) % 4
+    weeks = {week: (law.tally(law.privatize(answers, rng)),) for week in (2966, 2967)}
+    pooled = Periods(asked, weeks, liars=0.05).pooled().figures
+    bounded = {figure.item: figure.liars is not None for figure in pooled}
+    assert bounded == {"answered": True, "good": False, "so-so": False, "bad": False}
+
+
 def test_people_who_report_again_and_again_raise_no_alarm() -> None:
     """52 reports of each of 200 permanent answers: far from independent, but given the answers."""
     asked = campaign(WEEKLY)

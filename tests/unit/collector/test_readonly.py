@@ -254,6 +254,8 @@ def test_files_that_are_no_store_are_refused_and_left_alone(tmp_path: Path) -> N
     for name in before:
         with pytest.raises(FormatError, match=f"{name} is (a database, but )?not a store of ours"):
             open_store(tmp_path / name, readonly=True)
+    with pytest.raises(FormatError, match="it is empty"):
+        open_store(tmp_path / "empty", readonly=True)
     for missing in (tmp_path / "missing", tmp_path):
         with pytest.raises(ParameterError, match="there is no store at"):
             open_store(missing, readonly=True)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from murmuration.collector.commit import DUPLICATE, OUTCOMES, Batch, commit
+from murmuration.collector.commit import DUPLICATE, OUTCOMES, Batch, commit, refuse
 from murmuration.collector.publish import serve
 from murmuration.collector.served import Served
 from murmuration.collector.store import (
@@ -54,6 +54,13 @@ def columns(served: Served, ids: Ids, rows: Rows) -> Batch:
 
 def outcomes(batch: Batch) -> set[str]:
     return {OUTCOMES[code] for code in batch.problems.tolist()}
+
+
+def test_a_body_that_is_refused_as_a_whole_counts_as_one_report(store: Store) -> None:
+    serve(store, CAMPAIGN)
+    for _ in range(3):
+        refuse(store, CAMPAIGN.name, "refused:unreadable-body")
+    assert store.counts(CAMPAIGN.name) == {"received": 3, "refused:unreadable-body": 3}
 
 
 def test_scrubbed_reports_count_once_too(store: Store) -> None:

@@ -86,6 +86,42 @@ def test_a_campaign_in_every_form(
     assert sums.tallies(pets.frame)[0] == pets.tally(rows)
 
 
+def test_each_group_of_rows_is_in_one_unit(
+    pets: SurveyCampaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids, rows = some(pets, 1000)
+    table = pa.Table.from_batches([batch(pets.form, ids, rows)])
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=100)
+    monkeypatch.setattr(parts, "UNIT_ROWS", 300)
+    (part,) = parts.find([tmp_path])
+    assert [unit.reports for unit in parts.units(part)] == [300, 300, 300, 100]
+    assert counted(pets, tmp_path, threads=2).tallies(pets.frame)[0] == pets.tally(rows)
+
+
+def test_a_large_group_of_rows_is_not_taken_for_damage(
+    pets: SurveyCampaign, tmp_path: Path
+) -> None:
+    """Ids alone are more than the megabyte that any group may have."""
+    ids, rows = some(pets, 80_000)
+    table = pa.Table.from_batches([batch(pets.form, ids, rows)])
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=80_000)
+    assert counted(pets, tmp_path).counted == 80_000
+
+
+def test_the_threads_share_the_memory(
+    pets: SurveyCampaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    shares = spill.shares
+    monkeypatch.setattr(
+        spill, "shares", lambda n, memory: asked.append(memory) or shares(n, memory)
+    )
+    for name in "ab":
+        write(pets.form, *some(pets, 100), tmp_path / f"{name}.parquet")
+    assert counted(pets, tmp_path, threads=4, memory=4 * LEAST).duplicates == 100
+    assert asked == [LEAST]
+
+
 def test_levels(tmp_path: Path) -> None:
     campaign = levels()
     ids, rows = of_levels(campaign, 2000)

@@ -16,7 +16,15 @@ from murmuration.audit.exact import RESTS_ON, Audit
 from murmuration.audit.exact import audit as exact_audit
 from murmuration.campaign.levels import Levels, Survey
 from murmuration.cli.options import Json, Plot
-from murmuration.cli.output import checked_plot, console, emit_json, errors, pyplot, save_plot
+from murmuration.cli.output import (
+    checked_plot,
+    console,
+    emit_json,
+    errors,
+    explain,
+    pyplot,
+    save_plot,
+)
 from murmuration.cli.parse import parse_epsilons, parse_value
 from murmuration.errors import ParameterError
 from murmuration.exact.exponential import within
@@ -137,9 +145,8 @@ def _audit_levels(
         for level, audit in audits.items():
             console.print(f"{level}: the sampler {audit.how}", highlight=False)
         console.print(f"rests on {RESTS_ON}", highlight=False)
-        console.print(
-            "The level travels in the open: it is not protected, and must not depend on the value.",
-            style="dim",
+        explain(
+            "The level travels in the open: it is not protected, and must not depend on the value."
         )
     if not passed:
         raise typer.Exit(1)

@@ -9,17 +9,21 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from murmuration.cli.options import CrowdSize, Epsilons, Json, Mechanisms, Plot, Runs, Seed
 from murmuration.cli.output import (
     checked_plot,
     console,
     emit_json,
+    explain,
+    legend_beside,
     progress_bar,
     pyplot,
     remark,
     save_plot,
+    style_of,
+    table_of,
+    two_panels,
 )
 from murmuration.cli.parse import parse_epsilons
 from murmuration.cli.tables import open_table
@@ -127,11 +131,8 @@ def _finite(value: Any) -> float:
 
 
 def _print(rows: list[Comparison], title: str) -> None:
-    table = Table(title=f"n·MSE of the mean: {title}")
-    table.add_column("epsilon", no_wrap=True)
-    table.add_column("mechanism", no_wrap=True)
-    for heading in ("measured", "predicted", "worst", "worst/limit"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    numbers = ("measured", "predicted", "worst", "worst/limit")
+    table = table_of(f"n·MSE of the mean: {title}", ("epsilon", "mechanism"), numbers)
     for epsilon in dict.fromkeys(row.epsilon for row in rows):
         for row in (row for row in rows if row.epsilon == epsilon):
             known = math.isfinite(row.limit)
@@ -145,22 +146,19 @@ def _print(rows: list[Comparison], title: str) -> None:
             )
         table.add_section()
     console.print(table)
-    console.print(
+    explain(
         "worst: for the value that is hardest for the mechanism; limit: no unbiased report has a "
-        "smaller worst case.",
-        style="dim",
+        "smaller worst case."
     )
 
 
 def draw(rows: list[Comparison], title: str) -> Any:
     """Return a figure, in units of the limit: error on this crowd (left), worst case (right)."""
-    plt = pyplot()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5), sharex=True)
-    markers = "osD^v<>PX*"
+    plt, (figure, left, right) = pyplot(), two_panels()
     for index, label in enumerate(dict.fromkeys(row.mechanism for row in rows)):
         mine = [row for row in rows if row.mechanism == label and math.isfinite(row.limit)]
         x = [row.epsilon for row in mine]
-        style = {"color": f"C{index % 10}", "marker": markers[index % 10], "ms": 5}
+        style = style_of(index)
         bars = [row.stderr / row.limit for row in mine]
         points = [row.measured / row.limit for row in mine]
         left.plot(x, [row.predicted / row.limit for row in mine], color=style["color"])
@@ -174,10 +172,8 @@ def draw(rows: list[Comparison], title: str) -> Any:
         axes.get_yaxis().set_major_locator(plt.LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
         axes.get_yaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
         axes.minorticks_off()
-        axes.grid(alpha=0.3)
         axes.axhline(1, color="black", lw=1)
     left.set_title(f"on this crowd: {title}\nmarks measured (± s.e.), lines predicted", fontsize=10)
     right.set_title("worst case over all values\n1 is the limit for unbiased reports", fontsize=10)
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=9)
+    legend_beside(figure, left)
     return figure

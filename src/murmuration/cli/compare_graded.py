@@ -6,7 +6,6 @@ import dataclasses
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from murmuration.cli.compare import Column, Data, private_values
 from murmuration.cli.options import (
@@ -25,10 +24,14 @@ from murmuration.cli.output import (
     checked_plot,
     console,
     emit_json,
+    explain,
     progress_bar,
     pyplot,
     remark,
     save_plot,
+    style_of,
+    table_of,
+    two_panels,
 )
 from murmuration.cli.parse import parse_edges, parse_epsilons, parse_numbers, parse_value
 from murmuration.errors import ParameterError
@@ -84,11 +87,8 @@ def _left_out(reason: str) -> None:
 
 
 def _print(rows: list[GradedComparison], title: str) -> None:
-    table = Table(title=f"mean absolute error of the mean x 10,000: {title}")
-    table.add_column("eps", no_wrap=True)
-    table.add_column("mechanism", no_wrap=True)
-    for heading in ("error", "predicted", "loss", "promised"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    title = f"mean absolute error of the mean x 10,000: {title}"
+    table = table_of(title, ("eps", "mechanism"), ("error", "predicted", "loss", "promised"))
     for epsilon in dict.fromkeys(row.epsilon for row in rows):
         for row in (row for row in rows if row.epsilon == epsilon):
             loss = f"{row.loss:.4g}"
@@ -102,18 +102,15 @@ def _print(rows: list[GradedComparison], title: str) -> None:
             )
         table.add_section()
     console.print(table)
-    console.print(
+    explain(
         "loss: the largest between any two values; !: some pair of ranges exceeds its own budget. "
-        "predicted: by formula, in [-1, 1]. one budget: everyone has the smallest one.",
-        style="dim",
+        "predicted: by formula, in [-1, 1]. one budget: everyone has the smallest one."
     )
 
 
 def draw(rows: list[GradedComparison], title: str) -> Any:
     """Return a figure: error against epsilon (left), against how often hiera uses a bit (right)."""
-    plt = pyplot()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(14, 6))
-    markers = "osD^v<>PX*"
+    plt, (figure, left, right) = pyplot(), two_panels(row.epsilon for row in rows)
     plain = [row for row in rows if row.mu in (0, 1)]
     for index, label in enumerate(dict.fromkeys(row.label for row in plain)):
         mine = [row for row in plain if row.label == label]
@@ -122,14 +119,10 @@ def draw(rows: list[GradedComparison], title: str) -> Any:
             [row.error for row in mine],
             yerr=[row.stderr for row in mine],
             label=label + ("" if all(row.kept for row in mine) else " (promise broken)"),
-            marker=markers[index % 10],
             ls="-" if all(row.kept for row in mine) else "--",
-            ms=5,
-            color=f"C{index % 10}",
+            **style_of(index),
         )
-    left.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="mean absolute error")
-    left.set_xticks(sorted({row.epsilon for row in rows}))
-    left.get_xaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
+    left.set(yscale="log", ylabel="mean absolute error")
     left.set_title(f"error against epsilon: {title}", fontsize=10)
     epsilons = list(dict.fromkeys(row.epsilon for row in rows))
     for place, epsilon in enumerate(epsilons):
@@ -144,11 +137,9 @@ def draw(rows: list[GradedComparison], title: str) -> Any:
     right.set(xlabel="mu: how often hiera uses a bit", ylabel="error / error with mu = 1")
     right.set_xticks(sorted({row.mu for row in rows if row.mu}))
     right.set_title("reuse only adds noise: lines predicted, marks measured", fontsize=10)
-    right.legend(title="epsilon", fontsize=9)
-    for axes in (left, right):
-        axes.grid(alpha=0.3, which="both")
+    right.legend(title="epsilon", loc="upper left", fontsize=9)
     left.get_yaxis().set_major_locator(plt.LogLocator(subs=(1, 2, 5)))
     left.get_yaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
     left.minorticks_off()
-    left.legend(fontsize=8)
+    left.legend(loc="upper right", fontsize=8)
     return figure

@@ -6,7 +6,6 @@ import dataclasses
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from murmuration.campaign.levels import Levels
 from murmuration.cli.options import Epsilons, Json, Plot, Runs, Seed
@@ -14,9 +13,13 @@ from murmuration.cli.output import (
     checked_plot,
     console,
     emit_json,
+    explain,
+    legend_beside,
     progress_bar,
-    pyplot,
     save_plot,
+    style_of,
+    table_of,
+    two_panels,
 )
 from murmuration.cli.parse import parse_epsilons
 from murmuration.errors import ParameterError
@@ -92,11 +95,9 @@ def _simulate(
 
 
 def _print(rows: list[LevelComparison], title: str) -> None:
-    table = Table(title=f"NSE of all histograms: {title}")
-    for heading in ("epsilon", "shift", "method"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("NSE", "of BRR"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_of(
+        f"NSE of all histograms: {title}", ("epsilon", "shift", "method"), ("NSE", "of BRR")
+    )
     for place in dict.fromkeys((row.epsilon, row.shift) for row in rows):
         mine = [row for row in rows if (row.epsilon, row.shift) == place]
         for row in mine:
@@ -109,12 +110,11 @@ def _print(rows: list[LevelComparison], title: str) -> None:
             )
         table.add_section()
     console.print(table)
-    console.print(
+    explain(
         "BRR, OC: the MPLDP paper's plain sum, and least noise, which trusts that levels do not "
         "depend on the data; GLS: least error, guarded. sue inside unless subset is named; sample "
         "1: each person answers one attribute. shift: how many percentage points more often people "
-        "with a head item (the first fifth) pick the most open level.",
-        style="dim",
+        "with a head item (the first fifth) pick the most open level."
     )
 
 
@@ -129,11 +129,9 @@ def _plain(number: float) -> str:
 
 def draw(rows: list[LevelComparison], title: str) -> Any:
     """Return a figure: error against epsilon (left) and against the shift (right)."""
-    plt = pyplot()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5))
-    markers, last = "osD^v<>PX*", rows[-1].epsilon
+    (figure, left, right), last = two_panels(row.epsilon for row in rows), rows[-1].epsilon
     for index, method in enumerate(dict.fromkeys(row.method for row in rows)):
-        style = {"color": f"C{index % 10}", "marker": markers[index % 10], "ms": 5, "lw": 1}
+        style = {**style_of(index), "lw": 1}
         mine = [row for row in rows if row.method == method]
         still = [row for row in mine if row.shift == 0]
         moved = [row for row in mine if row.epsilon == last]
@@ -141,17 +139,11 @@ def draw(rows: list[LevelComparison], title: str) -> Any:
         _curve(right, [row.shift for row in moved], moved, **style)
     for axes in (left, right):
         axes.set(yscale="log", ylabel="NSE = squared error of counts / n")
-        axes.grid(alpha=0.3)
-    left.set(xscale="log", xlabel="epsilon")
-    left.set_xticks(sorted({row.epsilon for row in rows}))
-    left.get_xaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
-    left.get_xaxis().set_minor_locator(plt.NullLocator())
     right.set(xlabel="shift: how much more often people with a head item pick the most open level")
     right.set_xticks(sorted({row.shift for row in rows}))
     left.set_title(f"levels that do not depend on the data\n{title}", fontsize=10)
     right.set_title(f"levels that do, at epsilon {last:g}\n{title}", fontsize=10)
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=9)
+    legend_beside(figure, left)
     return figure
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from murmuration.cli.options import Json
-from murmuration.cli.output import console, emit_json, errors
+from murmuration.cli.output import console, emit_json, errors, explain, table_of
 from murmuration.errors import ParameterError
 from murmuration.mechanisms.base import checked_epsilon
 from murmuration.mechanisms.registry import list_mechanisms as registry
@@ -33,11 +32,8 @@ def mechanisms(
     if as_json:
         emit_json(rows)
         return
-    table = Table(title=f"mechanisms at epsilon {epsilon:g}, {k} items, tuples of {d}")
-    table.add_column("name", no_wrap=True)
-    table.add_column("for", no_wrap=True)
-    for heading in ("bytes", "n·MSE", "exact loss"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    title = f"mechanisms at epsilon {epsilon:g}, {k} items, tuples of {d}"
+    table = table_of(title, ("name", "for"), ("bytes", "n·MSE", "exact loss"))
     table.add_column("how")
     for row in rows:
         table.add_row(
@@ -49,10 +45,9 @@ def mechanisms(
             row["summary"],
         )
     console.print(table)
-    console.print(
+    explain(
         "n·MSE: of a mean in the worst case, of a frequency on average over the items; "
-        "!: the loss exceeds epsilon. graded: epsilon below 0, half of it above.",
-        style="dim",
+        "!: the loss exceeds epsilon. graded: epsilon below 0, half of it above."
     )
 
 

@@ -78,6 +78,23 @@ PlainHttp = Annotated[
     bool, typer.Option("--plain-http", help="Allow plain HTTP to another machine.")
 ]
 
+# --- devices that are played from a file ---------------------------------------------------------
+
+Batch = Annotated[int, typer.Option(min=1, help="Reports in one upload.")]
+Connections = Annotated[int, typer.Option(min=1, max=64, help="Connections at once.")]
+RowLimit = Annotated[int | None, typer.Option(min=1, help="Only so many rows, from the first on.")]
+Secret = Annotated[
+    Path | None,
+    typer.Option(help="A file with the secret that the devices' keys follow from; made if new."),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Participants' tokens, a line for each row, where each device has its own.",
+    ),
+]
+
 # --- privacy and simulations ---------------------------------------------------------------------
 
 Epsilon = Annotated[float, typer.Option(help="The privacy of each person, in all.")]

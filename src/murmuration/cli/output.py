@@ -7,7 +7,7 @@ import math
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,16 @@ def fitted(table: Table, width: int) -> Table:
     return table
 
 
+def table_of(title: str, words: Sequence[str], numbers: Sequence[str]) -> Table:
+    """Return a table without rows: columns of words, then of numbers, which stand to the right."""
+    table = Table(title=title)
+    for heading in words:
+        table.add_column(heading, no_wrap=True)
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
 def _edges(column: Column, table: Table) -> tuple[int, int]:
     """Return how narrow a column may be, and how wide its longest line is."""
     heading = _text(column.header) if table.show_header else Text()
@@ -141,6 +151,11 @@ def remark(text: str) -> None:
     errors.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
+def explain(text: str) -> None:
+    """Print what the columns above are, less brightly than they."""
+    console.print(text, style="dim", markup=False, highlight=False)
+
+
 def emit_json(data: Any) -> None:
     """Print machine-readable output; infinity, which JSON lacks, is null.
 
@@ -185,6 +200,31 @@ def pyplot() -> Any:
     require("plots")
     import_module("matplotlib").use("Agg")
     return import_module("matplotlib.pyplot")
+
+
+def two_panels(epsilons: Iterable[float] = ()) -> tuple[Any, Any, Any]:
+    """Return a figure and its two panels, the left one by epsilon where there are any."""
+    plt = pyplot()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5))
+    if ticks := sorted(set(epsilons)):
+        left.set(xscale="log", xlabel="epsilon")
+        left.set_xticks(ticks)
+        left.get_xaxis().set_major_formatter(plt.FormatStrFormatter("%g"))
+        left.get_xaxis().set_minor_locator(plt.NullLocator())
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+    return figure, left, right
+
+
+def style_of(place: int) -> dict[str, Any]:
+    """Return the colour and the mark of one of several lines."""
+    return {"color": f"C{place % 10}", "marker": "osD^v<>PX*"[place % 10], "ms": 5}
+
+
+def legend_beside(figure: Any, axes: Any) -> None:
+    """Name the lines of a panel to the right of both."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=9)
 
 
 def checked_plot(path: Path | None) -> None:

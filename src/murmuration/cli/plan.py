@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from murmuration.cli.options import Json, Plot
-from murmuration.cli.output import checked_plot, console, emit_json, pyplot, save_plot
+from murmuration.cli.output import checked_plot, console, emit_json, explain, pyplot, save_plot
 from murmuration.errors import ParameterError
 from murmuration.planning.choose import SAMPLINGS, Attribute, Plan, Planned
 from murmuration.planning.choose import plan as work_out
@@ -81,7 +81,7 @@ def _print(planned: Plan) -> None:
         name, chosen = escape(row.attribute.name), row.choice.mechanism.name
         console.print(f"[bold]{name}[/]: {chosen}: {row.choice.reason}", highlight=False)
     for note in _notes(planned):
-        console.print(note, style="dim", highlight=False)
+        explain(note)
 
 
 def _errors_table(planned: Plan, title: str) -> Table:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from murmuration.cli.options import Edges, High, Json, Low, Semantics
-from murmuration.cli.output import console, emit_json
+from murmuration.cli.output import console, emit_json, explain, table_of
 from murmuration.cli.parse import (
     parse_edges,
     parse_epsilons,
@@ -100,10 +99,8 @@ def _as_data(planned: GradedPlan, half: float) -> dict[str, object]:
 
 
 def _print(planned: GradedPlan, people: int, wanted: float, half: float) -> None:
-    table = Table(title=f"what keeps every budget, {people:,} people")
-    table.add_column("mechanism", no_wrap=True)
-    for heading in ("n·Var", "std error", f"people for {wanted:g}", "bytes", "loss"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    numbers = ("n·Var", "std error", f"people for {wanted:g}", "bytes", "loss")
+    table = table_of(f"what keeps every budget, {people:,} people", ("mechanism",), numbers)
     for option in planned.options:
         table.add_row(
             option.mechanism.name,
@@ -116,6 +113,4 @@ def _print(planned: GradedPlan, people: int, wanted: float, half: float) -> None
     console.print(table)
     console.print(planned.advice, highlight=False, soft_wrap=True)
     units = "in [-1, 1]" if half == 1 else "in your units"
-    console.print(
-        f"n·Var in [-1, 1]; std error {units}, for the value that is hardest.", style="dim"
-    )
+    explain(f"n·Var in [-1, 1]; std error {units}, for the value that is hardest.")

@@ -8,7 +8,15 @@ import typer
 from rich.table import Table
 
 from murmuration.cli.options import Json, Plot
-from murmuration.cli.output import checked_plot, console, emit_json, pyplot, save_plot
+from murmuration.cli.output import (
+    checked_plot,
+    console,
+    emit_json,
+    explain,
+    pyplot,
+    save_plot,
+    table_of,
+)
 from murmuration.errors import ParameterError
 from murmuration.planning.longitudinal import Comparison, InSpells, compared
 
@@ -99,16 +107,12 @@ def _print(comparison: Comparison) -> None:
         "as dear: fresh noise that tells over all periods what the longest spells do.",
     ]
     for note in notes:
-        console.print(note, style="dim", highlight=False)
+        explain(note)
 
 
 def _table(comparison: Comparison, title: str, changing: bool) -> Table:
-    table = Table(title=f"loss of all reports so far: {title}")
-    table.add_column("law")
-    table.add_column("std error", justify="right", no_wrap=True)
-    table.add_column("of a change", justify="right", no_wrap=True)
-    for count in comparison.shown:
-        table.add_column(f"{count:,}", justify="right", no_wrap=True)
+    numbers = ("std error", "of a change", *(f"{count:,}" for count in comparison.shown))
+    table = table_of(f"loss of all reports so far: {title}", ("law",), numbers)
     for law in comparison.laws:
         told, sign = (law.changes, "" if law.bounded else ">=") if changing else (law.stays, "")
         losses = [f"{sign}{told(count):.3g}" for count in comparison.shown]

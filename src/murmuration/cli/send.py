@@ -22,13 +22,18 @@ from murmuration.cli.fit import MOST_MISFITS, NOT_SENT, Fit, measure, require_fi
 from murmuration.cli.keys import key_of
 from murmuration.cli.options import (
     AllowMisfits,
+    Batch,
     ColumnNames,
+    Connections,
     Decimal,
     Delimiter,
     Encoding,
     Header,
     Json,
     PlainHttp,
+    RowLimit,
+    Secret,
+    TokenFile,
 )
 from murmuration.cli.output import console, emit_json, errors, progress_bar, say
 from murmuration.cli.tables import Columns, Form, open_table
@@ -40,7 +45,7 @@ from murmuration.lab.fleet import Sent, SpellStarts, keys_of, made, send_all
 from murmuration.sources.address import PLACE, CollectorSource
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.wire.address import Address
-from murmuration.wire.report import MOST_REPORTS, REASONS
+from murmuration.wire.report import REASONS
 
 SIMULATION = (
     "This is a simulation: the file holds everyone's true values in one place. In a real "
@@ -74,10 +79,8 @@ def send(
     ],
     data: Annotated[Path, typer.Argument(help="A CSV or Parquet file, one row per device.")],
     to: Annotated[str, typer.Option(help="The campaign's address, if CAMPAIGN is a file.")] = "",
-    batch: Annotated[
-        int, typer.Option(min=1, max=MOST_REPORTS, help="Reports in one upload.")
-    ] = 1000,
-    connections: Annotated[int, typer.Option(min=1, max=64, help="Connections at once.")] = 4,
+    batch: Batch = 1000,
+    connections: Connections = 4,
     level_column: Annotated[
         str, typer.Option(help="The column with the level that each person picked.")
     ] = "",
@@ -95,22 +98,9 @@ def send(
     reports_as: Annotated[
         str, typer.Option("--format", help="How reports travel: binary or json.")
     ] = "binary",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many rows, from the first on.")
-    ] = None,
-    secret: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file with the secret that the devices' keys follow from; made if new."
-        ),
-    ] = None,
-    tokens: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Participants' tokens, a line for each row, where each device has its own.",
-        ),
-    ] = None,
+    limit: RowLimit = None,
+    secret: Secret = None,
+    tokens: TokenFile = None,
     allow_misfits: AllowMisfits = MOST_MISFITS,
     delimiter: Delimiter = "",
     encoding: Encoding = "",

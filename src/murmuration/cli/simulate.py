@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.cli.extras import require
@@ -22,10 +21,13 @@ from murmuration.cli.output import (
     console,
     emit_json,
     errors,
+    explain,
+    legend_beside,
     progress_bar,
-    pyplot,
     remark,
     save_plot,
+    table_of,
+    two_panels,
 )
 from murmuration.cli.tables import open_table
 from murmuration.errors import ParameterError
@@ -102,28 +104,23 @@ def _session(engine: str, master: str) -> Iterator[Any]:
 
 
 def _print(lines: Sequence[Line], title: str) -> None:
-    table = Table(title=title)
-    for heading in ("campaign", "attribute", "epsilon", "mechanism"):
-        table.add_column(heading)
-    for heading in ("error", "predicted", "covered"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    words, numbers = ("campaign", "attribute", "epsilon", "mechanism"), ("error", "predicted")
+    table = table_of(title, words, (*numbers, "covered"))
     for line in lines:
         law = line.mechanism if line.mechanism == line.laws else f"{line.mechanism}: {line.laws}"
         expected = f"{line.predicted:.3g}" if math.isfinite(line.predicted) else "-"
         cells = (f"{line.rmse:.3g}", expected, f"{100 * line.covered:.1f}%")
         table.add_row(line.campaign, line.attribute, f"{line.epsilon:g}", law, *cells)
     console.print(table)
-    console.print(
+    explain(
         "error: root of the mean squared error over repetitions and labels, in the attribute's "
-        "units",
-        style="dim",
+        "units"
     )
 
 
 def draw(lines: Sequence[Line], confidence: float) -> Any:
     """Return a figure: error over what theory expects (left), coverage (right), by epsilon."""
-    plt = pyplot()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12.5, 5))
+    figure, left, right = two_panels()
     names = list(dict.fromkeys((x.campaign, x.attribute, x.mechanism) for x in lines))
     for place, name in enumerate(names):
         mine = [x for x in lines if (x.campaign, x.attribute, x.mechanism) == name]
@@ -134,9 +131,8 @@ def draw(lines: Sequence[Line], confidence: float) -> Any:
     for axes, line in ((left, 1.0), (right, 100 * confidence)):
         axes.set(xscale="log", xlabel="epsilon")
         axes.axhline(line, color="black", lw=1)
-        axes.grid(alpha=0.3)
     left.set(ylabel="error / predicted error")
     right.set(ylabel=f"% of {100 * confidence:g}% intervals that have the truth")
     if len(names) <= 20:
-        figure.legend(loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=8)
+        legend_beside(figure, left)
     return figure

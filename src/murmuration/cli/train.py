@@ -23,13 +23,18 @@ from murmuration.cli.local_collector import HOST, collecting
 from murmuration.cli.model import show as show_model
 from murmuration.cli.options import (
     AllowMisfits,
+    Batch,
     ColumnNames,
+    Connections,
     Decimal,
     Delimiter,
     Encoding,
     Header,
     Json,
     PlainHttp,
+    RowLimit,
+    Secret,
+    TokenFile,
 )
 from murmuration.cli.output import emit_json, errors, progress_bar, remark, say
 from murmuration.cli.send import ADVICE, SIMULATION, DeviceTokens
@@ -49,7 +54,6 @@ from murmuration.sources.open import open_source
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.training.round import Round
 from murmuration.wire.address import Address
-from murmuration.wire.report import MOST_REPORTS
 
 
 def train(
@@ -66,26 +70,11 @@ def train(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Its port; another one if it is in use.")
     ] = 8750,
-    batch: Annotated[
-        int, typer.Option(min=1, max=MOST_REPORTS, help="Reports in one upload.")
-    ] = 1000,
-    connections: Annotated[int, typer.Option(min=1, max=64, help="Connections at once.")] = 4,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many rows, from the first on.")
-    ] = None,
-    secret: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file with the secret that the devices' keys follow from; made if new."
-        ),
-    ] = None,
-    tokens: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Participants' tokens, a line for each row, where each device has its own.",
-        ),
-    ] = None,
+    batch: Batch = 1000,
+    connections: Connections = 4,
+    limit: RowLimit = None,
+    secret: Secret = None,
+    tokens: TokenFile = None,
     allow_misfits: AllowMisfits = MOST_MISFITS,
     delimiter: Delimiter = "",
     encoding: Encoding = "",

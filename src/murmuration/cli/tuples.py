@@ -10,11 +10,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.progress import Progress, TaskID
-from rich.table import Table
 
 from murmuration import tour as protocol
 from murmuration.cli.options import Epsilon, Json, Mechanisms, PeopleSeed
-from murmuration.cli.output import console, emit_json, errors, progress_bar
+from murmuration.cli.output import console, emit_json, errors, explain, progress_bar, table_of
 from murmuration.errors import MurmurationError, ParameterError
 from murmuration.exact.randomness import SystemRng
 from murmuration.mechanisms.base import Mechanism, checked_epsilon
@@ -180,10 +179,9 @@ def _summary(misses: list[float]) -> tuple[float, float]:
 
 
 def _print(outcomes: list[Outcome], title: str) -> None:
-    table = Table(title=f"error of all estimates: {title}, epsilon {outcomes[0].epsilon:g}")
-    table.add_column("mechanism", no_wrap=True)
-    for heading in ("bytes", "means", "worst", "shares", "worst", "covered"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    title = f"error of all estimates: {title}, epsilon {outcomes[0].epsilon:g}"
+    headings = ("bytes", "means", "worst", "shares", "worst", "covered")
+    table = table_of(title, ("mechanism",), headings)
     for outcome in outcomes:
         numbers = (
             outcome.numeric_rms,
@@ -194,9 +192,7 @@ def _print(outcomes: list[Outcome], title: str) -> None:
         cells = ["-" if math.isnan(number) else f"{number:.4f}" for number in numbers]
         table.add_row(outcome.mechanism, str(outcome.bytes), *cells, f"{outcome.covered:.1%}")
     console.print(table)
-    console.print(
+    explain(
         "means (in [-1, 1]) and shares: root mean square error, then the worst; covered: 95% "
-        "intervals that hold the truth.",
-        style="dim",
-        markup=False,
+        "intervals that hold the truth."
     )

@@ -574,3 +574,31 @@ def test_numbers_by_least_squares_have_at_most_the_error_of_the_best_level() -> 
     for unseen in (0.0, 1.0):
         free = levels.squared_errors(levels.least_error, unseen)
         assert (levels.least_squares(unseen) <= free).all()
+
+
+# --- when levels are taken to agree --------------------------------------------------------------
+
+
+def two_levels(first: int, second: int, n: int = 40_000) -> list[Tally]:
+    """Two levels of a number, with so many of the larger symbol each."""
+    laws = [mechanism("duchi", epsilon=epsilon) for epsilon in (1.0, 2.0)]
+    counts = (first, second)
+    return [
+        Tally(law, np.array([n - ones, ones]), n) for law, ones in zip(laws, counts, strict=True)
+    ]
+
+
+def test_levels_are_taken_apart_when_agreement_has_one_chance_in_a_hundred() -> None:
+    seen = {False: 0, True: 0}
+    for ones in range(20_430, 20_560, 5):
+        combination = combine.generalised(two_levels(20_000, ones))
+        if 0.005 < combination.p_value < 0.02:
+            seen[combination.fell_back] += 1
+            assert combination.fell_back == (combination.p_value < 0.01)
+    assert min(seen.values()) > 3
+
+
+def test_levels_that_say_the_same_are_added_as_they_are() -> None:
+    law = mechanism("duchi", epsilon=1.0)
+    same = [Tally(law, np.array([500, 500]), 1000)] * 2
+    assert combine.LevelReadings.of(same).lean(0.01) == (1.0, 1.0)

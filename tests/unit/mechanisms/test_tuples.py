@@ -128,9 +128,11 @@ def test_standard_errors_are_those_of_the_law(name: str) -> None:
         assert abs(part.value - x) < 4 * predicted
 
 
+@pytest.mark.parametrize("d", [4, 12])
 @pytest.mark.parametrize("name", ["duchi-multi", "block", *MIXED])
-def test_the_audit_tries_the_sampler_against_the_law(name: str) -> None:
-    tried = audit_mechanism(mechanism(name, epsilon=1.0, d=4))
+def test_the_audit_tries_the_sampler_against_the_law(name: str, d: int) -> None:
+    """Every corner of a small cube; of a large one what can be counted."""
+    tried = audit_mechanism(mechanism(name, epsilon=1.0, d=d))
     assert tried.tests
     assert tried.sampler_agrees
 

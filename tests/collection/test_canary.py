@@ -63,6 +63,8 @@ class Heard:
     raw: list[bytes] = field(default_factory=list)
     ports: list[int] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
+    before: str = ""
+    """The tables before any canary: laws have numbers that may be a port's, too."""
     metrics: str = ""
     tables: str = ""
     files: bytes = b""
@@ -85,6 +87,7 @@ def heard(tmp_path_factory: pytest.TempPathFactory) -> Heard:
         limits=LIMITS,
         fault=folder / "fault",
     ) as server:
+        found.before = server.dump()
         found.tokens = [
             server.admin,
             server.token("device", campaign="guarded"),
@@ -331,7 +334,8 @@ def assert_clean(text: str, heard: Heard) -> None:
     for trace in (*TRACES, *heard.tokens, "127.0.0.1"):
         assert trace.lower() not in text.lower(), trace
     for port in heard.ports:
-        assert not re.search(rf"[:, ]{port}\b", text)
+        named = re.compile(rf"[:, ]{port}\b")
+        assert not named.search(text) or named.search(heard.before), port
 
 
 def test_the_check_itself(heard: Heard) -> None:

@@ -444,12 +444,24 @@ def ran(tests: Sequence[str], folder: Path, limit: float) -> tuple[str, str, flo
     return "killed", seen[1] if seen else output.strip().splitlines()[-1][:200], seconds
 
 
-def judged() -> dict[tuple[str, str, str], str]:
-    """Return the faults that change nothing that can be seen, and why."""
-    if not JUDGED.exists():
-        return {}
-    rows = json.loads(JUDGED.read_text())
-    return {(row["file"], row["was"], row["becomes"]): row["why"] for row in rows}
+@dataclass(frozen=True)
+class Judged:
+    """Faults that change nothing that can be seen, and why."""
+
+    rows: Sequence[Mapping[str, str]]
+
+    @classmethod
+    def read(cls) -> Judged:
+        """Read what is judged; `at` is a part of the line, where a node alone says too little."""
+        return cls(json.loads(JUDGED.read_text()) if JUDGED.exists() else [])
+
+    def why(self, fault: Fault) -> str:
+        """Return why a fault cannot be seen; empty if that is not known."""
+        line = (PACKAGE / fault.file).read_text(encoding="utf-8").splitlines()[fault.line - 1]
+        for row in self.rows:
+            if (row["file"], row["was"], row["becomes"]) == fault.key and row.get("at", "") in line:
+                return row["why"]
+        return ""
 
 
 def run(
@@ -458,14 +470,14 @@ def run(
     """Try a sample of all faults and write the table."""
     everything = [fault for fault in all_faults() if fault.file.startswith(only)]
     chosen = sampled(everything, sample, seed)
-    known, reached = judged(), Map.read()
+    known, reached = Judged.read(), Map.read()
     with tempfile.TemporaryDirectory() as folder:
         copies = Copies(Path(folder), processes)
 
         def one(fault: Fault) -> Tried:
             head = (fault.file, fault.line, fault.was, fault.becomes)
-            if fault.key in known:
-                return Tried(*head, "equivalent", known[fault.key], 0, 0.0)
+            if why := known.why(fault):
+                return Tried(*head, "equivalent", why, 0, 0.0)
             lines = range(fault.line, fault.line + fault.was.count("\n") + 1)
             tests = reached.tests(fault, lines, budget)
             if not tests:

@@ -101,6 +101,18 @@ def test_draw_is_the_inverse_of_the_cumulative_weights(weights, words) -> None:
         assert table.draw(rows, drawn).tolist() == expected
 
 
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_crowd_draws_by_the_last_bit_as_one_person_does(beyond: int) -> None:
+    """Weights that end next to where the first 12 bits of a word change."""
+    cell, total = 1 << 40, 1 << 52
+    ends = [place * cell + beyond for place in (1, 5, 4095)]
+    table = Table(np.array([[end, total - end] for end in ends]))
+    asked = [(row, end + step) for row, end in enumerate(ends) for step in (-2, -1, 0, 1)]
+    rows, words = np.array(asked * 500).T
+    drawn = table.draw(rows, words.astype(np.uint64) << np.uint64(12))
+    assert (drawn == (words >= np.array(ends)[rows])).all()
+
+
 @pytest.mark.slow
 @given(tables())
 def test_worst_ratio_is_the_largest_of_all(weights) -> None:

@@ -90,15 +90,6 @@ def test_what_a_training_has_not_is_said_in_words(folder: Path, command: tuple[s
 
 
 @pytest.mark.slow
-def test_stores_with_trainings_are_not_merged(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "loans.toml").write_text(LOANS)
-    with running(tmp_path / "other.db", LOANS, measured=False):
-        pass
-    done = murmur("merge", str(tmp_path / "other.db"), "loans.db", folder=folder, code=2)
-    assert "trains a model" in done.problem
-
-
-@pytest.mark.slow
 def test_an_estimator_predicts_from_raw_tables(folder: Path) -> None:
     opened = murmuration.open(folder / "loans.db")
     found, model, raw = opened.trained(), opened.model(), table(folder)

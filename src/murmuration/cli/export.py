@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +16,10 @@ from murmuration.cli.options import CampaignOption, Force, Json, StoreArgument
 from murmuration.cli.output import emit_json, progress_bar, say
 from murmuration.collector import publish
 from murmuration.collector.files import export as reports_file
+from murmuration.collector.files import rounds as rounds_files
 from murmuration.collector.store import open_store
 from murmuration.errors import ParameterError
+from murmuration.training.campaign import TrainingCampaign
 from murmuration.wire import parquet
 
 
@@ -39,6 +42,8 @@ def export(
     A file has all reports, and the campaign in its metadata. A folder gets parts by digest and day,
     and only what it does not have yet; the campaign lies beside them. docs/files.md has the schema.
 
+    A training is written to a folder: a file for each round that is closed, by the round's laws.
+
     With --at-most 0.5, each report is kept or made blank at random, so that it tells 0.5 at most: a
     file with new ids, and with the exact laws that its reports have then.
     """
@@ -48,6 +53,7 @@ def export(
             raise ParameterError("--at-most writes one file: give it a name that ends in .parquet")
         _to_folder(store, out, campaign, as_json)
         return
+    _require_survey(store, campaign)
     if os.path.lexists(out) and not force:
         raise ParameterError(f"{out} exists already; --force overwrites it")
     if at_most is not None:
@@ -65,6 +71,17 @@ def export(
         )
         return
     say(f"{done.written:,} reports of {served.campaign.name}{_left_out(done)}: {out}", markup=False)
+
+
+def _require_survey(store: str, campaign: str) -> None:
+    """Refuse one file for a training, whose rounds have laws of their own."""
+    with closing(open_store(store, readonly=True)) as opened:
+        found = publish.served(opened, publish.named_or_only(opened, campaign)).campaign
+    if found.kind == TrainingCampaign.kind:
+        raise ParameterError(
+            f"{found.name} trains a model: its rounds go to a folder, a file for each; say a name "
+            "without a dot"
+        )
 
 
 def _stricter(store: str, out: Path, campaign: str, at_most: float, as_json: bool) -> None:
@@ -103,9 +120,15 @@ def _to_folder(store: str, out: Path, campaign: str, as_json: bool) -> None:
         )
     with closing(open_store(store, create=False)) as opened:
         name = publish.named_or_only(opened, campaign)
+        found = publish.served(opened, name)
         with progress_bar() as bar:
             task = bar.add_task("exporting", total=None)
-            done = reports_file.write_folder(opened, name, out, lambda n: bar.advance(task, n))
+            advance = partial(bar.advance, task)
+            if found.campaign.kind == TrainingCampaign.kind:
+                training = found.of_kind(TrainingCampaign)
+                done = rounds_files.write(opened, training, out, advance)
+            else:
+                done = reports_file.write_folder(opened, name, out, advance)
     if as_json:
         counts = {"written": done.written, "before": done.before, "scrubbed": done.scrubbed}
         emit_json({"campaign": name, **counts})

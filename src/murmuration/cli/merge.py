@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +16,8 @@ from murmuration.cli.output import emit_json, progress_bar, say
 from murmuration.collector.merging import key_file
 from murmuration.collector.merging.key_file import shared_key, take_key
 from murmuration.collector.merging.reports import Joined
-from murmuration.collector.merging.reports import merge as merge_one
+from murmuration.collector.merging.reports import merge as merge_reports
+from murmuration.collector.merging.rounds import merge_rounds
 from murmuration.collector.merging.tallies import (
     merge_tallies,
     remove,
@@ -27,7 +28,13 @@ from murmuration.collector.store import Store, open_store
 from murmuration.counting.container import CampaignTallies
 from murmuration.errors import MismatchError, ParameterError
 from murmuration.sources.file import campaign_tallies
+from murmuration.training.campaign import TrainingCampaign
 
+MERGES: dict[str, Callable[..., Joined]] = {
+    SurveyCampaign.kind: merge_reports,
+    TrainingCampaign.kind: merge_rounds,
+}
+"""How the reports of each kind of campaign are merged."""
 STILL_IN_FIGURES = (
     "Figures still contain them. Those of an attribute change once what is merged differs from "
     "what they show by {:,} answers (the cohort) at each level: the difference of fewer people "
@@ -142,7 +149,12 @@ def _merged(target: Store, other: Store, campaign: str) -> list[Joined]:
     )
     with progress_bar() as bar:
         task = bar.add_task("merging", total=total)
-        return [merge_one(target, other, name, lambda n: bar.advance(task, n)) for name in names]
+        return [
+            MERGES[served(other, name).campaign.kind](
+                target, other, name, lambda n: bar.advance(task, n)
+            )
+            for name in names
+        ]
 
 
 def _collectors(n: object) -> str:
@@ -169,5 +181,8 @@ def _print(row: dict[str, object]) -> None:
     else:
         known = f", {row['known']:,} were here already" if row["known"] else ""
         more = f", tallies of {row['collectors']:,} more collectors" if row["collectors"] else ""
-        text = f"{row['store']}, {row['campaign']}: {row['new']:,} new reports{known}{more}"
+        closed = f", {row['rounds']:,} rounds closed" if row.get("rounds") else ""
+        closed += f", {row['late']:,} came too late" if row.get("late") else ""
+        closed += f", no room in the round for {row['full']:,}" if row.get("full") else ""
+        text = f"{row['store']}, {row['campaign']}: {row['new']:,} new reports{known}{more}{closed}"
         say(text, markup=False)

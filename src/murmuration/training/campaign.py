@@ -164,9 +164,8 @@ class TrainingCampaign:
 
     kind = "model"
     use = (
-        "trains a model, and has no figures of attributes, nothing to export or merge: a device "
-        "answers it with `train`, `murmur status` says how far it is, `murmur model` reads what it "
-        "ends with"
+        "trains a model, and has no figures of attributes: a device answers it with `train`, "
+        "`murmur status` says how far it is, `murmur model` reads what it ends with"
     )
     accept_loss = None
     """A training's laws keep their promise: there is no other way."""

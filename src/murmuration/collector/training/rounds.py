@@ -310,6 +310,12 @@ def replayed(store: Store, served: Training) -> LiveTraining:
     return LiveTraining(served.campaign, closed_tallies(store, served))
 
 
+def require_following(store: Store, served: Training) -> None:
+    """Refuse rounds that do not follow from the tallies of those before."""
+    if rounds.finished(store, served.key) is None:
+        _replayed(store, served)
+
+
 def _replayed(store: Store, served: Training) -> tuple[LiveTraining, StoredRound | None]:
     """Return the training and its open round, which must be the one that was published."""
     training, kept = replayed(store, served), rounds.latest(store, served.key)

@@ -200,6 +200,7 @@ def items(name: str, errors: dict[tuple[float, int], float], **more: Any) -> Cas
     )
 
 
+MATRIX_OF_ITEMS = ((1.0, 0.6, 2.0), (0.6, 0.6, 0.9), (2.0, 0.9, 3.0))
 CONVERTIBLE = ("grr", "sue", "oue", "olh", "subset", "hadamard", "hadamard-response", "projective")
 ITEMS = [
     items("grr", {(0.5, 16): 616, (1, 4): 7.56, (1, 16): 98.7, (1, 128): 5654, (2, 16): 10.6}),
@@ -218,6 +219,23 @@ ITEMS = [
     items("memoised", {(0.5, 16): 616, (1, 4): 7.56, (1, 16): 98.7, (1, 128): 5654, (2, 16): 10.6}),
 ]
 
+GRADED_ITEMS = [
+    Case(
+        "graded-items",
+        [
+            {"epsilon": (2.0, 2.0, 2.0, 0.5), "k": 4},
+            {"epsilon": (2.0, 1.0, 2.0, 1.0, 0.5), "k": 5, "semantics": "max"},
+            {"epsilon": (1.0, 0.6, 3.0), "k": 3, "semantics": MATRIX_OF_ITEMS},
+        ],
+        [({"epsilon": 1.0, "k": 4}, 7.56), ({"epsilon": (2.0,) * 16, "k": 16}, 9.25)],
+        [
+            {"epsilon": (2.0, 2.0, 2.0, 0.5), "k": 4},
+            {"epsilon": (1.0, 0.6, 3.0), "k": 3, "semantics": MATRIX_OF_ITEMS},
+        ],
+        tolerance=0.01,
+        tight=lambda _: False,
+    )
+]
 STEPS = [
     Case(
         "converted",
@@ -293,6 +311,6 @@ VECTORS = [
     ),
 ]
 
-CASES = [*NUMBERS, *GRADED, *MISSING, *ITEMS, *STEPS, *VECTORS]
+CASES = [*NUMBERS, *GRADED, *MISSING, *ITEMS, *GRADED_ITEMS, *STEPS, *VECTORS]
 BROKEN = {"dct", "hiera", "graded-laplace", "duchi-multi-published"}
 """Built as published: their audit must say what they cost (unit/mechanisms/test_graded.py)."""

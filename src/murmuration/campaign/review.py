@@ -184,8 +184,9 @@ def _chosen(
 
 
 def _ranges(law: Mechanism, question: Question) -> tuple[str, ...]:
-    graded = question.kind == "graded"
-    return tuple(law.domain.ranges(*question.range)) if graded else ()
+    if question.kind == "graded":
+        return tuple(law.domain.ranges(*question.range))
+    return (*question.labels, *["no answer"] * question.missing) if law.graded else ()
 
 
 def _over_time(campaign: SurveyCampaign, law: Mechanism) -> OverTime | None:
@@ -215,6 +216,8 @@ def _reason(campaign: SurveyCampaign, law: Mechanism, question: Question, share:
     if question.kind == "graded":
         optimal = law.without_none().name == GRADED
         return "least worst-case error that the budgets allow" if optimal else "as the file says"
+    if law.graded:
+        return "least error of the tables that the budgets of the labels allow"
     if question.checks:
         return f"a part of the devices says whether {question.checks} fitted, instead of an answer"
     if question.kind == "distribution":

@@ -156,7 +156,7 @@ def _budget(name: str, text: str) -> float | list[float]:
     """Read epsilon: one number, or a list for a mechanism that is graded."""
     budgets = parse_epsilons(text)
     kind = list_mechanisms().get(name)
-    if kind is not None and (kind.takes is Graded or (kind is OrNone and len(budgets) > 1)):
+    if kind is not None and (kind.graded or (kind is OrNone and len(budgets) > 1)):
         return budgets
     if (kind is not None or name == "auto") and len(budgets) > 1:
         raise ParameterError(f"{name} has one epsilon; graded mechanisms have one for each range")

@@ -70,7 +70,7 @@ def _laws(
 ) -> tuple[Mechanism, ...]:
     """Return the laws of a check, with the budgets of the attribute that it checks."""
     attribute = table.attributes[place]
-    if attribute.kind == "graded":  # what does not fit may lie in any range
+    if attribute.budgets:  # what does not fit may lie in any range, or be any item
         matrix = [] if isinstance(attribute.semantics, str) else attribute.semantics
         budget = min(chain(attribute.budgets, *matrix))
     name, permanent = LAW, {}

@@ -40,13 +40,19 @@ from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.domain import Box, Domain, Graded, Items, Number
 from murmuration.mechanisms.frame import Frame
-from murmuration.mechanisms.graded.base import to_domain
+from murmuration.mechanisms.graded.base import (
+    checked_budgets,
+    checked_semantics,
+    pairwise_budgets,
+    to_domain,
+)
+from murmuration.mechanisms.item.graded_items import MOST_CLASSES, MOST_GRADED, budget_of_pairs
 from murmuration.mechanisms.number.base import FEWEST_SYMBOLS
 from murmuration.mechanisms.registry import list_mechanisms, mechanisms_for
 from murmuration.mechanisms.strategy import Sample, Split, Strategy, Together
 from murmuration.planning import allocate
 from murmuration.planning.auto import mechanism as named
-from murmuration.planning.candidates import ASKED_AGAIN, DISTRIBUTION, GRADED
+from murmuration.planning.candidates import ASKED_AGAIN, DISTRIBUTION, GRADED, GRADED_ITEMS
 from murmuration.planning.choose import Attribute, choose_frequency, choose_numeric, plan
 
 Rule = Callable[[Sequence[int], float], Floats]
@@ -179,10 +185,22 @@ def _factor(name: str, factor: float | str) -> float:
 
 def _own(row: AttributeTable) -> float | None:
     """Return what an attribute says that it may spend; a graded one by its largest budget."""
-    if row.kind != "graded":
-        return row.epsilon
-    matrix = [] if isinstance(row.semantics, str) else row.semantics
-    return max(chain(row.budgets, *matrix), default=None)
+    if row.kind == "graded":
+        matrix = [] if isinstance(row.semantics, str) else row.semantics
+        return max(chain(row.budgets, *matrix), default=None)
+    if len(row.budgets) > 1:
+        try:
+            semantics = checked_semantics(_semantics(row, "min"), checked_budgets(row.budgets))
+        except ParameterError:  # said at its key when the law is made
+            return max(row.budgets)
+        return budget_of_pairs(row.budgets, semantics)
+    return row.epsilon
+
+
+def _semantics(row: AttributeTable, usual: str) -> Any:
+    """Return what two ranges or items may cost: a name, or a matrix."""
+    given = row.semantics or usual
+    return given if isinstance(given, str) else tuple(map(tuple, given))
 
 
 def _total(table: CampaignTable, sharing: Sharing) -> float:
@@ -252,7 +270,10 @@ def _shares(
     if sharing.split or d == 1:
         return [1.0] * d
     plain = all(question.kind in ("number", "category") for question in questions)
-    automatic = all(row.mechanism == "auto" and row.epsilon is None for row in table.attributes)
+    automatic = all(
+        row.mechanism == "auto" and row.epsilon is None and not row.budgets
+        for row in table.attributes
+    )
     if not plain or not automatic or table.sample > 1 or table.levels or table.repeat:
         return [table.sample / d] * d
     asked = [Attribute(row.name, row.k, row.missing and row.k is None) for row in questions]
@@ -338,7 +359,7 @@ def _blamed(table: CampaignTable, place: int) -> tuple[str | int, ...]:
         return "attributes", place, "parameters"
     keys = {
         "epsilon": row.epsilon is not None,
-        "semantics": row.semantics != "max",
+        "semantics": bool(row.semantics),
         "budgets": bool(row.budgets),
     }
     key = next((key for key, given in keys.items() if given), "mechanism")
@@ -348,7 +369,7 @@ def _blamed(table: CampaignTable, place: int) -> tuple[str | int, ...]:
 def _check_kind(table: CampaignTable, place: int, question: Question) -> None:
     """Refuse a mechanism that is for another kind of attribute."""
     row = table.attributes[place]
-    if table.levels is not None and question.kind == "graded":
+    if table.levels is not None and (question.kind == "graded" or row.budgets):
         message = f"{question.name}: a graded attribute has budgets of its own: it takes no levels"
         raise Mistake(message, "attributes", place, "kind")
     if table.repeat is not None:
@@ -356,6 +377,8 @@ def _check_kind(table: CampaignTable, place: int, question: Question) -> None:
         return
     if question.kind == "graded":
         _check_ranges(place, row, question)
+    elif row.budgets:
+        _check_items(place, row, question)
     kind = list_mechanisms().get(row.mechanism)
     if question.missing and question.k is None and kind is not None and not kind.keeps_promise:
         message = (
@@ -421,6 +444,8 @@ def _answering(
         return named(_kept_by(question), epsilon=epsilon, **size, permanent=permanent)
     if question.kind == "graded":
         return _graded(row, question)
+    if row.budgets:
+        return _graded_items(table, row, share)
     if row.mechanism != "auto":
         chosen = named(row.mechanism, epsilon=epsilon, **size, **_tupled(row.parameters))
     elif question.kind == "distribution":
@@ -452,13 +477,48 @@ def _check_ranges(place: int, row: AttributeTable, question: Question) -> None:
         )
 
 
+def _check_items(place: int, row: AttributeTable, question: Question) -> None:
+    """Refuse budgets that are not one for each item, and a mechanism that has one for all."""
+    if len(row.budgets) != question.k:
+        more = " and one for no answer" if question.missing else ""
+        raise Mistake(
+            f"{question.name}: budgets are one for each of {len(question.labels)} labels{more}; "
+            f"got {len(row.budgets)}",
+            *("attributes", place, "budgets"),
+        )
+    if row.mechanism not in (AUTO, GRADED_ITEMS):
+        raise Mistake(
+            f"{question.name}: {row.mechanism} has one epsilon for all items: with budgets "
+            f"mechanism is {AUTO} or {GRADED_ITEMS}",
+            *("attributes", place, "mechanism"),
+        )
+
+
+def _graded_items(table: CampaignTable, row: AttributeTable, share: float) -> Mechanism:
+    """Return the table for items with budgets of their own.
+
+    If none is named: or the mechanism at the smallest budget, which keeps all of them, if its error
+    is less.
+    """
+    budgets = checked_budgets(row.budgets)
+    semantics = checked_semantics(_semantics(row, "min"), budgets)
+    given: dict[str, Any] = {"epsilon": budgets, "k": len(budgets), "semantics": semantics}
+    if row.mechanism != AUTO:
+        return named(GRADED_ITEMS, **given)
+    least = min(map(min, pairwise_budgets(budgets, semantics)))
+    single = choose_frequency(least, len(budgets), share, table.people).mechanism
+    if len(budgets) > MOST_GRADED or len(set(budgets)) > MOST_CLASSES:
+        return single
+    several = named(GRADED_ITEMS, **given)
+    return several if several.cost(share) < single.cost(share) else single
+
+
 def _graded(row: AttributeTable, question: Question) -> Mechanism:
-    matrix = row.semantics
     return named(
         GRADED if row.mechanism == AUTO else row.mechanism,
         epsilon=tuple(row.budgets),
         edges=to_domain(row.edges, *question.range),
-        semantics=matrix if isinstance(matrix, str) else tuple(map(tuple, matrix)),
+        semantics=_semantics(row, "max"),
         **_tupled(row.parameters),
     )
 

@@ -112,7 +112,7 @@ class AttributeTable(Table, frozen=True):
     bins: int = 64
     edges: list[float] = []
     budgets: list[float] = []
-    semantics: str | list[list[float]] = "max"
+    semantics: str | list[list[float]] = ""
 
 
 class RepeatTable(Table, frozen=True):
@@ -326,6 +326,8 @@ def _attribute_mistakes(where: tuple[str | int, ...], table: AttributeTable) -> 
     words = f'a {table.kind} has a range, not labels: labels need kind = "category"'
     alike = "two labels are one answer: blanks, and the case if it is ignored, tell none apart"
     ranges = "for kind = 'graded' only"
+    several = graded or category
+    pairs = "for kind = 'graded', or a category with budgets"
     rules = [
         ("name", table.name.strip(), "an attribute has a name"),
         ("outside", table.outside != "", "outside is empty: leave it out"),
@@ -337,9 +339,17 @@ def _attribute_mistakes(where: tuple[str | int, ...], table: AttributeTable) -> 
         ("markers", table.missing or not table.markers, "markers need missing = true"),
         ("markers", "".join(table.markers).isprintable(), "a marker is one line of plain text"),
         ("edges", graded or not table.edges, f"edges are {ranges}"),
-        ("budgets", graded or not table.budgets, f"budgets are {ranges}"),
-        ("semantics", graded or table.semantics == "max", f"semantics is {ranges}"),
-        ("epsilon", not graded or table.epsilon is None, "a graded attribute has budgets instead"),
+        ("budgets", several or not table.budgets, f"budgets are {pairs}"),
+        (
+            "semantics",
+            graded or table.budgets or table.semantics in ("", "max"),
+            f"semantics is {pairs}",
+        ),
+        (
+            "epsilon",
+            not (graded or table.budgets) or table.epsilon is None,
+            "it has budgets instead",
+        ),
         ("bins", table.kind == "distribution" or table.bins == 64, "bins are for a distribution"),
         ("parameters", named_one or not table.parameters, "parameters need a mechanism by name"),
     ]

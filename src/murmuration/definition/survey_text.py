@@ -75,6 +75,9 @@ def _excess(collection: SurveyCollection) -> str:
 
 def _comparisons(cell: Cell) -> int:
     ranges, symbols = cell.parameters.get("epsilon"), cell.law.get("values")
+    rows = cell.law.get("weights")
+    if symbols is None and isinstance(rows, list) and rows:
+        symbols = rows[0]
     if not isinstance(ranges, list) or not isinstance(symbols, list):
         return 0
     return len(ranges) ** 2 * (len(symbols) + PER_PAIR)

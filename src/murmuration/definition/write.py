@@ -278,6 +278,14 @@ _TAIL = """\
 # budgets = [1.0, 0.5, 0.25]
 # semantics = "max"
 
+# Labels that need different protection: budgets, one for each label; semantics, what two different
+# labels may cost ("min", "max" or a matrix).
+# [[attributes]]
+# name = "illness"
+# kind = "category"
+# labels = ["none", "cold", "flu", "hiv"]
+# budgets = [2.0, 2.0, 2.0, 0.5]
+
 # Levels of privacy that people choose themselves, each a part of epsilon:
 # [levels]
 # high = "1/3"

@@ -78,6 +78,8 @@ class Mechanism(ABC):
     """False only for a mechanism that is built as published although its loss exceeds epsilon."""
     memoised: ClassVar[bool] = False
     """True where it is made for a question that is asked again: no choice for asking once."""
+    graded: ClassVar[bool] = False
+    """True where `epsilon` has a budget for each range or item."""
     sent: ClassVar[bool] = True
     """False where devices never send it: a collector makes it of what they sent."""
     by_value: ClassVar[bool] = True

@@ -75,6 +75,9 @@ DISTRIBUTION = "square-wave"
 GRADED = "graded-optimal"
 """For a number whose ranges have budgets of their own."""
 
+GRADED_ITEMS = "graded-items"
+"""For items that have budgets of their own."""
+
 VECTOR = "privunit"
 """For a vector of length at most 1: the gradients of a training."""
 

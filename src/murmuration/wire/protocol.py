@@ -50,6 +50,7 @@ SPECIFIED = (
     "duchi-multi",
     "duchi-multi-published",
     "graded-bit",
+    "graded-items",
     "graded-laplace",
     "graded-optimal",
     "grr",

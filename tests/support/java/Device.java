@@ -545,6 +545,14 @@ public class Device {
         Object epsilon = map(cell.get("parameters")).get("epsilon");
         if (epsilon instanceof Double one) return one;
         Map<String, Object> law = map(cell.get("law"));
+        if (cell.get("mechanism").equals("graded-items")) {
+            double[][] pairs = matrix(list(epsilon), map(cell.get("parameters")).get("semantics"));
+            double most = 0;
+            for (int u = 0; u < pairs.length; u++) {
+                for (int v = 0; v < pairs.length; v++) if (u != v) most = Math.max(most, pairs[u][v]);
+            }
+            return most;
+        }
         double[][] matrix = budgets(law, map(cell.get("parameters")), 0, new ArrayList<>());
         return Arrays.stream(matrix).flatMapToDouble(Arrays::stream).max().getAsDouble();
     }
@@ -635,6 +643,7 @@ public class Device {
     static Verdict verdict(Map<String, Object> cell) {
         checkShape((String) cell.get("mechanism"), map(cell.get("law")), map(cell.get("parameters")));
         Map<String, Object> law = map(cell.get("law")), parameters = map(cell.get("parameters"));
+        if (cell.get("mechanism").equals("graded-items")) return itemsLoss(law, parameters);
         if (law.containsKey("weights")) return tableLoss(law, parameters);
         Ratio found = plainLoss((String) cell.get("mechanism"), law, parameters);
         return Verdict.of(found, (Double) parameters.get("epsilon"));
@@ -718,6 +727,35 @@ public class Device {
         BigInteger others = l.multiply(swap).multiply(BigInteger.valueOf(k - 2));
         BigInteger other = l.multiply(keep).add(p.multiply(swap)).add(others);
         return Ratio.of(own, other);
+    }
+
+    /** Items with budgets of their own: each two rows against what they may cost. */
+    static Verdict itemsLoss(Map<String, Object> law, Map<String, Object> parameters) {
+        List<List<Long>> weights = list(law.get("weights"));
+        List<Double> epsilon = list(parameters.get("epsilon"));
+        int k = (int) whole(parameters, "k"), columns = weights.get(0).size();
+        require(weights.size() == k && epsilon.size() == k && columns > 1 && k * columns <= 1 << 15, "shape: rows");
+        for (List<Long> row : weights) {
+            require(row.size() == columns && row.stream().allMatch(n -> n >= 0 && n <= W), "shape: a row of weights");
+            require(row.stream().mapToLong(n -> n).sum() == W, "a row that does not add up");
+        }
+        List<List<BigInteger>> rows = weights.stream()
+            .map(row -> row.stream().map(BigInteger::valueOf).toList()).toList();
+        List<List<Integer>> items = IntStream.range(0, k).boxed().map(List::of).toList();
+        return pairwise(rows, items, matrix(epsilon, parameters.get("semantics")));
+    }
+
+    /** What each two may cost. */
+    static double[][] matrix(List<Double> epsilon, Object semantics) {
+        double[][] matrix = new double[epsilon.size()][epsilon.size()];
+        for (int g = 0; g < matrix.length; g++) {
+            for (int h = 0; h < matrix.length; h++) {
+                double a = epsilon.get(g), b = epsilon.get(h);
+                matrix[g][h] = semantics.equals("max") ? Math.max(a, b) : semantics.equals("min") ? Math.min(a, b)
+                    : Device.<List<Double>>list(semantics).get(g).get(h);
+            }
+        }
+        return matrix;
     }
 
     static Verdict tableLoss(Map<String, Object> law, Map<String, Object> parameters) {
@@ -829,16 +867,7 @@ public class Device {
             }
             ranges.add(new ArrayList<>(found));
         }
-        Object semantics = graded.getOrDefault("semantics", "max");
-        double[][] matrix = new double[epsilon.size()][epsilon.size()];
-        for (int g = 0; g < matrix.length; g++) {
-            for (int h = 0; h < matrix.length; h++) {
-                double a = epsilon.get(g), b = epsilon.get(h);
-                matrix[g][h] = semantics.equals("max") ? Math.max(a, b) : semantics.equals("min") ? Math.min(a, b)
-                    : Device.<List<Double>>list(semantics).get(g).get(h);
-            }
-        }
-        return matrix;
+        return matrix(epsilon, graded.getOrDefault("semantics", "max"));
     }
 
     /** With no answer as one more range. */
@@ -1086,6 +1115,10 @@ public class Device {
                 return symbol(other(kept, many, whole(law, "swap"), word.getAsLong()), many);
             }
             case "or-none": return orNone(law, (Double) values.get(0), word);
+            case "graded-items": {
+                List<List<Long>> weights = list(law.get("weights"));
+                return symbol(passed(weights.get((int) item), w(word.getAsLong())), columns(law));
+            }
             case "grr": return symbol(other(item, k, whole(law, "lie"), word.getAsLong()), k);
             case "sue": case "oue": return unary(law, item, (int) k, word);
             case "subset": return subset(law, (int) item, (int) k, word);
@@ -1329,6 +1362,7 @@ public class Device {
         int d = parameters.get("d") instanceof Long n ? (int) (long) n : 0;
         switch ((String) cell.get("mechanism")) {
             case "grr": case "memoised": return symbolBytes(k);
+            case "graded-items": return symbolBytes(columns(law));
             case "memoised-bit": return 1;
             case "sue": case "oue": case "subset": return (int) (k + 7) / 8;
             case "olh": return (whole(law, "prime") < 1 << 16 ? 4 : 8) + symbolBytes(whole(law, "cells"));

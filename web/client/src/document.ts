@@ -255,7 +255,9 @@ function cellsOf(found: Table, questions: readonly Question[], levels: number): 
 function comparisons({ parameters, law }: Table): number {
   const ranges = (parameters as Table)["epsilon"];
   if (!Array.isArray(ranges)) return 0;
-  return ranges.length ** 2 * (MOST_COMPARED_PER_PAIR + ((law as Table)["values"] as Json[]).length);
+  const { values, weights } = law as Table;
+  const symbols = (values ?? (weights as Json[])[0]) as Json[];
+  return ranges.length ** 2 * (MOST_COMPARED_PER_PAIR + symbols.length);
 }
 
 /** What a law must take: the answers of one question, or of all together. */

@@ -51,6 +51,7 @@ class GradedMechanism(NumericMechanism):
 
     takes: ClassVar[type[Domain]] = Graded
     even: ClassVar[bool] = False
+    graded: ClassVar[bool] = True
 
     epsilon: tuple[float, ...]  # type: ignore[assignment]  # one for each range, not one for all
     edges: tuple[float, ...]

@@ -4,6 +4,7 @@ import { type Json, must, table } from "../form.js";
 import { BROKEN, LAWS } from "../protocol.js";
 import type { Law } from "../types.js";
 import * as item from "./item.js";
+import { gradedItems } from "./gradeditems.js";
 import { graded, memoisedBit, number, orNone } from "./number.js";
 import type { Published } from "./shared.js";
 import * as vector from "./vector.js";
@@ -40,6 +41,7 @@ const MAKES: Readonly<Record<keyof typeof LAWS, Make>> = {
   "bassily-smith": item.bassilySmith,
   projective: item.projective,
   memoised: item.memoised,
+  "graded-items": gradedItems,
   // several attributes
   "duchi-multi": vector.corners,
   "duchi-multi-published": vector.corners,

@@ -137,7 +137,7 @@ function weightsOf({ weights: given, values: readings, places, jumps }: Table): 
 }
 
 /** Add up weights, up to 2^52: beyond, doubles would round. */
-function total(row: readonly number[]): number {
+export function total(row: readonly number[]): number {
   return row.reduce((sum, weight) => whole(sum + weight, 0, WHOLE, "the total of weights"), 0);
 }
 
@@ -218,7 +218,7 @@ function ranges({ epsilon, edges, semantics = "max" }: Table, grid: Grid) {
 }
 
 /** Return what a value of each range and one of each other range may cost. */
-function matrix(semantics: Json, own: readonly number[]): number[][] {
+export function matrix(semantics: Json, own: readonly number[]): number[][] {
   const choose = semantics === "max" ? Math.max : semantics === "min" ? Math.min : undefined;
   if (choose) return own.map((a) => own.map((b) => choose(a, b)));
   const rows = list(semantics, MOST_RANGES, "semantics").map((row) =>

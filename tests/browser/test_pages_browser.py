@@ -404,10 +404,10 @@ def test_what_no_crowd_sends_is_said_on_the_dashboard(page: Page, tmp_path: Path
         operator(page, collector, "phones")
         liars = page.locator("dt", has_text="1% who lie").locator("xpath=..")
         expect(liars).to_contain_text(re.compile(r"up to [0-9.]+%"))
-        expect(page.get_by_text("Not what any crowd sends")).to_have_count(0)
+        expect(page.get_by_text("Not what honest devices send")).to_have_count(0)
         lies = collectors.encoded(campaign, new_ids(9000), np.tile(rows[:1], (9000, 1)), BINARY)
         assert collector.send("phones", lies, BINARY).json["stored"] == 9000
-        expect(page.get_by_text("Not what any crowd sends").first).to_be_visible()
+        expect(page.get_by_text("Not what honest devices send").first).to_be_visible()
 
 
 def test_the_picture_follows_the_level(page: Page, collector: Collector) -> None:

@@ -167,7 +167,7 @@ class Levels:
         return given
 
     def _first_bad(self, choices: NDArray[np.generic], given: NDArray[Any]) -> str:
-        """Name the first choice that is none; a choice is public, so it may be repeated."""
+        """Name the first invalid choice; a choice is public, so it may be repeated."""
         if given.dtype.kind not in "iu":
             return ""
         bad = np.flatnonzero((given < 0) | (given >= len(self)))

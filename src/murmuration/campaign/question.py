@@ -290,7 +290,7 @@ class Question:
         """Return items, or numbers in [-1, 1]; what has no answer is nan or the last item.
 
         Where answers may not be missing it is refused, without being repeated. `rng` draws the
-        label of an answer that is none, where the rule is "spread". What a raw value is, is said
+        label of an invalid answer, where the rule is "spread". What a raw value is, is said
         by `answers`.
         """
         return self._items(values, rng) if self.kind == "category" else self._numbers(values)

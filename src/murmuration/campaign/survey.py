@@ -332,7 +332,7 @@ class SurveyCampaign:
 
         Answers are a mapping, a DataFrame (pandas, polars) or an Arrow table.
         Unless it may be (`Question.missing`): then a name that is left out, or None for all of a
-        column, is no answer of anybody. `rng` draws labels for answers that are none; or there is
+        column, is no answer of anybody. `rng` draws labels for invalid answers; or there is
         one for each attribute's name. `never_silent`: answers that a question would refuse count by
         its other rule.
         """

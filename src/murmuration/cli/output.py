@@ -136,7 +136,7 @@ def _stacked(table: Table) -> Table:
 # --- text ----------------------------------------------------------------------------------------
 
 
-NO_CROWD = "Not what any crowd sends (nothing was removed):"
+NO_CROWD = "Not what honest devices send (nothing was removed):"
 """Before each warning."""
 PICTURES = (".png", ".svg", ".pdf")
 

@@ -93,7 +93,7 @@ class DeviceWords:
         return bytes(a ^ b for a, b in zip(answer, mask, strict=False))
 
     def spread(self, attributes: Iterable[str]) -> dict[str, KeyedRng]:
-        """Return the generators of the labels that stand for answers that are none, by name."""
+        """Return the generators of the labels that stand for invalid answers, by name."""
         return {name: self._rng("spread", name) for name in attributes}
 
     def _rng(self, purpose: str, *parts: str | bytes, coins: KeyedRng | None = None) -> KeyedRng:
@@ -139,7 +139,7 @@ class CrowdWords:
         return self._rng("permanent", str(cell), written)
 
     def spread(self, attributes: Iterable[str]) -> dict[str, CrowdRng]:
-        """Return the generators of the labels that stand for answers that are none, by name."""
+        """Return the generators of the labels that stand for invalid answers, by name."""
         return {name: self._rng("spread", name) for name in attributes}
 
     def _rng(self, purpose: str, *parts: str | Rows, coins: CrowdRng | None = None) -> CrowdRng:

@@ -84,7 +84,7 @@ class Encoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
         self._require_columns()
 
     def _require_columns(self) -> None:
-        """Refuse columns that are none; again in `fit`, as `set_params` may have changed them."""
+        """Refuse invalid columns; again in `fit`, as `set_params` may have changed them."""
         columns = self.columns if isinstance(self.columns, Mapping) else {}
         known = all(isinstance(one, Number | Category | Interaction) for one in columns.values())
         if not self.asked or not known:

@@ -415,7 +415,7 @@ class Box(Domain):
         return np.concatenate([part.truths(column) for part, column in columns])
 
     def unfit(self) -> Iterator[Any]:
-        """One column too many, what is no table, and a value that is none."""
+        """One column too many, what is not a table, and an invalid value."""
         yield from (np.zeros((1, len(self.sizes) + 1)), "abc", 0.5)
         for wrong in (1.5, math.nan, 31.4159):
             columns = [

@@ -36,7 +36,7 @@ LOOK_SECONDS = 0.25
 """Between two looks at which uploads have waited too long."""
 
 Tell = Callable[[Problem | None], None]
-"""Says what stood in the way of an upload; None if it was committed."""
+"""Says why an upload was not committed; None if it was."""
 _T = TypeVar("_T")
 _Values = TypeVarTuple("_Values")
 

@@ -96,7 +96,7 @@ class TrainingRunner:
         return True
 
     def _say(self, problem: str) -> None:
-        """Log what stands in the way, once."""
+        """Log the problem, once."""
         if problem != self._failed:
             log.error("%s: a round cannot be closed: %s", self.served.campaign.name, problem)
         self._failed = problem

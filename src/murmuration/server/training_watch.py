@@ -48,7 +48,7 @@ class TrainingWatch:
     def state(self, status: Status, learnt: Learnt) -> Live:
         """Return the training as it is now."""
         if status.training is None:
-            raise ValueError("this is no training")
+            raise ValueError("this is not a training")
         return Live(
             **head(status, self._campaign, self._loss),
             people=status.people,

@@ -53,7 +53,7 @@ class Alarm:
 
     def __str__(self) -> str:
         if math.isnan(self.seen):
-            said = f"{self.what}: no crowd's answers explain them together"
+            said = f"{self.what}: no honest answers explain them together"
         else:
             side = "more" if self.seen > self.high else "less"
             end = self.high if self.seen > self.high else self.low

@@ -369,7 +369,7 @@ class TrainingCampaign:
     ) -> tuple[Floats, Floats]:
         """DEVICE. Return people's features as rows of numbers, and their targets.
 
-        `features` are columns by name; `rng` draws labels for answers that are none, or there is
+        `features` are columns by name; `rng` draws labels for invalid answers, or there is
         one for each attribute's name.
         """
         answers = {**_by_name(features), self.target.name: target}

@@ -44,7 +44,7 @@ Codes = NDArray[np.uint8]
 
 FINE = 0
 REASONS = {
-    "malformed": "This is no report: a field is missing, of the wrong type or unknown.",
+    "malformed": "This is not a report: a field is missing, of the wrong type or unknown.",
     "unknown-digest": "The report was made for another campaign than this one.",
     "superseded": "The report was made for an earlier version of this campaign.",
     "stale-round": "The report was made for a round of this training that is closed.",

@@ -313,7 +313,7 @@ def test_lies_that_no_single_symbol_shows_are_seen() -> None:
     crowd = square.tally(square.privatize(np.linspace(-1, 1, n), rng))
     middle = np.full(n // 10, square.symbols // 2)
     found = seen(square, crowd + square.tally(middle))
-    assert any("no crowd's answers explain" in one or "symbol" in one for one in found)
+    assert any("no honest answers explain" in one or "symbol" in one for one in found)
 
 
 def test_liars_who_crowd_onto_one_attribute_are_seen() -> None:
@@ -407,10 +407,10 @@ def test_the_power_of_liars_and_what_no_crowd_sends_is_shown(tmp_path) -> None:
     place = tmp_path / "s.db"
     said = command.murmur("estimate", place, "--liars", 0.05, "--csv", tmp_path / "f.csv").stdout
     assert "5% liars" in said
-    assert "Not what any crowd sends (nothing was removed)" in said
+    assert "Not what honest devices send (nothing was removed)" in said
     first, *_ = csv.DictReader((tmp_path / "f.csv").read_text().splitlines())
     assert float(first["liars"]) == pytest.approx(5 * one)
-    assert "Not what any crowd sends" in command.murmur("status", place).stdout
+    assert "Not what honest devices send" in command.murmur("status", place).stdout
     shown = json.loads(command.murmur("estimate", place, "--json").stdout)
     assert shown["liars"] == 0.01
     assert "share of liars" in command.murmur("estimate", place, "--liars", 2, code=2).problem

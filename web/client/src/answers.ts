@@ -127,7 +127,7 @@ export function read(question: Question, raw: Raw): Read {
 export function encode(campaign: Campaign, raw: RawAnswers, mayBeSilent = false): Answer[] {
   const names = given(campaign).map((question) => question.name);
   const unknown = Object.keys(raw).filter((name) => !names.includes(name));
-  if (unknown.length) throw refused(`nobody asks for ${unknown.join(", ")}`);
+  if (unknown.length) throw refused(`the campaign has no attribute ${unknown.join(", ")}`);
   return campaign.questions.map((question, place) => {
     const checked = campaign.questions.find(({ name }) => name === question.checks);
     if (checked) return fitted(checked, rawOf(raw, checked));
@@ -138,7 +138,7 @@ export function encode(campaign: Campaign, raw: RawAnswers, mayBeSilent = false)
   });
 }
 
-/** Return the answers that do not fit, for the app: a label that is none, a number that is none or
+/** Return the answers that do not fit, for the app: an unknown label, an invalid number or
  * out of range. What becomes of them is the campaign's rule; nothing of this is sent. */
 export function misfitsOf(campaign: Pick<Campaign, "questions">, raw: RawAnswers): Misfit[] {
   return given(campaign).flatMap((question): Misfit[] => {

@@ -67,7 +67,7 @@ function range({ low, high, labels }: Table) {
   return { low, high, labels: [] };
 }
 
-/** Refuse a rule for answers that do not fit which is none. With `missing` nobody is silent. */
+/** Refuse an unknown rule for answers that do not fit. With `missing` every device reports. */
 function requireRule({ kind, labels, outside, missing }: Question): void {
   const rules = kind === "category" ? ["spread", ...labels] : ["clamp"];
   const known = rules.includes(outside) || outside === (missing ? "no answer" : "refuse");

@@ -195,7 +195,7 @@ export const DASHBOARD = {
   connecting: "Connecting …",
   liveSince: "Live · {time}",
   lost: "Connection lost; trying again …",
-  noCrowd: "Not what any crowd sends (nothing was removed): {warning}",
+  noCrowd: "Not what honest devices send (nothing was removed): {warning}",
   ended: "You are signed out.",
   signIn: "Sign in",
   participantPage: "Take part",

@@ -127,8 +127,8 @@ export function readTraining(bytes: Uint8Array, options: ReadOptions): Promise<T
     }
     const inside = table(JSON.parse(collection) as Json, TRAINING_KEYS, "the collection");
     must(written(inside) === collection, "it is not written as it is published");
-    must(inside["wire"] === WIRE && inside["kind"] === "model", "this is no training");
-    must(name === inside["campaign"] && people === inside["people"], "it says two things");
+    must(inside["wire"] === WIRE && inside["kind"] === "model", "this is not a training");
+    must(name === inside["campaign"] && people === inside["people"], "name or people differ inside and outside its text");
     if (name !== options.address.replace(/\/+$/, "").split("/").pop()) {
       throw another("has another name than the address");
     }

@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from murmuration.definition.load import load
     from murmuration.device.client import Client
     from murmuration.device.ledger import Ledger
-    from murmuration.errors import MurmurationError
+    from murmuration.errors import (
+        AnswerError,
+        BudgetError,
+        MisfitWarning,
+        MurmurationError,
+        SendError,
+    )
     from murmuration.exact.loss import Loss
     from murmuration.exact.randomness import seeded_rng, system_rng
     from murmuration.mechanisms.base import Mechanism, Task
@@ -47,8 +53,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AnswerError": "errors",
     "Attribute": "planning.choose",
     "Audit": "audit.exact",
+    "BudgetError": "errors",
     "Campaign": "campaign.kind",
     "Client": "device.client",
     "Distribution": "results.distribution",
@@ -62,7 +70,9 @@ _HOMES = {
     "Levels": "campaign.levels",
     "Loss": "exact.loss",
     "Mechanism": "mechanisms.base",
+    "MisfitWarning": "errors",
     "MurmurationError": "errors",
+    "SendError": "errors",
     "Survey": "campaign.levels",
     "SurveyCampaign": "campaign.survey",
     "Tally": "mechanisms.tally",
@@ -88,8 +98,10 @@ _HOMES = {
 """Where each public name lives; after a colon, what it is called there."""
 
 __all__ = [
+    "AnswerError",
     "Attribute",
     "Audit",
+    "BudgetError",
     "Campaign",
     "Client",
     "Distribution",
@@ -103,7 +115,9 @@ __all__ = [
     "Levels",
     "Loss",
     "Mechanism",
+    "MisfitWarning",
     "MurmurationError",
+    "SendError",
     "Survey",
     "SurveyCampaign",
     "Tally",

@@ -11,8 +11,10 @@ from types import ModuleType
 import murmuration
 
 NAMES = [
+    "AnswerError",
     "Attribute",
     "Audit",
+    "BudgetError",
     "Campaign",
     "Client",
     "Distribution",
@@ -26,7 +28,9 @@ NAMES = [
     "Levels",
     "Loss",
     "Mechanism",
+    "MisfitWarning",
     "MurmurationError",
+    "SendError",
     "Survey",
     "SurveyCampaign",
     "Tally",

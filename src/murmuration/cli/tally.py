@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,14 +90,8 @@ def tally(
         sums = _on_spark(asked, files, master, dedup=dedup)
         about = {"parts": len(files), "parts_read": len(files), "parts_gone": 0}
     else:
-        with _progress() as advance:
-            more: dict[str, Any] = {
-                "fresh": fresh,
-                "secret": secret,
-                "advance": advance,
-                **_threads(threads),
-            }
-            how = local.How(dedup, room, **more)
+        with progress_bar() as bar:
+            how = local.How(dedup, room, **_threads(threads), fresh=fresh, secret=secret, bar=bar)
             place = output.with_name(f"{output.name}.state") if keep else None
             done = local.tally(asked.form, files, place, how)
         sums = done.sums
@@ -133,19 +125,6 @@ def _on_spark(campaign: SurveyCampaign, parts: list[Part], master: str, *, dedup
     with errors.status("starting Spark") as status, session(master) as started:
         status.update("counting on Spark")
         return spark.tally(started, campaign.form, parts, dedup=dedup)
-
-
-@contextmanager
-def _progress() -> Iterator[local.Advance]:
-    with progress_bar() as bar:
-        tasks: dict[str, Any] = {}
-
-        def advance(what: str, more: int, of: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=of or None)
-            bar.advance(tasks[what], more)
-
-        yield advance
 
 
 def _tell(

@@ -108,6 +108,23 @@ def test_a_large_group_of_rows_is_not_taken_for_damage(
     assert counted(pets, tmp_path).counted == 80_000
 
 
+def test_a_bar_is_told_how_far_it_is(pets: SurveyCampaign, tmp_path: Path) -> None:
+    totals, done = {}, dict.fromkeys(("counting", "finding duplicates"), 0)
+
+    class Bar:
+        def add_task(self, description: str, *, total: float | None) -> str:
+            totals[description] = total
+            return description
+
+        def advance(self, task_id: str, advance: int) -> None:
+            done[task_id] += advance
+
+    for name in "ab":
+        write(pets.form, *some(pets, 100), tmp_path / f"{name}.parquet")
+    assert counted(pets, tmp_path, bar=Bar()).duplicates == 100
+    assert done == {"counting": 200, "finding duplicates": totals["finding duplicates"]}
+
+
 def test_the_threads_share_the_memory(
     pets: SurveyCampaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

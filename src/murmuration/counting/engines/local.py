@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from murmuration.campaign.form import ReportForm
 from murmuration.counting.engines import spill
@@ -32,8 +32,16 @@ MEMORY = 1 << 28
 LEAST_MEMORY = 1 << 24
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
-Advance = Callable[[str, int, int], None]
-"""Told what is being done, how many reports more, and of how many in all (0: not known)."""
+
+
+class Bar(Protocol):
+    """What shows how far the work is: a `rich.progress.Progress` is one."""
+
+    def add_task(self, description: str, *, total: float | None) -> Any:
+        """Begin a line for a kind of work; return its name."""
+
+    def advance(self, task_id: Any, advance: float) -> None:
+        """Note that so much more of it is done."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,7 @@ class How:
     threads: how many work at once; all cores unless told otherwise
     fresh: read all parts again, whatever is known of them
     secret: the key under which collectors compare ids; with it, `Done` has a sketch of them
+    bar: where to show how far it is
     """
 
     dedup: bool = True
@@ -52,7 +61,8 @@ class How:
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     fresh: bool = False
     secret: bytes | None = None
-    advance: Advance | None = None
+    bar: Bar | None = None
+    _tasks: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.secret is not None and not self.dedup:
@@ -61,9 +71,12 @@ class How:
             raise ParameterError(f"threads are 1 or more, memory {LEAST_MEMORY:,} bytes or more")
 
     def told(self, what: str, more: int, of: int) -> None:
-        """Say how far it is."""
-        if self.advance is not None:
-            self.advance(what, more, of)
+        """Say how far it is: so many reports more, of so many in all (0: not known)."""
+        if self.bar is None:
+            return
+        if what not in self._tasks:
+            self._tasks[what] = self.bar.add_task(what, total=of or None)
+        self.bar.advance(self._tasks[what], more)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from murmuration.exact.arrays import Ints, Rows
 from murmuration.exact.loss import Loss
 from murmuration.exact.randomness import Rng, require_rng
 from murmuration.mechanisms.base import Mechanism, checked_epsilon
+from murmuration.mechanisms.chain import CHAIN
 from murmuration.mechanisms.domain import Box, Domain, Graded
 from murmuration.mechanisms.frame import Frame
 from murmuration.mechanisms.number.optimal import MAX_EPSILON
@@ -38,6 +39,8 @@ from murmuration.mechanisms.tally import Tally
 from murmuration.planning import allocate
 
 MOST_LEVELS = 256
+MOST_STEPS = 16
+"""Of a ladder of epsilons that people set."""
 LARGEST_SUBSET = 1 << 15
 """Above that many items a report of a bit for each item is too long."""
 SPLITS = {
@@ -86,6 +89,40 @@ class Levels:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @classmethod
+    def ladder(cls, least: float, epsilon: float) -> Levels:
+        """Return levels for people who set an epsilon of their own, from `least` to `epsilon`.
+
+        Each step of the chain (`mechanisms.chain`) between the two is a level, and epsilon itself.
+
+        >>> Levels.ladder(0.5, 2.0).names
+        ('epsilon 0.5', 'epsilon 0.75', 'epsilon 1', 'epsilon 1.5', 'epsilon 2')
+        """
+        least, epsilon = checked_epsilon(least), checked_epsilon(epsilon)
+        steps = [step for step in reversed(CHAIN) if least <= step < epsilon]
+        if not steps or len(steps) >= MOST_STEPS:
+            raise ParameterError(
+                f"a ladder has 2 to {MOST_STEPS} steps (16, 12, 8, 6, 4, 3, 2, 1.5, 1, ... and the "
+                f"largest epsilon); from {least:g} to {epsilon:g} there are {len(steps) + 1}"
+            )
+        names = tuple(f"epsilon {step:g}" for step in (*steps, epsilon))
+        return cls(names, (*(_part_of(step, epsilon) for step in steps), 1.0))
+
+    def within(self, at_most: float, epsilon: float) -> str:
+        """Return the most open level that spends no more than `at_most`.
+
+        >>> Levels.ladder(0.5, 2.0).within(1.2, 2.0)
+        'epsilon 1'
+        """
+        budgets = self.budgets(epsilon)
+        fits = [number for number, budget in enumerate(budgets) if budget <= at_most]
+        if not fits:
+            raise InputError(
+                f"the level that spends least spends {min(budgets):g}, more than {at_most!r}. "
+                "Nothing was sent."
+            )
+        return self.names[max(fits, key=budgets.__getitem__)]
 
     @property
     def by_lot(self) -> bool:
@@ -191,6 +228,14 @@ def _times(epsilon: float, factor: float) -> float:
     if Fraction(product) > Fraction(epsilon) * Fraction(factor):
         return math.nextafter(product, 0.0)
     return product
+
+
+def _part_of(step: float, epsilon: float) -> float:
+    """Return the factor of a step, rounded down: the level spends no more than the step."""
+    factor = step / epsilon
+    while _times(epsilon, factor) > step:
+        factor = math.nextafter(factor, 0.0)
+    return factor
 
 
 # --- a survey ----------------------------------------------------------------------------------

@@ -161,12 +161,26 @@ def _levels(table: CampaignTable) -> Levels | None:
     # A level may be called so, too: then it is a part of epsilon.
     said = table.levels.get("chosen") in (FREELY, BY_LOT)
     parts = {name: part for name, part in table.levels.items() if not (said and name == "chosen")}
+    if set(parts) == {"from"} and not said:
+        return _ladder(table, parts["from"])
     factors = [_factor(name, part) for name, part in parts.items()]
     try:
         chosen = str(table.levels["chosen"]) if said else FREELY
         return Levels(tuple(parts), tuple(factors), chosen)
     except MurmurationError as problem:
         raise Mistake(str(problem), "levels") from None
+
+
+def _ladder(table: CampaignTable, least: float | str) -> Levels:
+    """Return the levels of people who set an epsilon of their own, from this one on."""
+    if table.epsilon is None:
+        raise Mistake(
+            "with `from` epsilon says what people may set at most: it is missing", "levels"
+        )
+    try:
+        return Levels.ladder(float(least), table.epsilon)
+    except (MurmurationError, ValueError) as problem:
+        raise Mistake(f"from, the least epsilon that people may set: {problem}", "levels") from None
 
 
 def _factor(name: str, factor: float | str) -> float:

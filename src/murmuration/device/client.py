@@ -337,6 +337,15 @@ class Client(Trainee):
         rng = system_rng() if words is None else words.spread(names)
         return self.campaign.encode(given, rng, not self._refuse_outside)
 
+    def level_within(self, at_most: float) -> str:
+        """Return the most open level that spends no more than this of a person's own epsilon.
+
+        `client.report(answers, level=client.level_within(0.7))`. It must not depend on an answer.
+        """
+        if self.campaign.levels is None:
+            raise InputError("this campaign offers no levels. Nothing was sent.")
+        return self.campaign.levels.within(at_most, self.campaign.epsilon)
+
     def _levels(self, level: Level | None) -> Levels:
         """Return the level of each attribute, as `SurveyCampaign.privatize` takes them."""
         chosen = self._level if level is None else level

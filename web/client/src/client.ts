@@ -376,6 +376,15 @@ export class Client {
     return levels[await drawn([words], (own) => own.below(levels.length))]!.name;
   }
 
+  /** Return the most open level that spends no more than this of a person's own epsilon. It must not
+   * depend on an answer. */
+  levelWithin(atMost: number): string {
+    const fits = this.campaign.levels.filter(({ epsilon }) => epsilon <= atMost);
+    const [most] = fits.sort((a, b) => b.epsilon - a.epsilon);
+    if (most) return most.name;
+    throw new MurmurationError("input", "no level spends as little as that. Nothing was sent.");
+  }
+
   /** Return what was spent here, and on whom. */
   async spending(): Promise<Spending> {
     const { ledger, address } = this;

@@ -169,6 +169,9 @@ test("a level is offered for what it costs", async () => {
     const client = await opened(url);
     const offered = client.campaign.levels.map(({ name }) => client.most(name));
     assert.deepEqual(offered, [0.9999999999999998, 1.4999999999999998, 2.9999999999999996]);
+    const names = client.campaign.levels.map(({ name }) => name);
+    assert.deepEqual([1.2, 1.5, 20].map((own) => client.levelWithin(own)), names);
+    assert.throws(() => client.levelWithin(0.5), /no level spends/);
   });
 });
 

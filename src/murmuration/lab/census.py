@@ -47,8 +47,9 @@ SHAPES = {
     "br-2010": Shape(4, (2, 3, 5, 6, 10, 27)),
     "br-90": Shape(6, (2, 2, 3, 4, 6, 8, 10, 13, 20, 27)),
     "mx-94": Shape(5, (2, 2, 2, 3, 3, 4, 5, 6, 7, 8, 10, 12, 15, 25)),
+    "wisdm-43": Shape(3, (36, 6)),
 }
-"""us and br: Harmony's; us-2010 and br-2010: HierA's; br-90 and mx-94: DCT's."""
+"""us and br: Harmony's; us-2010 and br-2010: HierA's; br-90, mx-94 and wisdm-43: DCT's."""
 AGES = (13.1, 13.8, 13.8, 13.0, 14.1, 13.6, 9.5, 5.4, 3.7)
 """Of a hundred people, how many are in each decade of life, 0 to 90: the United States in 2010."""
 CODINGS = {"signs": -1.0, "bits": 0.0}

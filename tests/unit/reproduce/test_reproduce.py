@@ -34,6 +34,7 @@ from murmuration.reproduce.figure import (
 from murmuration.reproduce.report import page
 from murmuration.reproduce.run import Run
 from tests.support.command import murmur
+from tests.support.places import ROOT
 
 
 @pytest.mark.parametrize("name", registry.ids())
@@ -191,3 +192,28 @@ def test_the_command_lists_ids_and_refuses_others(tmp_path: Path) -> None:
     assert "no paper" in murmur("reproduce", "rappor", code=2).problem
     refused = murmur("reproduce", "--figure", "H-ctr", "--engine", "x", "-o", tmp_path, code=2)
     assert "local or spark" in refused.problem
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", registry.ids())
+def test_the_page_has_the_verdict_of_each_figure(name: str) -> None:
+    page = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
+    figure = registry.figure(name)
+    assert f"| {name} | {figure.where} | {figure.verdict} |" in page
+
+
+# --- samples of figures --------------------------------------------------------------------------
+
+SAMPLED = ("H-L1..L5", "D-3", "M-4", "M-Th3", "A-3")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLED)
+def test_a_sample_of_a_figure_contradicts_no_verdict(name: str, tmp_path: Path) -> None:
+    """Few runs leave more undecided, but what they decide is not the opposite."""
+    outcome = Run(name, Scale("sample"), 1, tmp_path).complete(1)
+    opposite = {HOLDS: FALSE, FALSE: HOLDS}.get(outcome.figure.verdict)
+    assert outcome.verdict != opposite
+    assert page([outcome], "sample", 1)

@@ -14,7 +14,7 @@ this was chosen by trial on one simulated data set and on public census data (th
 included); `experiments/learning.py` measures it on data sets that had no part in that.
 
 `MiniBatches` and `OneByOne` are the papers': batches of max(2 d ln d / eps^2, n/1000) people (or
-one), clip 1, steps 1/sqrt(t), the last weights, nothing centred.
+one), clip 1, steps 1/sqrt(t), the last weights, nothing centred; batch and step are parameters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
 from murmuration.errors import ParameterError
+from murmuration.exact.arrays import Floats
 from murmuration.learn.papers.gradients import Courier
 
 
@@ -112,10 +115,14 @@ class FewRounds(Schedule):
 
 @dataclass(frozen=True)
 class AsPublished(Schedule):
-    """What the papers' schedules share: clip 1, steps of rate/sqrt(t), the last weights."""
+    """What the papers' schedules share: clip 1, steps of rate/sqrt(t), the last weights.
+
+    `constant` steps are all as large as the first (the DCT paper's rate is .01).
+    """
 
     clip: float = 1.0
     rate: float = 1.0
+    constant: bool = False
 
     def __post_init__(self) -> None:
         _require(_positive(self.clip) and _positive(self.rate), "clip and rate are above 0")
@@ -125,28 +132,61 @@ class AsPublished(Schedule):
         del d, ball
         return self.clip
 
+    def steps(self, rounds: int) -> Floats:
+        """Return how large each round's step is.
 
+        >>> MiniBatches(rate=0.5).steps(4).round(3).tolist()
+        [0.5, 0.354, 0.289, 0.25]
+        """
+        t = np.ones(rounds) if self.constant else np.arange(1, rounds + 1, dtype=np.float64)
+        return np.asarray(self.rate / np.sqrt(t))
+
+    def in_batches(self, size: int, people: int) -> Plan:
+        """Return rounds of one size: full ones only, the last weights."""
+        rounds = people // size
+        return Plan((size,) * rounds, tuple(self.steps(rounds).tolist()), 1)
+
+
+@dataclass(frozen=True)
 class MiniBatches(AsPublished):
-    """The papers' schedule: batches of max(2 d ln d / eps^2, n/1000), steps 1/sqrt(t)."""
+    """The papers' schedule: batches of max(2 d ln d / eps^2, n/1000), steps 1/sqrt(t).
+
+    That is Harmony's; HierA's has factor 1 and part 0, DCT's too, with a constant step of .01.
+    `size` asks for batches of that many people instead.
+    """
+
+    factor: float = 2.0
+    part: float = 0.001
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(_positive(self.factor), f"factor is above 0; got {self.factor!r}")
+        _require(0 <= self.part <= 1, f"part, of the people, is 0 to 1; got {self.part!r}")
+        whole = isinstance(self.size, int) and not isinstance(self.size, bool)
+        _require(self.size is None or (whole and self.size >= 1), "size is 1 or more people")
+
+    def batch(self, d: int, epsilon: float, people: int) -> int:
+        """Return how many people a round asks.
+
+        >>> MiniBatches().batch(85, 1.0, 100_000), MiniBatches(factor=1).batch(90, 0.5, 100_000)
+        (756, 1620)
+        """
+        if self.size is not None:
+            return min(people, self.size)
+        wanted = max(self.factor * d * math.log(max(d, 2)) / epsilon**2, self.part * people)
+        return min(people, max(1, math.ceil(wanted)))
 
     def plan(self, people: int, epsilon: float, courier: Courier) -> Plan:
         """Full batches only, as the papers do; those left over are not asked."""
-        d = courier.dimensions
-        size = max(2 * d * math.log(max(d, 2)) / epsilon**2, people / 1000)
-        size = min(people, max(1, math.ceil(size)))
-        return _plain(size, people // size, self.rate)
+        return self.in_batches(self.batch(courier.dimensions, epsilon, people), people)
 
 
+@dataclass(frozen=True)
 class OneByOne(AsPublished):
     """Private stochastic gradient descent: one person a round, steps 1/sqrt(t)."""
 
     def plan(self, people: int, epsilon: float, courier: Courier) -> Plan:
         """As many rounds as people."""
         del epsilon, courier
-        return _plain(1, people, self.rate)
-
-
-def _plain(size: int, rounds: int, rate: float) -> Plan:
-    """Rounds of one size, steps that fall as 1/sqrt(t), the last weights."""
-    steps = tuple(rate / math.sqrt(t) for t in range(1, rounds + 1))
-    return Plan((size,) * rounds, steps, 1)
+        return self.in_batches(1, people)

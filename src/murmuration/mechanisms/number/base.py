@@ -236,6 +236,16 @@ class NumericMechanism(SymbolReports):
 
     # --- analyst ---
 
+    def read_each(self, reports: Reports) -> Floats:
+        """Return what each report is read as: on average the value that it was made of.
+
+        >>> from murmuration import mechanism, seeded_rng
+        >>> duchi = mechanism("duchi", epsilon=1.0)
+        >>> duchi.read_each(duchi.privatize(np.array([1.0, -1.0]), seeded_rng(1))).round(3).tolist()
+        [2.164, -2.164]
+        """
+        return np.asarray(self.design.values[reports])
+
     def estimate(
         self, tally: Tally, about: str = "participants", everybody: int | None = None
     ) -> Estimate:

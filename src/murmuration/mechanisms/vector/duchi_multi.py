@@ -112,6 +112,11 @@ class DuchiMulti(TupleMechanism, BitReports):
             todo = todo[(2 * agree > d) != wanted[todo]]
         return pack_bits(corners)
 
+    def read_each(self, reports: Reports) -> Floats:
+        """Return what each report is read as: a vector of B and -B, on average the one sent."""
+        bits = unpack_bits(self.to_rows(reports), self.bits)
+        return np.where(bits, self.bound, -self.bound)
+
     def estimate(
         self, tally: Tally, about: str = "participants", everybody: int | None = None
     ) -> TupleEstimate:

@@ -102,7 +102,7 @@ FIGURES = {
         "epsilon; PM and Duchi are close to each other.",
         jobs=_jobs,
         judge=_judge,
-        verdict="holds",
+        verdict="in part",
         panels=tuple(
             Panel(panel, "epsilon", "mean squared error", True, True) for panel in SHAPES.values()
         ),

@@ -299,7 +299,9 @@ CHOICES = (
 )
 INSTEAD = (
     "`learn.LinearRegression` and its kin by default: rounds that fit the noise, features centred, "
-    "a private score of the model. It needs a hundredth of the people for the same error."
+    "a private score of the model. For a number its error with 60,000 people is below that of MGD-DR "
+    "with millions; for classes 60,000 people give about what MGD gives with millions at epsilon 4, "
+    "and not at .5."
 )
 
 FIGURES = {
@@ -345,7 +347,7 @@ FIGURES = {
         "model.",
         jobs=_times,
         judge=_judge_times,
-        verdict="in part",
+        verdict="holds",
         panels=(
             Panel(MANY.format("MGD-DR, squared error"), "m", "mean squared error", False, True),
             Panel(MANY.format("MGD, logistic"), "m", "part told wrong"),

@@ -106,7 +106,7 @@ FIGURES = {
         "single-grade ones (Harmony, PM), and HierA better than graded Laplace.",
         jobs=_jobs,
         judge=_judge,
-        verdict="in part",
+        verdict="holds",
         panels=tuple(
             Panel(panel, "epsilon (smallest budget)", "mean squared error", True, True)
             for panel in SHAPES.values()

@@ -349,7 +349,7 @@ FIGURES = {
         "model.",
         jobs=_times,
         judge=_judge_times,
-        verdict="holds",
+        verdict="in part",
         panels=(
             Panel(MANY.format("MGD-DR, squared error"), "m", "mean squared error", False, True),
             Panel(MANY.format("MGD, logistic"), "m", "part told wrong"),

@@ -1,1 +1,1 @@
-"""From tallies to figures: read, combine, post-process, and the places to read from."""
+"""From tallies to figures: read, combine, post-process."""

@@ -5,7 +5,7 @@ the level at which a report moves most: of the n reports about an attribute, up 
 where N is the number of all reports. The bounds compare a figure with what it would be if each lie
 were read as the liar's true answer; nothing is assumed about the truth.
 
-    mean, share            lies/n times the most that one report moves the sum (`results.liars`)
+    mean, share            lies/n times the most that one report moves the sum (`statistics.liars`)
     share that answered    the same
     among those            S/N is a quotient: its extremes are at the corners of what lies can add
     by plain sum           the levels that move most first

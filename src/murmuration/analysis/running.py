@@ -1,7 +1,7 @@
 """Running figures: for whoever watches a collection, with intervals over all looks.
 
 What `read` works out is for one look. Here the same tallies become confidence sequences
-(`results.sequence`), for the live view only:
+(`statistics.sequence`), for the live view only:
 
 whom it is about   all who sent a report. Where each person is asked some attributes, not being
                    asked is one more report, so the value is that of all reports and may differ a

@@ -54,6 +54,11 @@ class Stricter:
                 f"{campaign.name} asks again, and all reports of a person share an answer that is "
                 "kept: single reports that tell less would say the same of it all together"
             )
+        if any(law.graded for law in campaign.frame.cells):
+            raise ParameterError(
+                f"{campaign.name} has ranges or labels with budgets of their own: its reports "
+                "cannot be converted to one that is smaller"
+            )
         if max(budgets_of(campaign)) <= step:
             raise ParameterError(
                 f"reports of {campaign.name} tell {max(budgets_of(campaign)):g} at most: export "

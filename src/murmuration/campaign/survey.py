@@ -328,13 +328,13 @@ class SurveyCampaign:
         rng: Rng | Mapping[str, Rng],
         never_silent: bool = False,
     ) -> list[NDArray[np.generic]]:
-        """Return one column per attribute from answers by name; refuse what is missing.
+        """Return one column per attribute from answers by name.
 
-        Answers are a mapping, a DataFrame (pandas, polars) or an Arrow table.
-        Unless it may be (`Question.missing`): then a name that is left out, or None for all of a
-        column, is no answer of anybody. `rng` draws labels for invalid answers; or there is
-        one for each attribute's name. `never_silent`: answers that a question would refuse count by
-        its other rule.
+        Answers are a mapping, a DataFrame (pandas, polars) or an Arrow table. Where answers may be
+        missing (`Question.missing`), a name that is left out, or None for all of a column, is no
+        answer of anybody; elsewhere it is refused. `rng` draws labels for answers that are none;
+        or there is one for each attribute's name. `never_silent`: answers that a question would
+        refuse count by its other rule.
         """
         return encoded(self.questions, answers, rng, never_silent)
 

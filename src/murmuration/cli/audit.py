@@ -31,7 +31,6 @@ from murmuration.exact.exponential import within
 from murmuration.exact.loss import Loss, PairwiseLoss
 from murmuration.exact.randomness import system_rng
 from murmuration.mechanisms.base import Mechanism
-from murmuration.mechanisms.domain import Graded
 from murmuration.mechanisms.number.or_none import OrNone
 from murmuration.mechanisms.registry import list_mechanisms
 from murmuration.planning.auto import mechanism
@@ -101,7 +100,7 @@ def audit(
     else:
         _print(chosen, verdict, evidence, over_time)
     if plot is not None and isinstance(verdict.loss, PairwiseLoss):
-        save_plot(draw(verdict.loss, chosen.name, getattr(chosen, "edges", ())), plot)
+        save_plot(draw(verdict.loss, chosen.name, _answers(chosen)), plot)
     if accept_loss is not None:
         admit(chosen, accept_loss)
         kept = "nothing to accept: the promise is kept"
@@ -173,7 +172,7 @@ def _inner_settings(name: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 def _require_graded(chosen: Mechanism, plot: Path) -> None:
     """Say before the work that there is nothing to draw, or nowhere to draw it."""
-    if chosen.takes is not Graded:
+    if not chosen.graded:
         raise ParameterError("--plot draws the loss matrix of a graded mechanism; this is not one")
     checked_plot(plot)
 
@@ -306,7 +305,7 @@ def _print(
     table.add_row("fingerprint", chosen.fingerprint[:16])
     console.print(table)
     if isinstance(loss, PairwiseLoss):
-        console.print(_matrix(loss, getattr(chosen.domain, "edges", ())))
+        console.print(_matrix(loss, _answers(chosen)))
     if verdict.passed:
         console.print("[bold green]kept[/]: the loss is within its budget")
         return
@@ -320,11 +319,17 @@ def _print(
         )
 
 
-def _matrix(loss: PairwiseLoss, edges: Sequence[float]) -> Table:
-    """The exact loss between ranges / the budget; the diagonal is the loss inside a range."""
+def _answers(chosen: Mechanism) -> list[str]:
+    """Name what has a budget of its own: ranges, or items."""
+    domain = chosen.domain
+    return domain.ranges() or [f"item {item}" for item in range(domain.items)]
+
+
+def _matrix(loss: PairwiseLoss, names: Sequence[str]) -> Table:
+    """The exact loss of two answers / their budget; the diagonal is the loss inside a range."""
     table = Table(title="exact loss / budget (diagonal: inside a range; !: broken)")
-    table.add_column("range")
-    for h in range(len(loss.budgets)):
+    table.add_column("answer")
+    for h in range(len(names)):
         table.add_column(str(h + 1), justify="right", no_wrap=True)
     for g, (losses, budgets) in enumerate(zip(loss.pairwise, loss.budgets, strict=True)):
         cells = []
@@ -333,19 +338,12 @@ def _matrix(loss: PairwiseLoss, edges: Sequence[float]) -> Table:
             broken = ratio is None or not within(ratio, budget)
             text = f"{row:.3g}" if not broken else f"[bold red]!{row:.3g}[/]"
             cells.append(f"{text}\n/ {budget:.4g}")
-        table.add_row(f"{g + 1}: {_ends(edges, g)}", *cells, end_section=True)
+        table.add_row(f"{g + 1}: {names[g]}", *cells, end_section=True)
     return table
 
 
-def _ends(edges: Sequence[float], g: int) -> str:
-    """A range, without its upper edge unless it is the last; after that, no answer."""
-    if g == len(edges) - 1:
-        return "no answer"
-    return f"[{edges[g]:g}, {edges[g + 1]:g}" + ("]" if g == len(edges) - 2 else ")")
-
-
-def draw(loss: PairwiseLoss, title: str, edges: Sequence[float]) -> Any:
-    """Return a heat map: the exact loss between ranges, and how many times its budget that is."""
+def draw(loss: PairwiseLoss, title: str, names: Sequence[str]) -> Any:
+    """Return a heat map: the exact loss between answers, and how many times its budget that is."""
     plt = pyplot()
     budgets = np.array(loss.budgets)
     size = max(4.6, 0.62 * len(budgets) + 1.5)
@@ -367,9 +365,9 @@ def draw(loss: PairwiseLoss, title: str, edges: Sequence[float]) -> Any:
         axes.set(title=name)
         places = range(len(budgets))
         axes.set_xticks(places, [str(p + 1) for p in places])
-        axes.set_yticks(places, [f"{p + 1}: {_ends(edges, p)}" for p in places])
+        axes.set_yticks(places, [f"{p + 1}: {names[p]}" for p in places])
     verdict = "kept" if loss.holds else "BROKEN where loss / budget is above 1 (black: infinite)"
-    figure.suptitle(f"{title}, range against range (diagonal: inside): {verdict}")
+    figure.suptitle(f"{title}, answer against answer (diagonal: inside a range): {verdict}")
     return figure
 
 

@@ -11,12 +11,13 @@ from murmuration import sentences
 from murmuration.audit.exact import Audit, audit
 from murmuration.cli.output import console, say
 from murmuration.cli.terms import kept, terms_data
+from murmuration.training.algorithm.legs import OTHERS, OTHERS_CLASS, ROUNDS
 from murmuration.training.algorithm.questions import ROLES
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.wire.ids import ID_BYTES
 
-QUESTIONS = 36
-"""Of a whole training, about: 24 for gradients, 12 before and after them."""
+QUESTIONS = 47
+"""Of a whole training, about: 32 for gradients, 15 before and after them."""
 REPORT_BYTES = 1
 """Of a role's number, before the octets of its law."""
 
@@ -70,8 +71,9 @@ def _show(campaign: TrainingCampaign, audits: list[Audit], passed: bool) -> None
     size = REPORT_BYTES + max(law.report_bytes for law in campaign.laws)
     say(
         f"[bold]What one person sends[/]: one report in the whole training, in one of its rounds: "
-        f"at most {size} bytes, a randomised answer to one question (how long the features are, "
-        "the target, the slope of the loss at the model so far, whether the model is right, ...). "
+        f"at most {size} bytes, a randomised answer to one question (one attribute, the target or "
+        "its range, the slope of the loss at the model so far, how large the model's predictions "
+        "are, whether it is right, ...). "
         "Which one is drawn by a coin that does not look at the answer, and is visible. And an id "
         f"of {ID_BYTES} bytes without a time. Features and target never leave the device."
     )
@@ -91,11 +93,11 @@ def _show(campaign: TrainingCampaign, audits: list[Audit], passed: bool) -> None
         f"[bold]What a device may spend[/]: {campaign.charge:.6g} for its one report, and nothing "
         "after that, however many rounds there are"
     )
-    most = "as many as it takes" if campaign.rounds is None else f"{campaign.rounds} at most"
+    rounds = _most_rounds(campaign)
     say(
-        f"[bold]Rounds[/]: {most}; each closes when its people have answered, or after "
-        f"{_span(campaign.deadline)}{_longest(campaign)}; {campaign.terms.people:,} people are "
-        "expected"
+        f"[bold]Rounds[/]: {rounds} at most; each closes when its people have answered, or after "
+        f"{_span(campaign.deadline)}, so all of them take {_span(rounds * campaign.deadline)} at "
+        f"most; {campaign.terms.people:,} people are expected"
     )
     if campaign.terms.people < QUESTIONS * campaign.least:
         say(
@@ -137,15 +139,14 @@ def _answer(question: Any) -> str:
     return f"{low:g} to {high:g}{' ' + question.unit if question.unit else ''}"
 
 
-def _longest(campaign: TrainingCampaign) -> str:
-    """Say how long all rounds may take, where their number has an end."""
-    if campaign.rounds is None:
-        return ""
-    return f", so all of them take {_span(campaign.rounds * campaign.deadline)} at most"
+def _most_rounds(campaign: TrainingCampaign) -> int:
+    """Return how many rounds there are at most."""
+    others = OTHERS if campaign.target.k is None else OTHERS_CLASS
+    return min(ROUNDS + others, campaign.rounds or ROUNDS + others)
 
 
 def _span(seconds: int) -> str:
-    for unit, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds % unit == 0:
-            return f"{seconds // unit} {name}"
-    return f"{seconds} seconds"
+    units = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+    unit, name = next((unit, name) for unit, name in units if seconds % unit == 0)
+    many = seconds // unit
+    return f"{many} {name}{'s' * (many != 1)}"

@@ -340,7 +340,7 @@ def _print_pairs(reviewed: Review) -> None:
         law = asked.laws[0]
         if law.pairs is None or law.pair_budgets is None:
             continue
-        title = f"{escape(asked.question.name)}: exact loss / budget between two ranges"
+        title = f"{escape(asked.question.name)}: exact loss / budget of two answers"
         table = Table("range", title=title)
         for name in law.ranges:
             table.add_column(name, justify="right")

@@ -421,6 +421,9 @@ def _check_repeated(place: int, row: AttributeTable, question: Question) -> None
     if row.mechanism not in ("auto", law := _kept_by(question)):
         message = f"{question.name}: a repeated {question.kind} is answered by {law}"
         raise Mistake(message, "attributes", place, "mechanism")
+    if row.budgets:
+        message = f"{question.name}: a repeated question has one budget for all of its labels"
+        raise Mistake(message, "attributes", place, "budgets")
 
 
 def _kept_by(question: Question) -> str:
@@ -548,6 +551,8 @@ def _tuple_law(
             "mechanism": row.mechanism != "auto",
             "epsilon": row.epsilon is not None,
             "kind": row.kind not in ("number", "category"),
+            "budgets": bool(row.budgets),
+            "semantics": bool(row.semantics),
         }
         if row.missing:
             message = f"{row.name}: {strategy} has no law for no answer: use sample or split"

@@ -284,7 +284,7 @@ _TAIL = """\
 # name = "illness"
 # kind = "category"
 # labels = ["none", "cold", "flu", "hiv"]
-# budgets = [2.0, 2.0, 2.0, 0.5]
+# budgets = [1.0, 1.0, 1.0, 0.25]
 
 # Levels of privacy that people choose themselves, each a part of epsilon:
 # [levels]

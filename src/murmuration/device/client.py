@@ -95,9 +95,10 @@ class Receipt:
     """Its name, or what `report` was told; empty in a campaign that is answered once."""
     report_id: str
     epsilon: float
-    """What it added to the device's account. A permanent answer is paid for in full with the first
-    report that rests on it, so this can be more than the campaign's epsilon, and 0 later. The
-    ledger has it in its sums and not in its lines, which would show when a value changed."""
+    """What it cost the device's account, once however often it is sent. A permanent answer is paid
+    for in full with the first report that rests on it, so this can be more than the campaign's
+    epsilon, and 0 later. The ledger has it in its sums and not in its lines, which would show when
+    a value changed."""
     outcome: str
     """"stored", "duplicate" (it had arrived before), or "refused:<reason>"."""
     new: bool = True
@@ -139,10 +140,11 @@ class Client(Trainee):
     the rounds' numbers: the open one must stand in one chain with them (`chain` shows it).
 
     An answer that does not fit (a text that is no label, a number beyond the range) counts by the
-    campaign's published rule, and the app is told: by a `MisfitWarning` each time, in
-    `Receipt.misfits`, in `preview` by an `AnswerError`; the key's record counts them, and nothing
-    of it is sent. `misfit="error"` raises `AnswerError` instead and sends nothing: a device that is
-    silent tells that the answer does not fit, so this needs `refuse_outside=True`.
+    campaign's published rule. The app is told each time by `Receipt.misfits`, by a `MisfitWarning`
+    (which Python shows once, unless its filters say otherwise), and in `preview` by an
+    `AnswerError`; the key's record counts them, and nothing of it is sent. `misfit="error"` raises
+    `AnswerError` instead and sends nothing: a device that is silent tells that the answer does not
+    fit, so this needs `refuse_outside=True`.
 
     The operator's word is not the person's: a campaign whose laws break their promise needs
     `accept_loss`, its own words, here too; and where the campaign says that answers outside a range
@@ -150,9 +152,9 @@ class Client(Trainee):
     (unless `refuse_outside`), as silence would tell that the answer is outside.
 
     Permanent answers hide the value, for as many periods as there are; they do not hide *when* it
-    changed, unless the campaign has spells (`Campaign.spells`): then a device goes on with the
-    answer that a spell began with, whatever its value does until the next one. Without spells the
-    limit counts values.
+    changed, unless the campaign has spells (`SurveyCampaign.spells`): then a device goes on with
+    the answer that a spell began with, whatever its value does until the next one. Without spells
+    the limit counts values.
 
     A device that must not spend more says "no answer", at no cost, where all questions allow for
     that (`missing = true`), and the receipt says so (`Receipt.out_of_budget`). So a report tells

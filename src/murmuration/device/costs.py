@@ -52,7 +52,7 @@ def read_cost(text: str) -> Cost:
 
 def exact_limit(name: str, most: Cost) -> Cost:
     """Return one of the limits exactly, or say what is wrong with it."""
-    if name not in (*LIMITS, "campaign"):
+    if name not in LIMITS:
         raise ParameterError(f"a limit is one of {', '.join(LIMITS)}; got {name!r}")
     try:
         return exact_cost(most)

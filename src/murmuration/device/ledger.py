@@ -344,7 +344,10 @@ class Ledger:
         limit = exact_limit(name, most)
         with self.session() as session, session.deciding():
             if limit < session.record.limits()[name]:
-                raise ParameterError("this limit is not higher: use set_limit")
+                raise ParameterError(
+                    f"{most!r} is below the {name} limit: lower it with set_limit "
+                    "(murmur ledger --limit)"
+                )
             session.record.set_limit(name, limit)
 
     # --- what was spent ------------------------------------------------------------------------

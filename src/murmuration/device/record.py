@@ -142,7 +142,7 @@ class Charge:
             require_bytes("name", memo.name)
         exact_cost(self.cost)
         if self.limit is not None:
-            exact_limit("campaign", self.limit)
+            exact_cost(self.limit)
 
 
 def require_bytes(name: str, data: object) -> None:
@@ -261,7 +261,7 @@ class Record:
         return None if row is None else bytes(row[0])
 
     def reserve(self, charge: Charge, key: Key) -> Cost:
-        """Reserve a report and return what is charged for it: nothing, if it was reserved before.
+        """Reserve a report and return its cost, which is charged once however often it is reserved.
 
         Refused, with nothing changed: other bytes under an id that is reserved, more reports than
         the question asks for, a cost beyond one of the person's limits or the campaign's own.

@@ -389,7 +389,7 @@ class Mechanism(ABC):
         """PLANNER. The least and the most that one report is read as, and an honest one on average.
 
         Of one item, or of one attribute where there are several. It bounds what liars can do
-        (`results.liars`); None where an estimate is no mean of single reports.
+        (`statistics.liars`); None where an estimate is no mean of single reports.
         """
         return None
 

@@ -107,7 +107,7 @@ class Estimate(Result):
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """Return the interval that covers the true mean with probability `confidence`.
 
-        It need not be symmetric: see `results.score`.
+        It need not be symmetric: see `statistics.score`.
         """
         below, above = _reach(self.shape, confidence)
         ends = self.value - below * self.stderr, self.value + above * self.stderr

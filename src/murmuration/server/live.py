@@ -102,7 +102,7 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 class Liars(msgspec.Struct, frozen=True):
-    """How far this share of the people who answered could move a figure, all lying one way."""
+    """How far this share of all reports could move a figure, all lying one way."""
 
     share: float
     shift: float

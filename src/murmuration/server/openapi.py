@@ -151,7 +151,7 @@ def _operation(route: Route, schema_of: Mapping[str, Any]) -> dict[str, Any]:
     if route.path.endswith("/estimates"):
         parameters += _estimate_parameters()
     if route.path.endswith("/trend"):
-        kept = ("confidence", "about", "combine", "together")
+        kept = ("confidence", "about", "combine", "together", "liars")
         parameters += [
             parameter for parameter in _estimate_parameters() if parameter["name"] in kept
         ]

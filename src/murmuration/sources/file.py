@@ -59,7 +59,10 @@ def _tallies(where: str) -> bytes | None:
 
 
 class TallySource(Source):
-    """A file of a campaign's tallies; the cohort rule is the same as a collector's."""
+    """A file of a campaign's tallies: figures, of all of them, of what a cohort has answered.
+
+    A collector also waits for a cohort of further reports before it changes a figure.
+    """
 
     def __init__(
         self, file: CampaignTallies, campaign: str = "", version: int | None = None

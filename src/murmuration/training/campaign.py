@@ -6,7 +6,7 @@
     laws         by which every answer of every round is randomised; published, audited at once
 
 What is asked is not known when the campaign begins: it follows, round by round, from the answers
-(`campaign.round`, `campaign.live`). What it costs is: one report a device in all rounds, by one of
+(`training.round`, `training.run`). What it costs is: one report a device in all rounds, by one of
 the laws that are in this document. Like any campaign it is one JSON text, and has a digest.
 """
 

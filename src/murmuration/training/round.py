@@ -1,10 +1,10 @@
 """One round of a training: what its people are asked, at which model, by which laws.
 
-A round has *roles*. Each is a question (`training.questions`), its numbers, one of the laws of the
-campaign's document, and a share of the people. A device draws its role by a public coin that never
-looks at the answer, so a report is an entry of a `Frame` like any other: the role's number, then
-the octets of its law. Everything that affects a report is one JSON text, and its digest is on every
-report of the round.
+A round has *roles*. Each is a question (`training.algorithm.questions`), its numbers, one of the
+laws of the campaign's document, and a share of the people. A device draws its role by a public
+coin that never looks at the answer, so a report is an entry of a `Frame` like any other: the role's
+number, then the octets of its law. Everything that affects a report is one JSON text, and its
+digest is on every report of the round.
 
 The document is not trusted: its digest, one way to write it, bounds for every number, laws of the
 campaign only. Whatever the numbers are, the value that goes into a law is clamped to its domain.

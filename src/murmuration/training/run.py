@@ -86,7 +86,7 @@ class LiveTraining:
 
     @property
     def trained(self) -> Trained:
-        """What training has ended with: model, path, score (`training.state.Trained`)."""
+        """What training has ended with: model, path, score (`training.algorithm.state.Trained`)."""
         return self._training.trained
 
 

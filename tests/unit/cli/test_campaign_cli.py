@@ -171,7 +171,7 @@ def test_init_examples_are_right_when_the_comment_is_taken_away(murmur, tmp_path
     top, _, rest_of_head = head.partition("[[attributes]]")
     whole = "\n".join([top, *wanted, "[[attributes]]" + rest_of_head])
     assert campaign_file.parse(whole).limit == 1
-    assert len(campaign_file.parse(head + opened(graded)).questions) == 6
+    assert len(campaign_file.parse(head + opened(graded)).questions) == 7
     assert campaign_file.parse(head + opened(levels)).levels.names == ("high", "medium", "low")
 
 

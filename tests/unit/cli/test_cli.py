@@ -52,6 +52,15 @@ def test_audit_of_items_and_tuples() -> None:
     assert "BROKEN" in text
 
 
+def test_audit_of_labels_with_budgets(tmp_path) -> None:
+    plot = tmp_path / "loss.svg"
+    given = ("graded-items", "--epsilon", "2,2,0.5", "--set", "k=3", "--plot", str(plot))
+    text = murmur("audit", *given).stdout
+    assert "kept" in text
+    assert "3: item 2" in text
+    assert plot.stat().st_size > 1000
+
+
 @pytest.mark.parametrize(
     ("epsilon", "design", "word"),
     [

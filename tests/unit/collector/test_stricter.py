@@ -174,11 +174,21 @@ def test_what_is_not_converted(tmp_path: Path) -> None:
     numbers = '[[attributes]]\nname = "a"\nlow = 0\nhigh = 1\n'
     again = HEAD.format("again") + "[repeat]\nrounds = 4\npermanent = 4.0\n" + numbers
     missing = HEAD.format("missing") + numbers + "missing = true\n"
+    ranges = HEAD.format("ranges") + (
+        '[[attributes]]\nname = "a"\nkind = "graded"\nlow = 0\nhigh = 1\nedges = [0.5]\n'
+        "budgets = [2.0, 0.5]\n"
+    )
+    labels = HEAD.format("labels") + (
+        '[[attributes]]\nname = "a"\nkind = "category"\nlabels = ["x", "y", "z"]\n'
+        "budgets = [2.0, 2.0, 0.5]\n"
+    )
     together = HEAD.format("tuple") + 'strategy = "harmony"\n' + ASKED.replace("mechanism", "#")
     for text, why in (
         (again, "asks again"),
         (missing, "cannot be converted"),
         (together, "cannot be converted"),
+        (ranges, "budgets of their own"),
+        (labels, "budgets of their own"),
     ):
         with pytest.raises(ParameterError, match=why):
             Stricter.at_most(campaign_of(text), 0.5)

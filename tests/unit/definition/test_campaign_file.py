@@ -115,6 +115,11 @@ MISTAKES = {
     "privunit is no strategy": (on_top("strategy = 'privunit'"), 5, "strategy is auto"),
     "block of labels": (on_top("strategy = 'block'"), 5, "block"),
     "tuple with mechanism": (on_top("strategy = 'harmony'") + "mechanism='grr'", 19, "its own way"),
+    "tuple with budgets": (
+        on_top("strategy = 'harmony'") + "budgets = [1, 0.5]\n",
+        19,
+        "its own way",
+    ),
     "tuple with levels": (on_top("strategy='harmony'\nlevels = {a = 1}"), 6, "takes no levels"),
     "split-optimal of numbers": (on_top("strategy = 'split-optimal'"), 5, "items only"),
     "bad sample": (on_top("sample = 3"), 5, "sample is 1 to the number of attributes, 2"),
@@ -201,6 +206,11 @@ MISTAKES = {
         "age: ",
     ),
     "accept_loss for nothing": (on_top("accept_loss = 'all'"), 5, "none does"),
+    "repeated budgets": (
+        FILE + "budgets = [1, 0.5]\n[repeat]\npermanent = 2\nrounds = 9\n",
+        18,
+        "one budget for all of its labels",
+    ),
     "repeated distribution": (
         FILE.replace("low = 18", "kind = 'distribution'\nlow = 18")
         + "[repeat]\npermanent = 2\nrounds = 9\n",

@@ -1008,7 +1008,7 @@ def test_ledger_limits(document: Path, ledger: Path, tmp_path: Path) -> None:
     assert "2 of 3 is left" in murmur("ledger", str(ledger), "--raise-limit", "lifetime=3").stdout
     shown = murmur("ledger", str(ledger), "--raise-limit", "lifetime=inf").stdout
     assert "no lifetime limit" in shown
-    for wrong in ("lifetime", "lifetime=much", "monthly=3", "report=-1"):
+    for wrong in ("lifetime", "lifetime=much", "monthly=3", "report=-1", "campaign=3"):
         assert "limit" in murmur("ledger", str(ledger), "--limit", wrong, code=2).stderr
 
 

@@ -217,7 +217,7 @@ def _overlap(shared: int, counted: int) -> str:
 
 
 def require_apart(ours: Known, part: Part, other: Part) -> None:
-    """Refuse tallies of two collectors that count the same reports; `one` came."""
+    """Refuse tallies of two collectors that count the same reports."""
     both = part.sketch.shared(other.sketch)
     if len(both.values):
         raise MismatchError(

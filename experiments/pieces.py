@@ -14,6 +14,7 @@ from experiments import (
     papers,
     periods,
     scores,
+    siblings,
     training,
 )
 from experiments.piece import Piece
@@ -33,5 +34,6 @@ PIECES: dict[str, Piece] = {
     "training": training.PIECE,
     "learning": learning.PIECE,
     "scores": scores.PIECE,
+    "siblings": siblings.PIECE,
     "papers": papers.PIECE,
 }

@@ -246,7 +246,7 @@ def test_rounds_are_read_as_they_were_published(model: str) -> None:
             assert found.values(role, x, y).tobytes() == one.values(role, x, y).tobytes()
 
 
-LATE = 21
+LATE = 12
 """A round with a model."""
 
 

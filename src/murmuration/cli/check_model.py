@@ -11,7 +11,6 @@ from murmuration import sentences
 from murmuration.audit.exact import Audit, audit
 from murmuration.cli.output import console, say
 from murmuration.cli.terms import kept, terms_data
-from murmuration.training.algorithm.legs import OTHERS, OTHERS_CLASS, ROUNDS
 from murmuration.training.algorithm.questions import ROLES
 from murmuration.training.campaign import TrainingCampaign
 from murmuration.wire.ids import ID_BYTES
@@ -54,7 +53,7 @@ def _data(campaign: TrainingCampaign, passed: bool) -> dict[str, Any]:
         "loss": campaign.loss().epsilon,
         "charge": campaign.charge,
         **terms_data(campaign.terms),
-        "rounds": campaign.rounds,
+        "rounds": campaign.most_rounds,
         "deadline": campaign.deadline,
         "report_bytes": REPORT_BYTES + max(law.report_bytes for law in campaign.laws),
         "id_bytes": ID_BYTES,
@@ -93,7 +92,7 @@ def _show(campaign: TrainingCampaign, audits: list[Audit], passed: bool) -> None
         f"[bold]What a device may spend[/]: {campaign.charge:.6g} for its one report, and nothing "
         "after that, however many rounds there are"
     )
-    rounds = _most_rounds(campaign)
+    rounds = campaign.most_rounds
     say(
         f"[bold]Rounds[/]: {rounds} at most; each closes when its people have answered, or after "
         f"{_span(campaign.deadline)}, so all of them take {_span(rounds * campaign.deadline)} at "
@@ -137,12 +136,6 @@ def _answer(question: Any) -> str:
         return f"one of {len(question.labels)} labels ({shown})"
     low, high = question.range
     return f"{low:g} to {high:g}{' ' + question.unit if question.unit else ''}"
-
-
-def _most_rounds(campaign: TrainingCampaign) -> int:
-    """Return how many rounds there are at most."""
-    others = OTHERS if campaign.target.k is None else OTHERS_CLASS
-    return min(ROUNDS + others, campaign.rounds or ROUNDS + others)
 
 
 def _span(seconds: int) -> str:

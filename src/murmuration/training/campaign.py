@@ -45,7 +45,7 @@ from murmuration.mechanisms.domain import Ball, Items, Number, described, table_
 from murmuration.mechanisms.registry import to_document
 from murmuration.planning.candidates import VECTOR
 from murmuration.training.algorithm.arithmetic import logistic_table
-from murmuration.training.algorithm.legs import OTHERS
+from murmuration.training.algorithm.legs import OTHERS, OTHERS_CLASS, ROUNDS
 from murmuration.training.algorithm.losses import Objective, objective
 from murmuration.training.algorithm.questions import BINS, COLUMN_POINTS, Attribute, Laws
 from murmuration.training.algorithm.state import Setting
@@ -63,6 +63,9 @@ SPARE = 4.0
 """Standard deviations by which a role is planned for more people than the cohort."""
 DEADLINE, SHORTEST, LONGEST = 86_400, 1, 366 * 86_400
 """Seconds of a round, after which it is closed with those who came: usual, least and most."""
+SLOW, FEW_ROUNDS = 3600, 25
+"""Where a round may take so many seconds there are so many rounds at most, if nobody says: what is
+learnt is the same within noise (`experiments/siblings.py`)."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,8 @@ class TrainingCampaign:
     model: "linear", "logistic" or "svm"
     features, target: the attributes
     laws: for a number, for vectors of each length in `dimensions`, for one of as many as in `items`
-    rounds: the most there may be; None: as many as the library's training takes (41)
+    rounds: the most there may be; None: as many as the library's training takes (41, or 25 where a
+        round may take an hour or more)
     deadline: seconds after which a round is closed with those who came
     """
 
@@ -275,11 +279,22 @@ class TrainingCampaign:
             people=self.terms.people,
             features=self.width,
             epsilon=self.epsilon,
-            rounds=self.rounds,
+            rounds=self._capped,
             least=self.least,
             laws=self.law_of,
             attributes=self.attributes,
         )
+
+    @property
+    def _capped(self) -> int | None:
+        """The largest number of rounds, where there is one beside the library's own."""
+        return FEW_ROUNDS if self.rounds is None and self.deadline >= SLOW else self.rounds
+
+    @property
+    def most_rounds(self) -> int:
+        """How many rounds there are at most."""
+        most = ROUNDS + (OTHERS if self.target.k is None else OTHERS_CLASS)
+        return min(most, self._capped or most)
 
     @cached_property
     def least(self) -> int:

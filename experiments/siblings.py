@@ -18,23 +18,31 @@ from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-from experiments import adult_data, learning_tasks
+from experiments import adult_data
 from experiments.piece import Figures, Piece, Row
 from murmuration import learn
 from murmuration.exact.arrays import Bits, Floats
 
 EPSILONS, RUNS, ROUNDS = (1.0, 4.0), range(8), (17, 25, None)
 PEOPLE, WIDTH = 26_000, 20
-TASKS: dict[str, Callable[[], tuple[Floats, Bits]]] = {
-    "Adult": lambda: (adult_data.load().x, adult_data.load().labels > 0),
-    "simulated": lambda: _positive(*learning_tasks.logistic(WIDTH, PEOPLE, 1)),
-}
 
+
+def adult() -> tuple[Floats, Bits]:
+    """Return people, and who has more than 50,000 a year."""
+    found = adult_data.load()
+    return found.x, found.labels > 0
+
+
+def simulated() -> tuple[Floats, Bits]:
+    """Return uniform features, and classes whose log odds are linear."""
+    draw = np.random.default_rng(1)
+    x = draw.uniform(-1, 1, (PEOPLE, WIDTH))
+    odds = x @ (np.random.default_rng(9).normal(0, 1, (WIDTH, 1)) * 3 / np.sqrt(WIDTH))
+    return x, odds[:, 0] + draw.logistic(size=PEOPLE) > 0
+
+
+TASKS: dict[str, Callable[[], tuple[Floats, Bits]]] = {"Adult": adult, "simulated": simulated}
 CELLS = [(task, epsilon) for task in TASKS for epsilon in EPSILONS]
-
-
-def _positive(x: Floats, y: Floats) -> tuple[Floats, Bits]:
-    return x, np.asarray(y > 0)
 
 
 def one_run(

@@ -127,6 +127,29 @@ def test_a_round_that_was_closed_in_both_has_the_same_reports(tmp_path: Path) ->
             merge_rounds(held[0].store, held[1].store, "loans")
 
 
+def test_a_training_that_goes_on_is_not_ended_by_one_that_has_ended(tmp_path: Path) -> None:
+    """Two stores with one round: one closes it and asks on, the other ends with it."""
+    with ExitStack() as stack:
+        going, ended = (
+            Held(stack.enter_context(closing(open_store(tmp_path / name))), text)
+            for name, text in (("a.db", LOANS), ("b.db", CLOSING))
+        )
+        going.come(going.open.round.size)
+        merge_rounds(ended.store, going.store, "loans")
+        ended.advance(11 * HOUR)
+        going.advance()
+        going.come(20)
+        assert (ended.states(), going.states()) == (["closed"], ["closed", "open"])
+        before = kept(going)
+        with pytest.raises(MismatchError, match="this store has gone on after the other one ended"):
+            merge_rounds(going.store, ended.store, "loans")
+        assert going.model() is None
+        assert kept(going) == before
+        with pytest.raises(MismatchError, match="the other store has gone on after this one ended"):
+            merge_rounds(ended.store, going.store, "loans")
+        assert ended.states() == ["closed"]
+
+
 def test_without_reports_an_open_round_cannot_be_merged(tmp_path: Path) -> None:
     with ExitStack() as stack:
         text = LOANS.replace("rounds = 12", "rounds = 12\nkeep_reports = false")

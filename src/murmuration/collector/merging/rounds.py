@@ -95,7 +95,20 @@ def _merge(at: Pair, advance: Advance | None) -> None:
                 f"{at.name}: round {one.number} here is not round {two.number} of the other store: "
                 "they are two trainings"
             )
-    ended = rounds.finished(at.other, at.theirs.key)
+    ended, over = (
+        rounds.finished(at.other, at.theirs.key),
+        rounds.finished(at.into, at.ours.key),
+    )
+    if ended is not None and over is None and len(here) > len(there):
+        raise MismatchError(
+            f"{at.name}: this store has gone on after the other one ended: it has {len(here)} "
+            f"rounds, and the other's model is that of {len(there)}. Nothing was merged."
+        )
+    if over is not None and ended is None and len(there) > len(here):
+        raise MismatchError(
+            f"{at.name}: the other store has gone on after this one ended: it has {len(there)} "
+            f"rounds, and the model here is that of {len(here)}. Nothing was merged."
+        )
     for place, kept in enumerate(there):
         own = here[place] if place < len(here) else None
         if own is None or (own.state == OPEN and kept.state != OPEN):
@@ -106,7 +119,7 @@ def _merge(at: Pair, advance: Advance | None) -> None:
             _compare(at, own, kept)
         if advance is not None:
             advance(sum(tally.n for tally in _counted(at.other, at.theirs, kept)))
-    if ended is not None and rounds.finished(at.into, at.ours.key) is None:
+    if ended is not None and over is None:
         rounds.finish(at.into, at.ours.key, ended)
     require_following(at.into, at.ours)
 

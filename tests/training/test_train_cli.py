@@ -9,12 +9,16 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import murmuration
+from murmuration.cli import train
+from murmuration.collector.publish import serve
+from murmuration.collector.store import open_store, rounds
 from murmuration.errors import ParameterError
 from murmuration.sources.onnx_file import written
 from murmuration.sources.open import open_source
@@ -167,6 +171,27 @@ def test_a_linear_model_in_euros(tmp_path: Path) -> None:
     assert told.tolist() == pytest.approx(
         [found["intercept"] + 90 * age, found["intercept"] + 30 * age + rent]
     )
+
+
+@pytest.mark.parametrize("scheme", ["", "sqlite:///"])
+def test_a_training_that_is_over_is_not_begun_again_however_its_store_is_named(
+    tmp_path: Path, scheme: str
+) -> None:
+    with closing(open_store(tmp_path / "x.db")) as store:
+        rounds.finish(store, serve(store, loans()).key, b"{}")
+    collector = train._collector(loans(), tmp_path / "no", "", f"{scheme}{tmp_path / 'x.db'}", 0)
+    with pytest.raises(ParameterError, match="it is over"), collector:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("unsent", "said"), [(70, "70 reports could not be sent, and 900 devices"), (0, "nobody is")]
+)
+def test_why_a_training_is_not_over(unsent: int, said: str) -> None:
+    sent = SimpleNamespace(stored=30, duplicates=0, refused={}, problem="", unsent=unsent)
+    trainees: Any = SimpleNamespace(sent=sent, rounds=1, left=900 if unsent else 0)
+    people: Any = SimpleNamespace(skipped=0)
+    assert said in train._words(loans(), trainees, people, False, None)[-1]
 
 
 def test_too_few_devices_are_said_before_anything_is_sent(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def _collector(
         yield collector if PLACE in collector else f"{collector.rstrip('/')}{PLACE}/{training.name}"
         return
     require("server")
-    if not store.startswith("postgres") and Path(store).exists():
+    if not store.startswith("postgres") and Path(store.removeprefix("sqlite:///")).exists():
         _require_new(store, training)
     with collecting(file, store, port) as (_, used):
         yield f"http://{HOST}:{used}{PLACE}/{training.name}"
@@ -313,7 +313,12 @@ def _words(
         texts.append(f"{people.skipped:,} rows left out (empty, or no number): {columns}")
     if sent.problem:
         texts += [sent.problem, *(text for word, text in ADVICE.items() if word in sent.problem)]
-    if not over:
+    if sent.unsent and not over:
+        texts.append(
+            f"training is not over: {sent.unsent:,} reports could not be sent, and "
+            f"{trainees.left:,} devices were not asked. Round {trainees.rounds} waits for them"
+        )
+    elif not over:
         texts.append(
             f"training is not over: nobody is left. Round {trainees.rounds} waits for more people, "
             f"and {training.name} ends when it closes"

@@ -26,7 +26,7 @@ from murmuration.collector.store import open_store
 from murmuration.counting import sketch
 from murmuration.counting.container import CampaignTallies
 from murmuration.counting.sketch import MOST, WHOLE, sketched
-from murmuration.errors import MismatchError
+from murmuration.errors import MismatchError, ParameterError
 from murmuration.exact.randomness import seeded_rng
 from murmuration.wire import report
 from murmuration.wire.ids import new_ids
@@ -450,6 +450,16 @@ def test_the_key_is_a_file_that_only_its_owner_reads(one, tmp_path: Path) -> Non
     link.symlink_to(tmp_path / "nowhere")
     murmur("merge", b.path, "--key", link, code=3)
     assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 33])
+def test_a_key_of_another_size_is_refused_before_anything_is_counted(
+    tmp_path: Path, size: int
+) -> None:
+    path = tmp_path / "merge.key"
+    key_file.write(path, bytes(size))
+    with pytest.raises(ParameterError, match=f"a key is 32 bytes; .*merge.key has {size}"):
+        key_file.read(path)
 
 
 def test_another_key_makes_old_sketches_say_nothing(one) -> None:

@@ -58,6 +58,9 @@ def read(path: Path) -> bytes:
             raise ParameterError(f"others may read {path}, and a key is a secret: chmod 600 {path}")
         data = file.read(FEW)
     try:
-        return bytes.fromhex(data.decode("ascii"))
+        secret = bytes.fromhex(data.decode("ascii"))
     except ValueError:
         raise ParameterError(f"{path} has no key in it") from None
+    if len(secret) != SECRET_BYTES:
+        raise ParameterError(f"a key is {SECRET_BYTES} bytes; {path} has {len(secret)}")
+    return secret

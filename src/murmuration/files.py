@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 from typing import IO
+
+from murmuration.errors import ParameterError
 
 OWNER, ANYBODY = 0o600, 0o666
 """Who may read a file, as far as the user's own settings (umask) allow."""
@@ -60,6 +63,19 @@ def private_folder(path: Path) -> None:
     """Make a folder that only its owner looks into; one that is there becomes such a folder."""
     path.mkdir(mode=OWNERS, parents=True, exist_ok=True)
     path.chmod(OWNERS)
+
+
+@contextmanager
+def alone(lock: Path, otherwise: str) -> Iterator[None]:
+    """Let no other program that asks for this lock go on meanwhile; `otherwise` says what to do."""
+    handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, OWNER)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise ParameterError(otherwise) from None
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:

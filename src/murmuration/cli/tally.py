@@ -26,6 +26,7 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def tally(
+    context: typer.Context,
     reports: Annotated[
         list[Path], typer.Argument(help="Folders, or files: Parquet, Arrow (IPC) or CSV.")
     ],
@@ -76,6 +77,7 @@ def tally(
     require("arrow")
     if engine not in ("local", "spark"):
         raise ParameterError(f"--engine is local or spark; got {engine!r}")
+    _require_used(context, engine)
     room = _bytes(memory)
     checked_place(output)
     files = parts.find(reports)
@@ -97,9 +99,31 @@ def tally(
         sums = done.sums
         sketched = () if secret is None else (done.sketch, done.name, name_of(secret))
         about = {"parts": len(files), "parts_read": len(done.read), "parts_gone": len(done.gone)}
+    _require_counted(asked, sums)
     made = CampaignTallies.of_files(asked, sums.tallies(asked.frame), sums.to_json(), *sketched)
     write_file(output, made.to_bytes())
     _tell(asked, sums, about, output, time.perf_counter() - start, as_json=as_json)
+
+
+def _require_used(context: typer.Context, engine: str) -> None:
+    """Refuse options that the engine has no use for."""
+    own = {"local": ("keep", "fresh", "memory", "threads"), "spark": ("master",)}
+    options = {option.name: option.opts[0] for option in context.command.params}
+    for other, names in own.items():
+        for name in names:
+            source = context.get_parameter_source(name)
+            if engine != other and source is not None and source.name == "COMMANDLINE":
+                raise ParameterError(f"{options[name]} is for --engine {other}: leave it out")
+
+
+def _require_counted(campaign: SurveyCampaign, sums: Sums) -> None:
+    """Refuse to write tallies of nothing, if there was something to count."""
+    if sums.read and not sums.counted:
+        reasons = ", ".join(f"{reason}: {n:,}" for reason, n in sorted(sums.refused.items()))
+        raise ParameterError(
+            f"none of {sums.read:,} reports counts as one of {campaign.name} ({reasons}). Nothing "
+            "was written. If they are of another campaign, name its file by --campaign"
+        )
 
 
 def _threads(threads: int | None) -> dict[str, Any]:

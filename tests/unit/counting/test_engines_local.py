@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from murmuration import open as opened
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.commit import Batch, commit
+from murmuration.collector.files.export import DOCUMENT
 from murmuration.collector.merging.known import total
 from murmuration.collector.publish import serve
 from murmuration.collector.store import open_store
@@ -26,11 +28,15 @@ from murmuration.counting import kernel
 from murmuration.counting.container import CampaignTallies
 from murmuration.counting.engines import local, parts, spill
 from murmuration.counting.engines.local import How
+from murmuration.counting.engines.spill import Spill
+from murmuration.counting.engines.state import State
 from murmuration.counting.sums import Sums
+from murmuration.definition.document import publish
 from murmuration.definition.load import load
 from murmuration.errors import FormatError, ParameterError
 from murmuration.exact.arrays import Rows
 from murmuration.exact.randomness import seeded_rng
+from murmuration.wire import parquet
 from murmuration.wire.ids import Ids, new_ids
 from murmuration.wire.parquet import batch
 from murmuration.wire.report import Incoming, Upload
@@ -430,6 +436,96 @@ def test_a_state_that_is_damaged_is_an_error(
         local.tally(pets.form, found, tmp_path / "state")
 
 
+@pytest.mark.parametrize("kind", ["high", "low", "rows"])
+def test_a_state_with_a_spoilt_byte_is_an_error(
+    pets: SurveyCampaign, tmp_path: Path, kind: str
+) -> None:
+    """Files that have all reports twice: a spoilt id would count as one more person."""
+    for name in "ab":
+        write(pets.form, *some(pets, 100), tmp_path / "r" / f"{name}.parquet")
+    found, state = parts.find([tmp_path / "r"]), tmp_path / "state"
+    assert local.tally(pets.form, found, state).sums.counted == 100
+    path = next(state.glob("*.spill"))
+    data = bytearray(path.read_bytes())
+    data[{"high": 0, "low": 800, "rows": 1600}[kind]] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match=r"\.spill is damaged: --fresh"):
+        local.tally(pets.form, found, state)
+    assert local.tally(pets.form, found, state, How(fresh=True)).sums.counted == 100
+
+
+def test_an_index_or_a_list_of_parts_that_was_changed_is_an_error(
+    pets: SurveyCampaign, tmp_path: Path
+) -> None:
+    for name in "ab":
+        write(pets.form, *some(pets, 100), tmp_path / "r" / f"{name}.parquet")
+    found, state = parts.find([tmp_path / "r"]), tmp_path / "state"
+    local.tally(pets.form, found, state)
+    path = next(state.glob("*.npy"))
+    whole, index = path.read_bytes(), np.load(path)
+    for place, more in ((0, 8), (500, 1), (500, -200)):
+        other = index.copy()
+        other[0, place] += more
+        np.save(path, other)
+        with pytest.raises(FormatError, match=r"damaged|shorter"):
+            local.tally(pets.form, found, state)
+    path.write_bytes(whole)
+    listed = state / "state.json"
+    head = json.loads(listed.read_text())
+    listed.write_text(json.dumps({**head, "salt": [head["salt"][0] ^ 2, head["salt"][1]]}))
+    with pytest.raises(ParameterError, match=r"state\.json is damaged: --fresh"):
+        local.tally(pets.form, found, state)
+
+
+def test_two_programs_do_not_count_with_one_state(pets: SurveyCampaign, tmp_path: Path) -> None:
+    begin = partial(State.begin, tmp_path / "state", pets.form, dedup=True, fresh=False)
+    with begin() as state, Spill(state.place("spill"), pets.form.row_bytes, state.salt) as file:
+        with pytest.raises(ParameterError, match="another program is counting with"), begin():
+            pass
+        assert file.path.exists()
+    with begin():
+        assert not file.path.exists()
+
+
+# --- which files ---------------------------------------------------------------------------------
+
+
+def test_a_file_is_one_part_whatever_leads_to_it(
+    pets: SurveyCampaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(("r/a", "r/b", "two/a")):
+        write(pets.form, *some(pets, 100, number), tmp_path / f"{name}.parquet")
+    (tmp_path / "link").symlink_to(tmp_path / "r")
+    for places, names in (
+        (["r", "r/a.parquet"], ["r/a.parquet", "r/b.parquet"]),
+        (["r", tmp_path / "r", "link/b.parquet"], ["r/a.parquet", "r/b.parquet"]),
+        (["r/a.parquet", "two/a.parquet"], ["r/a.parquet", "two/a.parquet"]),
+    ):
+        found = parts.find([Path(place) for place in places])
+        assert [part.name for part in found] == names
+        assert local.tally(pets.form, found, None, How(dedup=False)).sums.read == 200
+
+
+def test_a_file_has_the_campaign_inside_it_not_that_of_a_folder_beside_it(
+    pets: SurveyCampaign, tmp_path: Path
+) -> None:
+    ids, rows = some(pets, 300)
+    alone, out = tmp_path / "alone.parquet", tmp_path / "t"
+    kept = parquet.schema(pets.form, {DOCUMENT: publish(pets, 1)})
+    with alone.open("wb") as file, parquet.writer(file, kept) as writer:
+        writer.write_batch(parquet.batch(pets.form, ids, rows, kept))
+    other = folder(levels(), [], tmp_path / "other")
+    (tmp_path / "campaign.json").write_bytes((other / "_campaign.json").read_bytes())
+    assert parts.campaign_of([alone]).digest == pets.digest
+    assert parts.campaign_of([other]).digest == levels().digest
+    bare = write(pets.form, ids, rows, tmp_path / "x" / "bare.parquet")
+    assert parts.campaign_of([bare]).digest == levels().digest  # the nearest above
+    problem = murmur("tally", bare, "-o", out, code=2).problem
+    assert "none of 300 reports counts as one of levels (unknown-digest: 300)" in problem
+    assert not out.exists()
+
+
 # --- the command ---------------------------------------------------------------------------------
 
 
@@ -552,6 +648,12 @@ def test_mistakes_are_told(pets: SurveyCampaign, tmp_path: Path) -> None:
     folder(pets, [], reports)
     for option, said in ((("--memory", "much"), "500M"), (("--engine", "ray"), "local or spark")):
         assert said in murmur("tally", reports, "-o", out, *option, code=2).problem
+    for option in (("--fresh",), ("--memory", "1G"), ("--threads", "2"), ("--no-state",)):
+        told = murmur("tally", reports, "-o", out, "--engine", "spark", *option, code=2).problem
+        said = "--state" if option[0] == "--no-state" else option[0]
+        assert f"{said} is for --engine local: leave it out" in told
+    told = murmur("tally", reports, "-o", out, "--master", "local[1]", code=2).problem
+    assert "--master is for --engine spark" in told
     (tmp_path / "c.json").write_text("{}")
     done = murmur("tally", reports, "-o", out, "--campaign", tmp_path / "c.json", code=2)
     assert "not a published campaign" in done.problem

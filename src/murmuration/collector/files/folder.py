@@ -16,9 +16,7 @@ alone what begins with `_` or `.`.
 from __future__ import annotations
 
 import csv
-import fcntl
 import io
-import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from murmuration import files
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.definition import document as campaign_document
 from murmuration.errors import FormatError, ParameterError
@@ -126,14 +125,9 @@ def _mode(folder: Path) -> int:
 @contextmanager
 def alone(place: Place) -> Iterator[None]:
     """Let no other program write to this place meanwhile."""
-    handle = os.open(place.path / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, OWNER)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    busy = f"another program is writing to {place.path}: try again"
+    with files.alone(place.path / LOCK, busy):
         yield
-    except BlockingIOError:
-        raise ParameterError(f"another program is writing to {place.path}: try again") from None
-    finally:
-        os.close(handle)
 
 
 # --- writing -------------------------------------------------------------------------------------

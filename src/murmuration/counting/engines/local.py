@@ -115,7 +115,8 @@ def tally(
         sketch = NOTHING if how.secret is None else _sketched(spilled, how.secret)
         kept.tidy()
     read = tuple(part.name for part in new)
-    known = tuple(part.name for part in parts if part.name not in set(read))
+    again = set(read)
+    known = tuple(part.name for part in parts if part.name not in again)
     return Done(sums, read, known, tuple(gone), kept.name, sketch)
 
 
@@ -123,10 +124,14 @@ def tally(
 def _folder(state: Path | None, form: ReportForm, how: How) -> Iterator[State]:
     """Yield the state; one that is not to be kept is in a folder that goes."""
     if state is not None:
-        yield State.begin(state, form, dedup=how.dedup, fresh=how.fresh)
+        with State.begin(state, form, dedup=how.dedup, fresh=how.fresh) as begun:
+            yield begun
         return
-    with tempfile.TemporaryDirectory(prefix="murmur-tally-") as folder:
-        yield State.begin(Path(folder), form, dedup=how.dedup, fresh=False)
+    with (
+        tempfile.TemporaryDirectory(prefix="murmur-tally-") as folder,
+        State.begin(Path(folder), form, dedup=how.dedup, fresh=False) as begun,
+    ):
+        yield begun
 
 
 # --- counting ------------------------------------------------------------------------------------

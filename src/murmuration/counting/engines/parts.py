@@ -71,9 +71,10 @@ class Unit:
 def find(places: Sequence[Path]) -> list[Part]:
     """Return the files of reports in these folders, or named themselves, in the order of names.
 
-    As everywhere, names that begin with `_` or `.` are not data.
+    As everywhere, names that begin with `_` or `.` are not data. A file to which several of these
+    places lead is one part.
     """
-    parts = []
+    parts: dict[Path, Part] = {}
     for place in places:
         if not place.exists():
             raise ParameterError(f"there is no file or folder {place}")
@@ -82,44 +83,44 @@ def find(places: Sequence[Path]) -> list[Part]:
             name = path.name if path == place else path.relative_to(place).as_posix()
             hidden = any(piece[0] in "._" for piece in name.split("/"))
             if path.suffix.lower() in PARQUET + IPC + CSV and path.is_file() and not hidden:
-                about = path.stat()
-                prefix = f"{place.as_posix()}/" if len(places) > 1 and path != place else ""
-                parts.append(Part(path.resolve(), prefix + name, about.st_size, about.st_mtime_ns))
+                about, whole = path.stat(), path.resolve()
+                called = name if len(places) == 1 else path.as_posix()
+                parts.setdefault(whole, Part(whole, called, about.st_size, about.st_mtime_ns))
     if not parts:
         raise ParameterError(
             f"no reports in {', '.join(map(str, places))}: files end in "
             f"{', '.join(PARQUET + IPC + CSV)}"
         )
-    if len({part.name for part in parts}) < len(parts):
-        raise ParameterError("two files have one name: give folders, or each file once")
-    return parts
+    return [*parts.values()]
 
 
 def campaign_of(places: Sequence[Path], given: Path | None = None) -> SurveyCampaign:
-    """Return the campaign that was given (as .toml, or published), or the one of the folder."""
+    """Return the campaign that was given (as .toml, or published), or the one of the places.
+
+    A folder's is the document in it, else the nearest above; a file's the one inside it, else the
+    nearest document above.
+    """
     if given is not None:
         if given.suffix.lower() == ".toml":
             return load(given, SurveyCampaign)
         return _published(given)
-    documents = {path for place in places for path in _documents(place)}
-    campaigns = {campaign.digest: campaign for campaign in map(_published, sorted(documents))}
-    if not campaigns:
-        campaigns = {campaign.digest: campaign for place in places for campaign in _inside(place)}
+    found = [campaign for place in places for campaign in _inside(place) or _beside(place)]
+    campaigns = {campaign.digest: campaign for campaign in found}
     if len(campaigns) != 1:
         what = "several campaigns" if campaigns else "no campaign"
         raise ParameterError(f"there is {what} with these reports: name its file by --campaign")
     return next(iter(campaigns.values()))
 
 
-def _documents(place: Path) -> list[Path]:
-    """Return the documents in a folder, else the nearest above."""
-    folder = place if place.is_dir() else place.parent
-    below = [path for name in CAMPAIGNS for path in folder.rglob(name)]
+def _beside(place: Path) -> list[SurveyCampaign]:
+    """Return the campaigns of the documents in a folder, else that of the nearest above."""
+    below = [path for name in CAMPAIGNS if place.is_dir() for path in place.rglob(name)]
     if below:
-        return below
-    for above in list(folder.resolve().parents)[:3]:
+        return [_published(path) for path in sorted(below)]
+    home = (place if place.is_dir() else place.parent).resolve()
+    for above in [home, *home.parents][:4]:
         if here := [above / name for name in CAMPAIGNS if (above / name).is_file()]:
-            return here[:1]
+            return [_published(here[0])]
     return []
 
 

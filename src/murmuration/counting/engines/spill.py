@@ -1,10 +1,11 @@
 """Reports on the disk, in partitions by id, so that each id counts once in bounded memory.
 
 A block of reports is written in the order of its partitions: all first halves of ids, all second
-halves, all rows; an index says where each partition begins. To find duplicates, the first halves
-of one partition are read from all blocks and sorted: where no two are equal, as nearly always, that
-is all. Rows were counted as they came; of those with one id all but the smallest, byte by byte, are
-taken out again. So nothing depends on the order in which reports are read.
+halves, all rows, and a checksum of each partition's part of each; an index says where each
+partition begins. Whatever is read is held against its checksums. To find duplicates, the first
+halves of one partition are read from all blocks and sorted: where no two are equal, as nearly
+always, that is all. Rows were counted as they came; of those with one id all but the smallest, byte
+by byte, are taken out again. So nothing depends on the order in which reports are read.
 
 Which partition an id is in follows from a secret of the folder: whoever makes up ids cannot put all
 of them into one.
@@ -13,8 +14,10 @@ of them into one.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -35,6 +38,11 @@ PARTITIONS = 1 << BITS
 BLOCK_ROWS, BLOCK_BYTES = 1 << 18, 1 << 26
 """The most reports, and about the most bytes, that a block has."""
 HALF = ID_BYTES // 2
+KINDS = ("high", "low", "rows")
+"""What a block has, in this order: halves of ids, and rows."""
+CHECK = np.dtype("<u4")
+CHECKS_BYTES = len(KINDS) * PARTITIONS * CHECK.itemsize
+"""The bytes of a block's checksums."""
 WORKING = 5
 """About how many times the bytes of its first halves a partition takes while it is sorted."""
 
@@ -65,7 +73,7 @@ class Spilled:
     @property
     def size(self) -> int:
         """The bytes that the file must have."""
-        return self.reports * (ID_BYTES + self.row_bytes)
+        return self.reports * (ID_BYTES + self.row_bytes) + len(self.index) * CHECKS_BYTES
 
     def save(self) -> None:
         """Write the index beside the file."""
@@ -79,23 +87,33 @@ class Spilled:
             index = np.load(path.with_suffix(".npy"), allow_pickle=False)
             found = cls(path, index, row_bytes)
             whole = index.shape[1] == PARTITIONS + 2 and path.stat().st_size == found.size
+            ordered = bool((np.diff(index[:, 1:]) >= 0).all() and (index[:, :2] >= 0).all())
         except (OSError, ValueError, IndexError) as problem:
             raise FormatError(f"{path} cannot be read: {problem}") from None
         if not whole:
             raise FormatError(f"{path} is not as long as its index says")
+        if index.dtype != np.int64 or not ordered:
+            raise _damaged(path)
         return found
 
     def slices(self, first: int, last: int, kind: str) -> list[bytes]:
         """Return the bytes of some partitions, block by block: high and low halves, or rows."""
         width = self.row_bytes if kind == "rows" else HALF
-        before = {"high": 0, "low": HALF, "rows": ID_BYTES}[kind]
+        place = KINDS.index(kind)
         slices = []
         with self.path.open("rb", buffering=0) as file:
             for block in self.index:
-                start, end, n = int(block[1 + first]), int(block[1 + last]), int(block[-1])
-                if end > start:
-                    at = int(block[0]) + before * n + width * start
-                    slices.append(_exactly(file, at, width * (end - start)))
+                at, n = int(block[0]), int(block[-1])
+                cuts = (width * block[1 + first : 2 + last]).tolist()
+                data = _exactly(file, at + HALF * place * n + cuts[0], cuts[-1] - cuts[0])
+                at += n * (ID_BYTES + self.row_bytes) + CHECK.itemsize * (
+                    PARTITIONS * place + first
+                )
+                told = _exactly(file, at, CHECK.itemsize * (last - first))
+                if _checks(memoryview(data), cuts).tobytes() != told:
+                    raise _damaged(self.path)
+                if data:
+                    slices.append(data)
         return slices
 
     def ids(self, first: int, last: int) -> Rows:
@@ -105,6 +123,16 @@ class Spilled:
             for kind in ("high", "low")
         ]
         return np.stack(both, axis=1).view(np.uint8).reshape(-1, ID_BYTES)
+
+
+def _checks(data: memoryview, cuts: Sequence[int]) -> NDArray[np.uint32]:
+    """Return a checksum of each piece of some bytes; the first begins where the bytes do."""
+    pieces = pairwise(cut - cuts[0] for cut in cuts)
+    return np.array([zlib.crc32(data[start:end]) for start, end in pieces], CHECK)
+
+
+def _damaged(path: Path) -> FormatError:
+    return FormatError(f"{path} is damaged: --fresh makes it again")
 
 
 def _exactly(file: IO[bytes], at: int, size: int) -> bytes:
@@ -161,11 +189,17 @@ class Spill:
         order = np.argsort(where, kind="stable")
         ends = np.concatenate([[0], np.cumsum(np.bincount(where, minlength=PARTITIONS))])
         self._index.append(np.concatenate([[self._at], ends]).astype(np.int64))
+        checks = []
         for part in (high[order], low[order], np.take(rows, order, axis=0)):
             data = memoryview(np.ascontiguousarray(part).data).cast("B")
-            while len(data):
-                wrote = self._file.write(data) or 0
-                data, self._at = data[wrote:], self._at + wrote
+            checks.append(_checks(data, (ends * (len(data) // len(part))).tolist()))
+            self._write(data)
+        self._write(memoryview(np.concatenate(checks).tobytes()))
+
+    def _write(self, data: memoryview) -> None:
+        while len(data):
+            wrote = self._file.write(data) or 0
+            data, self._at = data[wrote:], self._at + wrote
 
 
 def halves(ids: Rows) -> tuple[Halves, Halves]:

@@ -1,10 +1,12 @@
 """What is kept beside a tally, so that a grown folder is not read again from the start.
 
     OUT.state/state.json              which parts were counted, and how they were when they were
+    OUT.state/lock                    held by the program that is counting
     OUT.state/part-<16 hex>.npz       what one part adds up to
     OUT.state/part-<16 hex>.spill     its ids and rows (`spill`), .npy its index; with duplicates
 
-The rows are all reports once more: only the owner reads these files.
+The rows are all reports once more: only the owner reads these files. Each has checksums: a state
+that is damaged is an error, never a number.
 A part whose name, size, time or ends have changed is read again; one that is gone is taken out. A
 tally is a function of what the parts hold, and of nothing else: the same bytes as from scratch.
 Only files of these names are ever deleted.
@@ -15,9 +17,10 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import zlib
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,10 +32,10 @@ from murmuration.counting.engines.parts import Part
 from murmuration.counting.engines.spill import Salt, Spilled, new_salt
 from murmuration.counting.sums import Sums
 from murmuration.errors import FormatError, ParameterError
-from murmuration.files import private_folder, private_new, write_file
+from murmuration.files import alone, private_folder, private_new, write_file
 
-FORMAT = 1
-NAME = "state.json"
+FORMAT = 2
+NAME, LOCK = "state.json", "lock"
 NAMED = re.compile(r"[0-9a-f]{16}")
 OURS = re.compile(r"part-[0-9a-f]{16}\.(npz|npy|spill)")
 
@@ -62,9 +65,19 @@ class State:
     parts: dict[str, Known] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, folder: Path, form: ReportForm, *, dedup: bool, fresh: bool) -> State:
-        """Return what is known of these reports; nothing, if it is of others or cannot be used."""
+    @contextmanager
+    def begin(cls, folder: Path, form: ReportForm, *, dedup: bool, fresh: bool) -> Iterator[State]:
+        """Yield what is known of these reports; nothing, if it is of others or cannot be used.
+
+        Meanwhile no other program may: its unfinished files would be deleted.
+        """
         private_folder(folder)
+        busy = f"another program is counting with {folder}: wait for it, or take another --output"
+        with alone(folder / LOCK, busy):
+            yield cls._begun(folder, form, dedup, fresh)
+
+    @classmethod
+    def _begun(cls, folder: Path, form: ReportForm, dedup: bool, fresh: bool) -> State:
         state = cls(folder, form.digest, dedup)
         known = None
         with suppress(*(ParameterError,) * fresh):
@@ -85,6 +98,7 @@ class State:
                 self.digest,
                 self.dedup,
             )
+            checked = not same or head.pop("checksum") == _checksum(head)
             first, second = map(int, head["salt"])
             name = head["name"]
             listed = [
@@ -102,6 +116,8 @@ class State:
             raise ParameterError(f"{self.folder / NAME} names files outside its folder")
         if not same:
             return None
+        if not checked:
+            raise ParameterError(f"{self.folder / NAME} is damaged: --fresh counts from the start")
         parts = {known.name: known for known in listed}
         return State(self.folder, self.digest, self.dedup, (first, second), name, parts)
 
@@ -115,7 +131,7 @@ class State:
             "name": self.name,
             "parts": [asdict(self.parts[name]) for name in sorted(self.parts)],
         }
-        write_file(self.folder / NAME, json.dumps(head))
+        write_file(self.folder / NAME, json.dumps({**head, "checksum": _checksum(head)}))
 
     def tidy(self) -> None:
         """Delete our files that no part names: of parts that are gone, or were never finished."""
@@ -157,6 +173,10 @@ class State:
         """Return all files of ids."""
         names = [name for known in self.parts.values() for name in known.spills]
         return [Spilled.load(self.folder / name, row_bytes) for name in names]
+
+
+def _checksum(head: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(head, sort_keys=True).encode())
 
 
 def _save(path: Path, sums: Sums) -> None:

@@ -109,14 +109,6 @@ class Curves:
             return Mean(value, mean_of(left).stderr / abs(b.value), len(own))
         return over(a, b)
 
-    def difference(self, panel: str, one: str, other: str, x: float) -> Mean:
-        """Return one series less another, run by run where both have the same runs."""
-        own, theirs = self.runs(panel, one, x), self.runs(panel, other, x)
-        if own.keys() == theirs.keys() and len(own) > 1:
-            return mean_of(np.array([own[run] - theirs[run] for run in own]))
-        a, b = self.at(panel, one, x), self.at(panel, other, x)
-        return Mean(a.value - b.value, math.hypot(a.stderr, b.stderr), min(a.runs, b.runs))
-
     def exponent(self, panel: str, series: str) -> Mean:
         """Return the slope of log value against log x, weighted by how sure each value is."""
         xs = self.xs(panel, series)

@@ -240,8 +240,3 @@ def as_rows(form: ReportForm, read: Sequence[Rows]) -> Rows:
     for column, octets in zip(layout(form), read, strict=True):
         rows[:, column.start : column.start + column.width] = octets[:, : column.width]
     return rows
-
-
-def names(form: ReportForm) -> Sequence[str]:
-    """Return the names of the columns, the id's first: those that a reader needs."""
-    return ("id", *(column.name for column in layout(form)))

@@ -30,7 +30,10 @@ def some(text: str, n: int = 200) -> tuple[parquet.SurveyCampaign, Ids, Rows]:
 def test_rows_come_back_as_they_were(text: str) -> None:
     campaign, ids, rows = some(text)
     batch = parquet.batch(campaign.form, ids, rows)
-    assert batch.schema.names == list(parquet.names(campaign.form))
+    assert batch.schema.names == [
+        "id",
+        *(column.name for column in parquet.layout(campaign.form)),
+    ]
     assert batch.schema.metadata == {b"murmuration.digest": campaign.digest.encode()}
     for table, where in [
         (batch, slice(None)),

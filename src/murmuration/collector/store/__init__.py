@@ -29,7 +29,7 @@ def open_store(url: str | Path, *, create: bool = True, readonly: bool = False) 
     """Open the store at a URL: sqlite:///reports.db (or just a path), or postgresql://...
 
     `create=False` refuses a file that is not there: reading nothing would look like no reports.
-    `readonly=True` creates and migrates nothing, and does not wait for programs that write.
+    `readonly=True` creates nothing, and does not wait for programs that write.
     """
     text = str(url)
     if text.startswith(("postgresql://", "postgres://")):

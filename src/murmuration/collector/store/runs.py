@@ -203,11 +203,6 @@ class Runs:
             return there
         return self._stored(self.noticed(key), ids, filters.hashed(ids, self._read_secret()))
 
-    def append(self, key: int, ids: Octets, rows: Octets) -> None:
-        """Store sorted reports of which none is known: in a migration, when nobody else writes."""
-        self._known.setdefault(key, Known())
-        self._append_all(key, ids, rows, filters.hashed(ids, self._read_secret()))
-
     def _append_all(self, key: int, ids: Octets, rows: Octets, hashes: Hashes) -> None:
         """Write a run, or several if one would be too large."""
         size = most(rows.shape[1])

@@ -21,7 +21,11 @@ from murmuration.mechanisms.registry import mechanisms_for
 from murmuration.planning.choose import Attribute, choose_frequency, choose_numeric, plan
 from tests.support.command import murmur
 
-FREQUENCY = [n for n, kind in list_mechanisms().items() if issubclass(kind, FrequencyMechanism)]
+FREQUENCY = [
+    name
+    for name, kind in list_mechanisms().items()
+    if issubclass(kind, FrequencyMechanism) and not kind.graded
+]
 MEAN = [name for name, kind in mechanisms_for(Number, kept=True).items() if kind.answers == "mean"]
 ALONE = SimpleNamespace(invoked_subcommand=None)
 EPSILONS = [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0]

@@ -241,7 +241,8 @@ class NumericMechanism(SymbolReports):
 
         >>> from murmuration import mechanism, seeded_rng
         >>> duchi = mechanism("duchi", epsilon=1.0)
-        >>> duchi.read_each(duchi.privatize(np.array([1.0, -1.0]), seeded_rng(1))).round(3).tolist()
+        >>> reports = duchi.privatize(np.array([1.0, -1.0]), seeded_rng(2))
+        >>> duchi.read_each(reports).round(3).tolist()
         [2.164, -2.164]
         """
         return np.asarray(self.design.values[reports])

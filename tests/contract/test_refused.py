@@ -278,6 +278,7 @@ def attribute_refusals() -> list[dict[str, str]]:
         refused("more labels", "domain", "the law is for three", asked(1, labels=[*towns, "Wien"])),
         refused("none missing", "domain", "the law takes no answer", asked(0, missing=True)),
         *refused_checks(),
+        *refused_tables(),
     ]
 
 
@@ -301,6 +302,60 @@ def refused_checks() -> list[dict[str, str]]:
         refused(
             *("a check that is never missing", "checks", "what it checks may be missing"),
             *(asked(4, checks="sleep"), "fit"),
+        ),
+    ]
+
+
+def refused_tables() -> list[dict[str, str]]:
+    """Tables of what there is not, or cut in ways that nobody could read."""
+    return [
+        refused(
+            *("a table of nobody", "table", "no such attribute"),
+            *(asked(5, name="age by x", of=["age", "x"]), "tables"),
+        ),
+        refused(
+            *("a table of one", "table", "it is of two attributes"),
+            *(asked(5, name="age by age", of=["age", "age"]), "tables"),
+        ),
+        refused(
+            *("a table of a table", "table", "people answer its attributes"),
+            *(asked(6, name="region by age by phone", of=["region", "age by phone"]), "tables"),
+        ),
+        refused(
+            *("another name of a table", "table", "it has that of its attributes"),
+            *(asked(5, name="ages"), "tables"),
+        ),
+        refused(
+            *("a table with a rule", "table", "all of its answers fit"),
+            *(asked(5, outside="spread"), "tables"),
+        ),
+        refused(
+            *("cuts of labels", "table", "labels are not cut"),
+            *(asked(5, cuts=[[30.0, 45.5, 60.0], [1.0]]), "tables"),
+        ),
+        refused(
+            *("a number without cuts", "table", "it has no items"),
+            *(asked(5, cuts=[[], []]), "tables"),
+        ),
+        refused(
+            *("cuts that fall", "table", "they go up"),
+            *(asked(5, cuts=[[45.5, 30.0, 60.0], []]), "tables"),
+        ),
+        refused(
+            *("a cut at the end", "table", "no value is beyond"),
+            *(asked(5, cuts=[[30.0, 45.5, 98.0], []]), "tables"),
+        ),
+        refused(
+            *("cuts of no table", "table", "nothing is made of others"),
+            *(asked(1, cuts=[[1.0]]), "tables"),
+        ),
+        refused(
+            *("more cuts", "domain", "the law is for other cells"),
+            *(asked(5, cuts=[[30.0, 45.5, 60.0, 70.0], []]), "tables"),
+        ),
+        refused(
+            *("tables, and two asked", "table", "what is asked of whom is independent"),
+            *(both(placed("ends", None), lambda d, c: c.pop("ends"), placed("sample", 2)), "tables"),
         ),
     ]
 
@@ -398,6 +453,7 @@ RULES = {
     "repeat": r"repeated question|spells|levels by lot",
     "mechanism": r"no mechanism is called",
     "checks": r"it checks one attribute|whether an answer fitted is",
+    "table": r"table|cuts|is not cut",
     "terms": r"time zone|cohort|upload|RFC3339|origins",
 }
 """What this library says of each rule."""

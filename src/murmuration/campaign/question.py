@@ -24,6 +24,8 @@ from murmuration.mechanisms.domain import Items, Number, NumberOrNone
 from murmuration.results.distribution import checked_bins
 
 KINDS = ("number", "category", "distribution", "graded")
+TABLE = "table"
+"""The kind of a question about two attributes together: see `campaign.table`."""
 CLAMP, SPREAD, REFUSE = "clamp", "spread", "refuse"
 NO_ANSWER, ANSWERED = "no answer", "answered"
 """A rule for what does not fit, where answers may be missing; the figure of who did answer."""
@@ -58,6 +60,9 @@ class Question:
     markers: texts that stand for no answer, as "?", where answers may be missing
     checks: the name of another attribute: then this one asks whether the answer to that one fitted,
         with the labels `FIT_LABELS`, and the device answers it by itself
+    of: the names of two other attributes: then this one is the table of both, its labels are the
+        cells, and the device answers it by itself (`campaign.table`)
+    cuts: of a table, where each of its numbers is cut; nothing for a category
 
     >>> from murmuration import system_rng
     >>> age = Question("age", low=18, high=98, unit="years")
@@ -87,37 +92,41 @@ class Question:
     case: str = EXACT
     markers: tuple[str, ...] = ()
     checks: str = ""
+    of: tuple[str, ...] = ()
+    cuts: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         self._check_texts()
-        if self.kind not in KINDS:
+        if (self.kind == TABLE) != bool(self.of) or len(self.cuts) != len(self.of):
+            raise ParameterError(f"{self.name}: `of` and `cuts` are for a table, two of each")
+        if self.kind not in (*KINDS, TABLE):
             raise ParameterError(f"kind is one of {', '.join(KINDS)}; got {self.kind!r}")
         if not isinstance(self.missing, bool):
             raise ParameterError(f"{self.name}: missing is true or false")
         if not self.outside:
-            usual = SPREAD if self.kind == "category" else CLAMP
+            usual = CLAMP if self.has_range else SPREAD
             object.__setattr__(self, "outside", NO_ANSWER if self.missing else usual)
         if self.missing and self.outside == REFUSE:
             raise ParameterError(
                 f"{self.name}: with missing = true every device reports: outside is {NO_ANSWER!r}, "
                 f"not {REFUSE!r}"
             )
-        if self.kind == "category":
-            self._check_labels()
-        else:
+        if self.has_range:
             self._check_range()
+        else:
+            self._check_labels()
         checked_bins(self.bins)
         self._check_reading()
         self._check_check()
 
     def _check_texts(self) -> None:
         """Before any text is brought into a normal form."""
-        own = (self.name, self.unit, self.outside, self.case, self.checks, *self.markers)
+        own = (self.name, self.unit, self.outside, self.case, self.checks, *self.of, *self.markers)
         if not all(isinstance(text, str) for text in own):
             raise ParameterError(
                 "an attribute's name, unit, outside, case, checks and markers are texts"
             )
-        texts = (*own, *self.labels)
+        texts = own if self.of else (*own, *self.labels)  # a table's labels are made of others
         if any(isinstance(text, str) and len(text) > MOST_TEXT for text in texts):
             raise ParameterError(
                 f"an attribute's name, unit, labels and markers have {MOST_TEXT} characters at most"
@@ -192,6 +201,21 @@ class Question:
                 f"{self.name}: outside is {SPREAD!r}, {self._left_out!r}, or the label that stands "
                 "for all others"
             )
+
+    @property
+    def has_range(self) -> bool:
+        """Whether answers are numbers."""
+        return self.kind not in ("category", TABLE)
+
+    @property
+    def derived(self) -> bool:
+        """Whether the device answers it by itself, from the answers to other questions."""
+        return bool(self.checks or self.of)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The attributes that a question which the device answers by itself is about."""
+        return self.of or ((self.checks,) if self.checks else ())
 
     @property
     def _left_out(self) -> str:

@@ -20,6 +20,9 @@ from murmuration.planning.candidates import GRADED
 from murmuration.planning.choose import choose_frequency, choose_numeric
 from murmuration.planning.longitudinal import InSpells, OverTime, Permanent
 
+TOLD = 3.0
+"""So many standard errors from 0 a cell is most likely told from an empty one."""
+HOPELESS = 0.5
 Matrix = tuple[tuple[float, ...], ...]
 
 
@@ -158,7 +161,7 @@ def _with_none(
     """
     if (
         campaign.strategy.gathers
-        or question.checks
+        or question.derived
         or law.broken
         or (law.memoised and not law.domain.items)
     ):
@@ -218,6 +221,8 @@ def _reason(campaign: SurveyCampaign, law: Mechanism, question: Question, share:
         return "least worst-case error that the budgets allow" if optimal else "as the file says"
     if law.graded:
         return "least error of the tables that the budgets of the labels allow"
+    if question.of:
+        return _of_table(expected_stderr(law, question, share, campaign.terms.people))
     if question.checks:
         return f"a part of the devices says whether {question.checks} fitted, instead of an answer"
     if question.kind == "distribution":
@@ -235,6 +240,17 @@ def _reason(campaign: SurveyCampaign, law: Mechanism, question: Question, share:
     return f"as the file says; the planner would take {choice.mechanism.title}"
 
 
+def _of_table(stderr: float) -> str:
+    """Say from which share on a cell of a table can be told from 0, or that none can."""
+    least = TOLD * stderr
+    if least > HOPELESS:
+        return (
+            "both attributes together; hopeless at this epsilon with so few people: even a cell "
+            f"with {HOPELESS:.0%} of all people could not be told from an empty one"
+        )
+    return f"both attributes together; a cell with {least:.2g} of all people is told from none"
+
+
 # --- silence -------------------------------------------------------------------------------------
 
 
@@ -247,8 +263,8 @@ def silence_of(campaign: SurveyCampaign, place: int) -> tuple[str, ...]:
     Silence is no report: nothing of what is here is covered by any epsilon.
     """
     question = campaign.questions[place]
-    if question.checks:
-        return ()  # whoever answers the attribute that it checks answers it, too
+    if question.derived:
+        return ()  # whoever answers the attributes that it is about answers it, too
     if question.missing:
         return (SPOKEN, *_running_out(campaign, place))
     texts = []

@@ -34,6 +34,7 @@ from murmuration.campaign.periods import (
 )
 from murmuration.campaign.question import Question
 from murmuration.campaign.spells import Spells
+from murmuration.campaign.table import Sides
 from murmuration.campaign.terms import ONE_DEVICE, Terms
 from murmuration.errors import InputError, ParameterError, PromiseError
 from murmuration.exact.arrays import Rows
@@ -101,6 +102,7 @@ class SurveyCampaign:
         if len({question.name for question in self.questions}) != d:
             raise ParameterError("two attributes have the same name")
         self._require_checks()
+        self._require_tables()
         if self.limit is not None and not self.limit > 0:
             raise ParameterError(
                 f"the limit, the most that a device may spend, must be above 0; got {self.limit!r}"
@@ -155,6 +157,30 @@ class SurveyCampaign:
                     "missing where that one may"
                 )
 
+    def _require_tables(self) -> None:
+        """Refuse tables whose figures could not be read, and such as are not of these attributes.
+
+        Each person answers one question, once: what is asked of whom is then independent.
+        """
+        if not self.tables:
+            return
+        if self.strategy.gathers or self.strategy.entries(len(self.questions)) != 1:
+            raise ParameterError(
+                'tables need strategy = "sample", and one attribute or table for each person'
+            )
+        if self.max_reports > 1 or any(law.memoised for law in self.frame.cells):
+            raise ParameterError("tables cannot be combined with [repeat]: ask them once")
+        if self.levels is not None:
+            raise ParameterError("tables cannot be combined with levels")
+        for question, sides in self.tables.items():
+            if sides.question() != question:
+                raise ParameterError(f"{question.name}: this is no table of {question.of}")
+
+    @cached_property
+    def tables(self) -> dict[Question, Sides]:
+        """The questions that are tables, each with its two attributes."""
+        return {one: Sides.of(one, self.given) for one in self.questions if one.of}
+
     def _asked(self, attributes: tuple[int, ...]) -> Domain:
         """Return the domain of what a group of attributes asks."""
         if self.strategy.gathers:
@@ -174,8 +200,8 @@ class SurveyCampaign:
 
     @property
     def given(self) -> tuple[Question, ...]:
-        """The questions that people answer; devices answer the others: whether answers fitted."""
-        return tuple(question for question in self.questions if not question.checks)
+        """The questions that people answer; devices answer the others, from these answers."""
+        return tuple(question for question in self.questions if not question.derived)
 
     @property
     def strategy(self) -> Strategy:
@@ -187,6 +213,7 @@ class SurveyCampaign:
         """What it asks of whom, in one sentence without its name."""
         names = [question.name for question in self.given[:SHOWN]]
         more = f" and {len(self.given) - SHOWN} more" if len(self.given) > SHOWN else ""
+        more += f" ({len(self.tables)} of two together)" if self.tables else ""
         again = f", again each {self.every}" if self.every else ""
         return f"asks {self.terms.people:,} people about {', '.join(names)}{more}{again}"
 
@@ -455,14 +482,14 @@ def encoded(
     never_silent: bool = False,
 ) -> list[NDArray[np.generic]]:
     """Return one column per question from answers by name: see `Campaign.encode`."""
-    if (columns := table_columns(answers)) is None:
+    if (named := table_columns(answers)) is None:
         raise InputError(
             f"answers must be a mapping by name, or a DataFrame; got {described(answers)}"
         )
-    answers = dict(columns)
-    names = [question.name for question in questions if not question.checks]
+    answers = dict(named)
+    names = [question.name for question in questions if not question.derived]
     given = {name: column for name, column in answers.items() if column is not None}
-    people_answer = [q for q in questions if not q.checks]
+    people_answer = [q for q in questions if not q.derived]
     if missing := [q.name for q in people_answer if q.name not in given and not q.missing]:
         raise InputError(
             f"no answer for {', '.join(missing)}. Nothing was sent. (If an answer may "
@@ -484,15 +511,27 @@ def encoded(
     by_name = {q.name: q for q in people_answer}
     for check in [q for q in questions if q.checks in given]:
         given_columns[check.name] = by_name[check.checks].fitted(given[check.checks])
-    silent = {q.name: q.no_answers(*people) for q in questions if q.name not in given_columns}
-    return [{**given_columns, **silent}[question.name] for question in questions]
+    open_ones = [q for q in questions if q.name not in given_columns and not q.of]
+    columns = given_columns | {q.name: q.no_answers(*people) for q in open_ones}
+    for table in [q for q in questions if q.of]:
+        sides = Sides.of(table, people_answer)
+        columns[table.name] = sides.cells(*(columns[name] for name in table.of))
+    return [columns[question.name] for question in questions]
 
 
 def unusual(question: Question) -> dict[str, Any]:
-    """Return a question's fields that are not at their default."""
+    """Return a question's fields that are not at their default; of a table no labels.
+
+    They are made of those of its attributes.
+    """
     fields = dataclasses.fields(question)
     pairs = ((field, getattr(question, field.name)) for field in fields)
-    return {field.name: value for field, value in pairs if value != field.default}
+    made = ("labels", "outside") if question.of else ()
+    return {
+        field.name: value
+        for field, value in pairs
+        if value != field.default and field.name not in made
+    }
 
 
 def utc_now() -> datetime:

@@ -66,7 +66,7 @@ def measure(
     levels: Sequence[str] = (),
 ) -> list[Fit]:
     """Return how a file's values fit, by attribute; the column of levels comes last, if named."""
-    asked = [question for question in campaign.questions if not question.checks]
+    asked = [question for question in campaign.questions if not question.derived]
     by_name = {question.name: Fit(question.name, question.missing) for question in asked}
     level = Fit(level_column)
     names = [*by_name, level_column] if level_column else list(by_name)

@@ -43,4 +43,4 @@ def _said(table: msgspec.Struct) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return _said(value)
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

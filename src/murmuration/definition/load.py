@@ -202,7 +202,7 @@ def _converted(data: dict[str, Any], form: Form[Any]) -> FileTable:
             wrong.append(mistake)
             if not _mended(data, mistake.path):
                 raise Mistakes(wrong) from None
-            if mistake.path[0] in LISTS:
+            if mistake.path[0] in ("attributes", "features"):
                 passed_over.add(int(mistake.path[1]))
         except OverflowError:
             raise Mistake("a number in this file is too large") from None
@@ -215,7 +215,7 @@ def _raised(wrong: Sequence[Mistake]) -> None:
     raise Mistakes(wrong)
 
 
-LISTS = ("attributes", "features")
+LISTS = ("attributes", "features", "tables")
 NEEDED = {"name": "x", "purpose": "x"}
 """Keys that a table cannot be without, and what takes their place while the rest is looked at."""
 
@@ -270,7 +270,12 @@ def _complaint(message: str, path: tuple[str | int, ...], form: Form[Any]) -> Mi
     keys = [step for step in path if isinstance(step, str)]
     subject = keys[-1] if keys else "the file"
     if match := re.search(r"missing required field `([^`]+)`", message):
-        this = {"attributes": "this attribute", "features": "this feature", "target": "the target"}
+        this = {
+            "attributes": "this attribute",
+            "tables": "this table",
+            "features": "this feature",
+            "target": "the target",
+        }
         where = this.get(keys[0], subject) if keys else subject
         return Mistake(f"{where} needs {match[1]}", *path, match[1])
     if match := re.search(r"unknown field `([^`]+)`", message):

@@ -30,11 +30,14 @@ from murmuration.definition.schema import (
     CheckFitTable,
     Mistake,
     RepeatTable,
+    TogetherTable,
     budget_of,
     check_table,
     gathered,
     question_of,
 )
+from murmuration.definition.tables import Together as Tabled
+from murmuration.definition.tables import check_tables, shared_out
 from murmuration.errors import MurmurationError, ParameterError, PromiseError
 from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.base import Mechanism
@@ -81,6 +84,7 @@ def check(table: CampaignTable, passed_over: Collection[int] = ()) -> None:
         partial(_check_names, table),
         partial(_sharing, table),
         partial(_levels, table),
+        partial(check_tables, table),
         *(partial(_check_attribute, table, place) for place in rest),
     ]
     gathered(steps)
@@ -123,7 +127,7 @@ def _sharing(table: CampaignTable) -> Sharing:
         alone = len(table.attributes) == 1
         whole = alone or (own and table.epsilon is None and table.sample == 1)
         checked_alone = alone and table.check_fit is not None
-        name = "split" if whole and not checked_alone else "sample"
+        name = "split" if whole and not checked_alone and not table.tables else "sample"
     tuples = list(mechanisms_for(Box))
     if name not in (*WAYS, *tuples):
         raise Mistake(
@@ -301,7 +305,7 @@ def _collected(
     table: CampaignTable, questions: tuple[Question, ...], sharing: Sharing
 ) -> SurveyCampaign:
     total, levels = _total(table, sharing), _levels(table)
-    checks = list[FitCheck]()
+    checks, tables = list[FitCheck](), list[Tabled]()
     if sharing.together:
         shares = [1.0] * len(questions)
         groups: list[tuple[Mechanism, ...]] = [(_tuple_law(table, questions, sharing.name, total),)]
@@ -309,19 +313,25 @@ def _collected(
         budgets = _budgets(table, questions, sharing, total)
         checks = fit_checks(table, questions, budgets, levels)
         rest = 1 - sum(check.share for check in checks)
-        shares = [share * rest for share in _shares(table, questions, sharing, total)]
+        planned = _shares(table, questions, sharing, total)
+        asked = shared_out(table, questions, budgets, planned, rest)
+        shares, tables = asked.attributes, asked.tables
         groups = gathered(
             partial(_laws, table, place, question, budgets[place], shares[place], levels)
             for place, question in enumerate(questions)
         )
+    questions = (*questions, *(c.question for c in checks), *(t.question for t in tables))
     try:
         return SurveyCampaign(
             name=table.name,
             terms=table.terms,
-            questions=(*questions, *(check.question for check in checks)),
+            questions=questions,
             frame=Frame(
-                (*groups, *(check.laws for check in checks)),
-                sharing.strategy(table.sample, [*shares, *(check.share for check in checks)]),
+                (*groups, *(check.laws for check in checks), *((one.law,) for one in tables)),
+                sharing.strategy(
+                    table.sample,
+                    [*shares, *(check.share for check in checks), *(one.share for one in tables)],
+                ),
             ),
             epsilon=total,
             levels=levels,
@@ -630,6 +640,7 @@ FORM = Form(
         "attributes": AttributeTable,
         "repeat": RepeatTable,
         "check_fit": CheckFitTable,
+        "tables": TogetherTable,
     },
     check=check,
     resolve=resolve,

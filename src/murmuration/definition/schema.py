@@ -32,6 +32,8 @@ from murmuration.mechanisms.base import checked_epsilon
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 GIVEN = ("epsilon", "k", "edges", "semantics")
 """Parameters of mechanisms that have a key of their own in the file."""
+USUAL_BINS = 64
+BINS = "bins are for a distribution, or 2 to 64 of a number in tables, without edges"
 VALUES = ("repeat", "values")
 ROUNDS = ("repeat", "rounds")
 PERIOD_GRACE = ("repeat", "grace")
@@ -109,10 +111,19 @@ class AttributeTable(Table, frozen=True):
     mechanism: str = "auto"
     parameters: dict[str, Any] = {}
     epsilon: float | None = None
-    bins: int = 64
+    bins: int = USUAL_BINS
     edges: list[float] = []
     budgets: list[float] = []
     semantics: str | list[list[float]] = ""
+
+
+class TogetherTable(Table, frozen=True):
+    """One [[tables]] of the file: attributes that are asked together."""
+
+    of: list[str]
+    """Two attributes; numbers are cut into the bins that they state."""
+    share: float | None = None
+    """How many of the people are asked it, if not as many as the planner says."""
 
 
 class RepeatTable(Table, frozen=True):
@@ -154,6 +165,7 @@ class CampaignTable(FileTable, frozen=True, kw_only=True):
     accept_loss: str | None = None
     repeat: RepeatTable | None = None
     check_fit: CheckFitTable | None = None
+    tables: tuple[TogetherTable, ...] = ()
 
     ordered: ClassVar[tuple[str, ...]] = ("levels",)
 
@@ -287,7 +299,7 @@ def question_of(
             unit=table.unit,
             labels=tuple(table.labels),
             outside=table.outside or "",
-            bins=table.bins,
+            bins=table.bins if table.kind == "distribution" else USUAL_BINS,
             missing=table.missing,
             case=table.case,
             markers=tuple(table.markers),
@@ -338,7 +350,7 @@ def _attribute_mistakes(where: tuple[str | int, ...], table: AttributeTable) -> 
         ("case", category or table.case == EXACT, 'case is for kind = "category" only'),
         ("markers", table.missing or not table.markers, "markers need missing = true"),
         ("markers", "".join(table.markers).isprintable(), "a marker is one line of plain text"),
-        ("edges", graded or not table.edges, f"edges are {ranges}"),
+        ("edges", not category or not table.edges, "labels are not cut: edges are for numbers"),
         ("budgets", several or not table.budgets, f"budgets are {pairs}"),
         (
             "semantics",
@@ -350,7 +362,7 @@ def _attribute_mistakes(where: tuple[str | int, ...], table: AttributeTable) -> 
             not (graded or table.budgets) or table.epsilon is None,
             "it has budgets instead",
         ),
-        ("bins", table.kind == "distribution" or table.bins == 64, "bins are for a distribution"),
+        ("bins", _fine_bins(table), BINS),
         ("parameters", named_one or not table.parameters, "parameters need a mechanism by name"),
     ]
     for key, fine, message in rules:
@@ -362,6 +374,12 @@ def _attribute_mistakes(where: tuple[str | int, ...], table: AttributeTable) -> 
         if key in GIVEN:
             message = f"{table.name}: {key} is not given as a parameter, but by keys of the file"
             yield Mistake(message, *where, "parameters", key)
+
+
+def _fine_bins(table: AttributeTable) -> bool:
+    """Whether its bins are those of a distribution, or a number's for its tables."""
+    number = table.kind == "number" and 2 <= table.bins <= USUAL_BINS and not table.edges
+    return table.kind == "distribution" or number or table.bins == USUAL_BINS
 
 
 def _long_texts(where: tuple[str | int, ...], table: AttributeTable) -> Iterator[Mistake]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import msgspec
 
 from murmuration.campaign.levels import FREELY, Levels
+from murmuration.campaign.question import TABLE, Question
 from murmuration.campaign.spells import Spells
 from murmuration.campaign.survey import SurveyCampaign
+from murmuration.campaign.table import completed
 from murmuration.campaign.terms import Terms
 from murmuration.definition.text import Collection, Reader, question_of
 from murmuration.errors import FormatError
@@ -22,6 +25,7 @@ from murmuration.mechanisms.strategy import strategy_of
 MOST_CELLS, MOST_ITEMS = 2048, 1 << 18
 """Of laws, and of items over all laws: a device looks at no more, before it has read anything. What
 is as large as that takes some seconds to audit."""
+TABLE_KEYS = {"name", "kind", "of", "cuts"}
 MOST_COMPARED, PER_PAIR = 1 << 24, 64
 """Of comparisons between ranges, over all laws: each two ranges, symbol by symbol, and `PER_PAIR`
 more for what is done once."""
@@ -59,7 +63,7 @@ class SurveyCollection(Collection, frozen=True, kw_only=True):
 
 def _excess(collection: SurveyCollection) -> str:
     """Say in what a collection is larger than a device reads, if it is."""
-    labels = [len(table.get("labels", ())) for table in collection.attributes]
+    labels = _labels(collection.attributes)
     items = sum(labels[place] for cell in collection.cells for place in cell.attributes)
     compared = sum(map(_comparisons, collection.cells))
     sizes = (
@@ -71,6 +75,17 @@ def _excess(collection: SurveyCollection) -> str:
         if many > most:
             return f"{many:,} {what}, and devices read {most:,} at most"
     return ""
+
+
+def _labels(attributes: Sequence[dict[str, Any]]) -> list[int]:
+    """Return how many labels each attribute has; a table has those of its cells."""
+    by_name = {str(table.get("name")): len(table.get("labels", ())) + 1 for table in attributes}
+    found = []
+    for table in attributes:
+        pairs = zip(table.get("of", ()), table.get("cuts", ()), strict=False)
+        sides = [max(by_name.get(str(name), 0), len(cuts) + 2) for name, cuts in pairs]
+        found.append(math.prod(sides) if sides else len(table.get("labels", ())))
+    return found
 
 
 def _comparisons(cell: Cell) -> int:
@@ -88,7 +103,7 @@ def _campaign(collection: SurveyCollection, terms: Terms) -> SurveyCampaign:
     if levels is None and collection.chosen != FREELY:
         raise FormatError("`chosen` needs levels")
     levels = levels and replace(levels, chosen=collection.chosen)
-    questions = tuple(question_of(table) for table in collection.attributes)
+    questions = _questions(collection.attributes)
     strategy = strategy_of(collection.strategy, collection.sample, collection.ends)
     epsilon = checked_epsilon(collection.epsilon)
     for part in levels.budgets(epsilon) if levels else ():
@@ -106,6 +121,18 @@ def _campaign(collection: SurveyCollection, terms: Terms) -> SurveyCampaign:
         every=collection.every,
         spells=_spells(collection),
     ).admitted()
+
+
+def _questions(attributes: Sequence[dict[str, Any]]) -> tuple[Question, ...]:
+    """Return the questions in their order; tables are made of others."""
+    plain = {place: question_of(one) for place, one in enumerate(attributes) if "of" not in one}
+    tables = {place: one for place, one in enumerate(attributes) if "of" in one}
+    made = completed(list(tables.values()), list(plain.values()))
+    questions = plain | dict(zip(tables, made, strict=True))
+    for place, one in tables.items():
+        if set(one) != TABLE_KEYS or (one["name"], one["kind"]) != (questions[place].name, TABLE):
+            raise FormatError("a table has a name of its attributes, and no other keys")
+    return tuple(questions[place] for place in range(len(attributes)))
 
 
 def _spells(collection: SurveyCollection) -> Spells | None:

@@ -201,6 +201,7 @@ public class Device {
         require(cells.size() <= limit("cells") && attributes.size() <= limit("attributes"), "too many of them");
         for (Map<String, Object> one : attributes) checkAttribute(one);
         checkChecks();
+        checkTables();
         for (Map<String, Object> one : cells) {
             known(one, "cell", true);
             checkKeys(one);
@@ -334,14 +335,87 @@ public class Device {
         }
     }
 
+    static boolean isTable(Map<String, Object> one) { return "table".equals(one.get("kind")); }
+
+    /** A table is of two attributes that people answer; nobody is asked two questions, or one again. */
+    void checkTables() {
+        List<Map<String, Object>> tables = attributes.stream().filter(Device::isTable).toList();
+        for (Map<String, Object> table : tables) {
+            List<String> of = list(table.get("of"));
+            require(new HashSet<>(of).size() == 2 && of.size() == 2, "table: of two attributes");
+            require(table.get("name").equals(String.join(" by ", of)), "table: another name");
+            List<List<Double>> cuts = list(table.get("cuts"));
+            require(cuts.size() == 2, "table: cuts for both");
+            for (int side = 0; side < 2; side++) checkSide(attribute(of.get(side)), cuts.get(side));
+            require(cellsOf(table) <= limit("attribute_labels"), "table: too large");
+        }
+        require(tables.stream().mapToLong(this::cellsOf).sum() <= limit("labels"), "table: too large");
+        if (tables.isEmpty()) return;
+        boolean once = cells.stream().noneMatch(Device::keeps) && !collection.containsKey("levels");
+        require(once && "sample".equals(collection.get("strategy")) && sample() == 1, "table: asked alone, once");
+    }
+
+    void checkSide(Map<String, Object> one, List<Double> cuts) {
+        boolean open = one != null && !isTable(one) && text(one, "checks", "").isEmpty();
+        require(open && !"graded".equals(one.get("kind")), "table: of attributes that people answer");
+        if (one.containsKey("labels")) {
+            require(cuts.isEmpty(), "table: labels are not cut");
+            return;
+        }
+        double below = end(one, "low"), scaled = Double.NEGATIVE_INFINITY;
+        require(!cuts.isEmpty(), "table: cuts");
+        for (double cut : cuts) {
+            require(cut > below && cut < end(one, "high") && scaled(one, cut) > scaled, "table: cuts go up");
+            require(!Double.valueOf(-0.0).equals(cut), "table: cuts without a sign");
+            below = cut;
+            scaled = scaled(one, cut);
+        }
+    }
+
+    Map<String, Object> attribute(String name) {
+        return attributes.stream().filter(one -> name.equals(one.get("name"))).findAny().orElse(null);
+    }
+
+    /** How many items a side of a table has. */
+    long side(Map<String, Object> table, int side) {
+        Map<String, Object> one = attribute(Device.<String>list(table.get("of")).get(side));
+        int bins = Device.<List<Double>>list(table.get("cuts")).get(side).size() + 1;
+        int own = one.containsKey("labels") ? list(one.get("labels")).size() : bins;
+        return own + (Boolean.TRUE.equals(one.get("missing")) ? 1 : 0);
+    }
+
+    long cellsOf(Map<String, Object> table) { return side(table, 0) * side(table, 1); }
+
+    /** The cell of a table, from the encoded answers to its attributes. */
+    long cell(Map<String, Object> table, List<Object> values) {
+        long cell = 0;
+        for (int side = 0; side < 2; side++) {
+            String name = Device.<String>list(table.get("of")).get(side);
+            Map<String, Object> one = attribute(name);
+            Object value = values.get(attributes.indexOf(one));
+            List<Double> cuts = Device.<List<Double>>list(table.get("cuts")).get(side);
+            long place = value instanceof Long item ? item : value == null || ((Double) value).isNaN() ? cuts.size() + 1
+                : cuts.stream().filter(cut -> scaled(one, cut) <= (Double) value).count();
+            cell = cell * side(table, side) + place;
+        }
+        return cell;
+    }
+
     /** The answers to all attributes; whether one fitted is said by the device itself. */
     List<Object> encodedAll(Map<String, Object> answers, Source words) {
         List<Object> values = new ArrayList<>();
         for (Map<String, Object> attribute : attributes) {
+            if (isTable(attribute)) {
+                values.add(null);
+                continue;
+            }
             String name = (String) attribute.get("name"), other = text(attribute, "checks", "");
             Map<String, Object> of = attributes.stream().filter(one -> one.get("name").equals(other)).findAny().orElse(null);
             values.add(of == null ? encoded(attribute, answers.get(name), words.of("spread", name))
                 : (Object) fitted(of, answers.get(other)));
+        }
+        for (int at = 0; at < values.size(); at++) {
+            if (isTable(attributes.get(at))) values.set(at, cell(attributes.get(at), values));
         }
         return values;
     }
@@ -361,6 +435,11 @@ public class Device {
 
     static void checkAttribute(Map<String, Object> one) {
         known(one, "attribute", true);
+        if (isTable(one)) {
+            require(List.copyOf(one.keySet()).equals(List.of("name", "kind", "of", "cuts")), "table: other keys");
+            return;
+        }
+        require(!one.containsKey("of") && !one.containsKey("cuts"), "table: of and cuts are a table's");
         List<String> labels = list(one.getOrDefault("labels", List.of()));
         List<String> markers = list(one.getOrDefault("markers", List.of()));
         List<String> texts = new ArrayList<>(labels);
@@ -439,8 +518,12 @@ public class Device {
         return Boolean.TRUE.equals(kind(cell.get("mechanism")).get("memoised"));
     }
 
-    static void checkDomain(Map<String, Object> attribute, Map<String, Object> cell) {
+    void checkDomain(Map<String, Object> attribute, Map<String, Object> cell) {
         Object k = map(cell.get("parameters")).get("k");
+        if (isTable(attribute)) {
+            require(Objects.equals(k, cellsOf(attribute)), "a law for other items");
+            return;
+        }
         boolean missing = Boolean.TRUE.equals(attribute.get("missing"));
         if (attribute.containsKey("labels")) {
             long items = list(attribute.get("labels")).size() + (missing ? 1 : 0);
@@ -1874,7 +1957,7 @@ public class Device {
         Map.entry("labels", "labels are all different"), Map.entry("outside", "no such rule"),
         Map.entry("reading", "marker|case is|bins are|label of that name"), Map.entry("domain", "law for other"),
         Map.entry("asking", "asking: "), Map.entry("epsilon", "epsilon is out of range"),
-        Map.entry("limit", "limit of nothing"), Map.entry("checks", "checks: "), Map.entry("repeat", "nothing is permanent|no such period|spell|by lot"),
+        Map.entry("limit", "limit of nothing"), Map.entry("checks", "checks: "), Map.entry("table", "table: "), Map.entry("repeat", "nothing is permanent|no such period|spell|by lot"),
         Map.entry("mechanism", "unknown law"), Map.entry("terms", "terms: "));
 
     static String accepted(String document) {

@@ -17,6 +17,7 @@ import {
   type RawAnswers,
   SPREAD,
 } from "./types.js";
+import { derived, tabled } from "./table.js";
 
 const NUMBER = /^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?$/i;
 /** How a label begins that is a code, as 01: with one of these no label matches by value. */
@@ -128,7 +129,8 @@ export function encode(campaign: Campaign, raw: RawAnswers, mayBeSilent = false)
   const names = given(campaign).map((question) => question.name);
   const unknown = Object.keys(raw).filter((name) => !names.includes(name));
   if (unknown.length) throw refused(`the campaign has no attribute ${unknown.join(", ")}`);
-  return campaign.questions.map((question, place) => {
+  const answers = campaign.questions.map((question, place) => {
+    if (question.of.length) return SPREAD; // it is made of others
     const checked = campaign.questions.find(({ name }) => name === question.checks);
     if (checked) return fitted(checked, rawOf(raw, checked));
     const given = read(question, rawOf(raw, question));
@@ -136,6 +138,7 @@ export function encode(campaign: Campaign, raw: RawAnswers, mayBeSilent = false)
     const asked = { ...question, name: `question ${place + 1}` }; // errors have no collector's words
     return question.kind === "category" ? item(asked, given, silent) : number(asked, given, silent);
   });
+  return tabled(campaign.questions, answers);
 }
 
 /** Return the answers that do not fit, for the app: an unknown label, an invalid number or
@@ -160,7 +163,7 @@ const PROBLEMS = {
 
 /** The questions that people answer; the others the device answers by itself. */
 export function given({ questions }: Pick<Campaign, "questions">): Question[] {
-  return questions.filter(({ checks }) => !checks);
+  return questions.filter((question) => !derived(question));
 }
 
 function rawOf(raw: RawAnswers, { name }: Question): Raw {

@@ -42,6 +42,7 @@ import {
 } from "./protocol.js";
 import { questionOf, requireChecks } from "./question.js";
 import { type Sample, sample } from "./strategy.js";
+import { requireAlone, tablesOf } from "./table.js";
 import type { Campaign, Cell, Domain, LevelOffer, Question, ReadOptions } from "./types.js";
 import { WHOLE, digestOf } from "./words.js";
 
@@ -140,7 +141,7 @@ function moment(value: Json): Date | null {
 function questionsAndLaws(found: Table) {
   const epsilon = budget(found["epsilon"]);
   const { limit = null, accept_loss: acceptLoss = null, chosen = "freely", rounds = 1 } = found;
-  const questions = list(found["attributes"], MOST_ATTRIBUTES, "attributes").map(questionOf);
+  const questions = questionsOf(list(found["attributes"], MOST_ATTRIBUTES, "attributes"));
   const names = new Set(questions.map((question) => question.name));
   must(names.size === questions.length, "two attributes have one name");
   requireChecks(questions);
@@ -152,6 +153,8 @@ function questionsAndLaws(found: Table) {
   must(limit === null || (typeof limit === "number" && limit > 0), "limit is above 0");
   must(acceptLoss === null || typeof acceptLoss === "string", "accept_loss is a text");
   const { many, ends } = asking(found, questions, levels.length);
+  const cells = cellsOf(found, questions, levels.length);
+  requireAlone(found, questions, levels.length > 0 || cells.some(({ law }) => law.permanent));
   return {
     ...{ name: found["campaign"] as string, epsilon, questions, levels, limit, acceptLoss, ends },
     chosen: chosen as Campaign["chosen"],
@@ -160,8 +163,16 @@ function questionsAndLaws(found: Table) {
     rounds: whole(rounds, 1, WHOLE, "rounds"),
     every: everyOf(found["every"] ?? null),
     spells: spellsOf(found),
-    cells: cellsOf(found, questions, levels.length),
+    cells,
   };
+}
+
+/** Return the questions in their order: tables are made of others. */
+function questionsOf(values: readonly Json[]): Question[] {
+  const isTable = (value: Json) => (value as Table | null)?.["kind"] === "table";
+  const plain = values.filter((value) => !isTable(value)).map(questionOf);
+  const tables = tablesOf(values.filter(isTable), plain);
+  return values.map((value) => (isTable(value) ? tables.shift()! : plain.shift()!));
 }
 
 /** Return what a report is about, where a question comes back by periods. */
@@ -262,8 +273,8 @@ function comparisons({ parameters, law }: Table): number {
 
 /** What a law must take: the answers of one question, or of all together. */
 function domain(questions: readonly Question[], together: boolean): Domain {
-  const [{ kind, labels, missing }] = questions as [Question];
+  const [{ labels, missing }] = questions as [Question];
   if (together) return { kind: "box", sizes: questions.map((question) => question.labels.length) };
-  if (kind === "category") return { kind: "items", k: labels.length + Number(missing) };
+  if (labels.length) return { kind: "items", k: labels.length + Number(missing) };
   return { kind: missing ? "number or none" : "number" };
 }

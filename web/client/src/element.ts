@@ -149,11 +149,12 @@ export class MurmurCampaign extends Base {
       if (this.#complete(controls)) void this.#send(client, signal, button, answers(), level.chosen());
     });
     const sampled = campaign.strategy === "sample" && campaign.sample < questions.length;
+    const tables = campaign.questions.some(({ of }) => of.length);
     const counts = { count: campaign.sample, all: questions.length };
     this.#main.replaceChildren(
       make("h2", { part: "purpose", dir: "auto" }, campaign.purpose),
       make("p", {}, speaker.say("stays", { host: hostOf(address.origin) })),
-      ...(sampled ? [make("p", {}, speaker.say("sampled", counts))] : []),
+      ...(sampled ? [make("p", {}, speaker.say(tables ? "sampledTables" : "sampled", counts))] : []),
       form,
     );
     this.#say();

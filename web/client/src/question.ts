@@ -17,13 +17,14 @@ export function questionOf(value: Json): Question {
   const found = table(value, ATTRIBUTE_KEYS, "an attribute");
   const { name, kind = "number", unit = "", outside, missing = false } = found;
   const { case: letters = "exact", markers = [], bins = 64, checks = "" } = found;
+  must(found["of"] === undefined && found["cuts"] === undefined, "of and cuts are for tables");
   texts([name!, unit, outside!, checks], "name, unit, outside and checks");
   const known =
     /^(number|category|distribution|graded)$/.test(String(kind)) && typeof missing === "boolean";
   must(known && (letters === "exact" || letters === "ignore"), "an attribute's kind, missing or case");
   const question = {
     ...(kind === "category" ? category(found) : range(found)),
-    ...{ name, unit, outside, missing, kind, case: letters, checks },
+    ...{ name, unit, outside, missing, kind, case: letters, checks, of: [], cuts: [] },
     markers: texts(markers, "markers"),
   } as Question;
   requireRule(question);

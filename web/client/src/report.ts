@@ -19,6 +19,7 @@
 import { MurmurationError } from "./errors.js";
 import { numberOf } from "./periods.js";
 import { named } from "./strategy.js";
+import { tabled } from "./table.js";
 import {
   type Answer,
   type Campaign,
@@ -97,14 +98,16 @@ export async function spread(
   answers: readonly Answer[],
   source: Source,
 ): Promise<Answer[]> {
-  return Promise.all(
+  const drawnOnes = await Promise.all(
     campaign.questions.map((question, place) => {
       const answer = answers[place];
-      const { name, labels } = question;
+      const { name, labels, kind } = question;
+      if (kind === "table") return SPREAD; // it is made of the others
       if (answer !== SPREAD) return checked(question, answer);
       return drawn([source("spread", name)], (own) => own!.below(labels.length));
     }),
   );
+  return tabled(campaign.questions, drawnOnes);
 }
 
 /** Refuse what `encode` does not make: a law is for its own domain only. */

@@ -11,6 +11,8 @@ export const ENGLISH = {
   loading: "Loading the questions …",
   stays: "Your answers stay on this device. Only a randomised report is sent, to {host}.",
   sampled: "The report is about {count} of these {all} questions, drawn at random.",
+  sampledTables:
+    "The report is about one of these {all} questions, or about two of them together, drawn at random.",
   range: "{low} to {high}",
   rangeUnit: "{low} to {high} {unit}",
   choose: "Choose one",

@@ -24,12 +24,12 @@ export type Level = string | Readonly<Record<string, string>>;
 /** One attribute, as the campaign asks it. */
 export interface Question {
   readonly name: string;
-  readonly kind: "number" | "category" | "distribution" | "graded";
+  readonly kind: "number" | "category" | "distribution" | "graded" | "table";
   /** The range of a number. */
   readonly low: number;
   readonly high: number;
   readonly unit: string;
-  /** Of a category; empty for a number. */
+  /** Of a category, or the cells of a table; empty for a number. */
   readonly labels: readonly string[];
   /** What becomes of other answers: "clamp", "refuse", "spread", "no answer", or a label. */
   readonly outside: string;
@@ -40,6 +40,10 @@ export interface Question {
   readonly markers: readonly string[];
   /** The attribute of which it says whether the answer fitted, by the device itself; else empty. */
   readonly checks: string;
+  /** Of a table, the two attributes that it is of; else empty. The device answers it by itself. */
+  readonly of: readonly string[];
+  /** Of a table, where each of its numbers is cut. */
+  readonly cuts: readonly (readonly number[])[];
 }
 
 /** An encoded answer: the place of a label, or a number from -1 to 1. No answer is the place after

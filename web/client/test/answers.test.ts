@@ -9,7 +9,7 @@ import { vectors } from "./vectors.js";
 
 const USUAL = {
   ...{ kind: "number", low: NaN, high: NaN, unit: "", labels: [], markers: [] },
-  ...{ outside: "clamp", missing: true, case: "exact", checks: "" },
+  ...{ outside: "clamp", missing: true, case: "exact", checks: "", of: [], cuts: [] },
 };
 const { attributes, vectors: rows } = vectors("answers/vectors.json");
 

@@ -35,6 +35,7 @@ const RULES: Record<string, RegExp> = {
   repeat: /repeated question|every is|spell is|spells take no levels|levels by lot/,
   mechanism: /no law is called that/,
   checks: /a check has labels of its own|a check is of one attribute/,
+  table: /table|cuts go up|labels are not cut/,
   terms: /cohort is|a time has a zone|there is no such day|upload is|origins are/,
 };
 

@@ -41,16 +41,20 @@ export interface Told {
 /** Tell, for each question that has an answer, what would be sent. */
 export function tell(campaign: Campaign, said: Said): Told[] {
   const { questions } = campaign;
-  const answered = questions.map(({ name }) => said.answers[name] !== undefined);
+  const has = (name: string) => said.answers[name] !== undefined;
+  const answered = questions.map(({ name, of }) => (of.length ? of.every(has) : has(name)));
   const filled = questions.flatMap((one) =>
-    one.checks ? [] : [[one.name, said.answers[one.name] ?? stand(one, said)] as const],
+    one.checks || one.of.length ? [] : [[one.name, said.answers[one.name] ?? stand(one, said)] as const],
   );
-  const explained = explain(campaign, encode(campaign, Object.fromEntries(filled)), said.level);
+  const encoded = encode(campaign, Object.fromEntries(filled));
+  const explained = explain(campaign, encoded, said.level);
   const known = explained.filter(({ attributes }) => attributes.every((place) => answered[place]));
   return known.map((one) => {
     const question = questions[one.attributes[0]!]!;
     const name = one.attributes.length > 1 ? say("allQuestions") : question.name;
-    return { name, parts: about(question, said.answers[question.name], one) };
+    const cell = question.labels[encoded[one.attributes[0]!]!] ?? null;
+    const answer = question.of.length ? cell : said.answers[question.name];
+    return { name, parts: about(question, answer, one) };
   });
 }
 

@@ -355,7 +355,10 @@ def refused_tables() -> list[dict[str, str]]:
         ),
         refused(
             *("tables, and two asked", "table", "what is asked of whom is independent"),
-            *(both(placed("ends", None), lambda d, c: c.pop("ends"), placed("sample", 2)), "tables"),
+            *(
+                both(placed("ends", None), lambda d, c: c.pop("ends"), placed("sample", 2)),
+                "tables",
+            ),
         ),
     ]
 

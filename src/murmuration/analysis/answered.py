@@ -14,6 +14,7 @@ import numpy as np
 from murmuration.analysis import combine
 from murmuration.campaign.question import ANSWERED, Question
 from murmuration.errors import EmptyError, MismatchError
+from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.tally import Tally
 from murmuration.results.answered import Quotient
 from murmuration.results.estimate import About, AnsweredEstimate, FrequencyEstimate
@@ -54,16 +55,26 @@ def _of_items(tallies: Sequence[Tally], about: str, everybody: int) -> AnsweredE
     for tally in tallies:
         noise += tally.n / n * tally.mechanism.noise_covariance(labels, none)
     sampled = -part.about.unseen(n, everybody) * labels * none
+    return of_shares(part, (noise + sampled) / n)
+
+
+def of_shares(part: FrequencyEstimate, covariances: Floats) -> AnsweredEstimate:
+    """Return shares whose last item is no answer, as shares of all and of who answered.
+
+    `covariances` are those of the errors of each label with that of no answer.
+    """
     return AnsweredEstimate(
         sums=part.value[:-1],
         variances=part.stderr[:-1] ** 2,
         share=1 - float(part.value[-1]),
         share_variance=float(part.stderr[-1]) ** 2,
-        covariances=-(noise + sampled) / n,
-        n=n,
+        covariances=-covariances,
+        n=part.n,
         epsilon=part.epsilon,
         about=part.about,
+        note=part.note,
         shape=None if part.shape is None else LastTurned(part.shape),
+        pieces=part.pieces,
     )
 
 

@@ -406,7 +406,7 @@ class LevelReadings:
             squares = self.squared_errors(weights, self.unseen(about, everybody))
         own = (weights**2)[:, None] * self.noise
         rest = np.maximum(squares - own.sum(axis=0), 0.0)
-        shape = SumScore(tuple(map(_shape_in_a_sum, self.parts)), own, rest)
+        shape = SumScore(tuple(map(shape_in_a_sum, self.parts)), own, rest)
         return self._result(weights, about, squares, shape, note)
 
     def sum(self, about: str, everybody: int | None = None, note: str = "") -> Combination:
@@ -421,7 +421,7 @@ class LevelReadings:
         own = (weights**2)[:, None] * own
         between = weights @ (self.values - weights @ self.values) ** 2
         rest = np.asarray(unseen * between / self.people.sum())
-        shape = SumScore(tuple(map(_shape_in_a_sum, parts)), own, rest)
+        shape = SumScore(tuple(map(shape_in_a_sum, parts)), own, rest)
         return self._result(weights, about, own.sum(axis=0) + rest, shape, note)
 
     def _parts_of_sample(self, about: str, everybody: int | None) -> tuple[Part, ...]:
@@ -518,7 +518,7 @@ def _parts(tallies: tuple[Tally, ...], about: str) -> tuple[Part, ...]:
     return tuple(part for part in estimates if isinstance(part, Estimate | FrequencyEstimate))
 
 
-def _shape_in_a_sum(part: Part) -> Shape | None:
+def shape_in_a_sum(part: Part) -> Shape | None:
     """Return how far an interval reaches, not cut to whole people: errors of several add up."""
     shape = part.shape
     return replace(shape, whole=False) if isinstance(shape, SupportShape) else shape

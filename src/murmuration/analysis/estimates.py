@@ -12,6 +12,7 @@ from murmuration.analysis import read
 from murmuration.analysis.figures import Estimates, Trend
 from murmuration.analysis.periods import ALL, LAST, Periods
 from murmuration.analysis.select import LONG, TOP
+from murmuration.analysis.tables import CELLS
 from murmuration.campaign.form import ByPeriod
 from murmuration.campaign.question import ANSWERED
 from murmuration.campaign.survey import SurveyCampaign
@@ -34,6 +35,7 @@ class Query:
         unless told otherwise), or "all" of them together
     since: the period since which changes are said; the one before, unless told otherwise
     liars: the share of liars; each figure says how far they can have moved it
+    tables: what is shown of tables: "cells", shares within "rows" or "columns", or "smoothed"
     """
 
     about: str = "participants"
@@ -43,6 +45,7 @@ class Query:
     period: str = ""
     since: str = ""
     liars: float = SHARE
+    tables: str = CELLS
 
     def named(self) -> dict[str, str]:
         """Return what is not as usual, as an address says it."""
@@ -51,6 +54,8 @@ class Query:
             named["together"] = str(self.together)
         if self.liars != SHARE:
             named["liars"] = repr(self.liars)
+        if self.tables != CELLS:
+            named["tables"] = self.tables
         head = {"about": self.about, "confidence": repr(self.confidence)}
         return head | {key: value for key, value in named.items() if value}
 
@@ -79,7 +84,7 @@ def estimates(
         )
     everything = pooled(campaign, tallies)
     how = (query.about, query.confidence, cohort, query.combine, query.together, query.liars)
-    reading = read.reading(campaign, everything, *how)
+    reading = read.reading(campaign, everything, *how, tables=query.tables)
     _require_figures(campaign, reading, version, cohort)
     everything = enough(everything, needed(campaign, cohort))
     people, reports = campaign.people(everything), campaign.frame.reports(everything)

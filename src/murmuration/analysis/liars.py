@@ -23,12 +23,13 @@ import numpy as np
 
 from murmuration.campaign.question import ANSWERED, Question
 from murmuration.campaign.survey import SurveyCampaign
+from murmuration.exact.arrays import Floats
 from murmuration.mechanisms.base import Mechanism
 from murmuration.mechanisms.tally import Tally
 from murmuration.mechanisms.vector.base import TupleMechanism
 from murmuration.results.estimate import AnsweredEstimate, Estimate, FrequencyEstimate
 from murmuration.results.figure import Figure
-from murmuration.statistics.liars import Reach, checked_share, moved
+from murmuration.statistics.liars import Reach, checked_share, moved, moved_sum
 
 Part = Estimate | FrequencyEstimate | AnsweredEstimate
 
@@ -51,6 +52,9 @@ def with_liar_bounds(
         return list(figures)
     question, labels = campaign.questions[place], campaign.questions[place].labels
     names = [*labels] or ["mean"]
+    if isinstance(part, FrequencyEstimate) and part.pieces:
+        shift = moved_sum(part.pieces, lies)
+        return [replace(one, liars=shift) for one in found]
     laws = [(tally.mechanism.answering(place), tally.n) for tally in own]
     if isinstance(part, AnsweredEstimate):
         bounds = _quotients(part, [law for law, _ in laws], question, lies)
@@ -83,12 +87,10 @@ def _quotients(
     What a lie adds to (S, N), less what the truth would have, is in the hull of some corners. S/N
     is monotone along every line on which N stays above 0, so its extremes are at corners too.
     """
-    share = min(1.0, lies / part.n)
     honest = np.array([[-1.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
     if question.labels:
         honest = np.array([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
-    lying = np.concatenate([law.lies() for law in laws])
-    moves = share * (lying[:, None] - honest).reshape(-1, 2)
+    moves = _moves(part, laws, honest, lies)
     answered = float(np.abs(moves[:, 1]).max())
     without = part.share - moves[:, 1]
     if part.share <= 0 or without.min() <= 0:
@@ -96,6 +98,22 @@ def _quotients(
     apart = (part.sums[:, None] - moves[:, 0]) / without - part.among[:, None]
     most = (question.scale * np.abs(apart).max(axis=1)).tolist()
     return {ANSWERED: answered, **dict(zip(question.labels or ("mean",), most, strict=True))}
+
+
+def _moves(
+    part: AnsweredEstimate, laws: Sequence[Mechanism], honest: Floats, lies: float
+) -> Floats:
+    """Return the corners of what so many lies can add to (S, N)."""
+    if not part.pieces:
+        lying = np.concatenate([law.lies() for law in laws])
+        return np.asarray(min(1.0, lies / part.n) * (lying[:, None] - honest).reshape(-1, 2))
+    moves = []
+    for piece in part.pieces:
+        ends = (piece.reach.low, piece.reach.high)
+        lying = np.array([[own, 1 - none] for own in ends for none in ends])
+        counted = min(lies, piece.n) * piece.pull
+        moves.append(counted * (lying[:, None] - honest).reshape(-1, 2))
+    return np.concatenate(moves)
 
 
 # --- rounds of a training ------------------------------------------------------------------------

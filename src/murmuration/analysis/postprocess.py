@@ -58,7 +58,7 @@ def project_simplex(estimate: FrequencyEstimate) -> FrequencyEstimate:
     """
     if not isinstance(estimate, FrequencyEstimate):
         raise ParameterError("only the shares of one attribute are a histogram: project those")
-    return _processed(estimate, _nearest_on_simplex(estimate.value), "project_simplex")
+    return _processed(estimate, nearest_histogram(estimate.value), "project_simplex")
 
 
 def base_cut(estimate: FrequencyEstimate, confidence: float = 0.95) -> FrequencyEstimate:
@@ -186,7 +186,7 @@ def _repeat(update: Update, k: int, steps: int) -> Floats:
     return shares
 
 
-def _nearest_on_simplex(value: Floats) -> Floats:
+def nearest_histogram(value: Floats) -> Floats:
     """Sort; the m largest stay, m the last place where an item is above the shift it would get."""
     ordered = np.sort(value)[::-1]
     shifts = (np.cumsum(ordered) - 1) / np.arange(1, len(value) + 1)

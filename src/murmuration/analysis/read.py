@@ -17,6 +17,9 @@ from murmuration.analysis import answered
 from murmuration.analysis.combine import PLAIN, checked_name, of_campaign
 from murmuration.analysis.figures import Attribute, notes_on
 from murmuration.analysis.liars import is_plain, with_liar_bounds
+from murmuration.analysis.margins import margins_of
+from murmuration.analysis.margins import together as margins_together
+from murmuration.analysis.tables import CELLS, ReadTable, checked_view
 from murmuration.campaign.alarms import warnings_of
 from murmuration.campaign.question import Question
 from murmuration.campaign.survey import SurveyCampaign
@@ -45,6 +48,7 @@ def figures(
     combine: str = "",
     one_each: bool = False,
     liars: float = SHARE,
+    tables: str = CELLS,
 ) -> Figures:
     """ANALYST. Return all figures, each attribute's in its own units.
 
@@ -54,10 +58,11 @@ def figures(
     answer. Without a name it is the plain sum, unless the campaign says that levels are drawn by
     lot. `one_each`: nobody has sent two of these reports, as in one period (`analysis.periods`).
     Each figure says how far a share of `liars` can have moved it; the notes say what honest
-    devices never send.
+    devices never send. `tables` says what is shown of tables: their "cells"; shares within each of
+    the "rows", or of the "columns"; or, with a bias and no interval, the "smoothed" cells.
     """
     how = (about, confidence, cohort, combine, None, liars)
-    said = reading(campaign, tallies, *how, one_each=one_each)
+    said = reading(campaign, tallies, *how, one_each=one_each, tables=tables)
     return Figures(said.figures, [*said.warnings, *notes_on(said.attributes, said.figures)])
 
 
@@ -82,6 +87,7 @@ def reading(
     liars: float = SHARE,
     *,
     one_each: bool = False,
+    tables: str = CELLS,
 ) -> Reading:
     """ANALYST. Return all figures, and what is hidden.
 
@@ -92,6 +98,7 @@ def reading(
     least = (campaign.terms.cohort if cohort is None else cohort) * each
     lies = checked_share(liars) * campaign.frame.reports(tallies)
     plain = is_plain(campaign, combine)
+    view, read_tables = checked_view(tables), read_tables_of(campaign, tallies, about, least)
     figures: list[Figure] = []
     attributes = []
     for place, (part, own) in enumerate(_parts(campaign, tallies, about, combine, each, least)):
@@ -99,10 +106,36 @@ def reading(
         if part is not None and n >= least:
             answered_by = [tally for tally in own if tally.n]
             rows = _lasting(in_units(question, part, answered_by, confidence, together), own)
-            figures += with_liar_bounds(rows, campaign, place, part, own, lies, plain=plain)
+            rows = with_liar_bounds(rows, campaign, place, part, own, lies, plain=plain)
+            figures += _of_table(rows, read_tables.get(question.name), confidence, view)
         attributes.append(_attribute(campaign, question, n, least))
     lots = _is_whole(campaign, tallies)
     return Reading(figures, attributes, warnings_of(campaign, tallies, least, lots=lots))
+
+
+def _of_table(
+    rows: list[Figure],
+    table: ReadTable | None,
+    confidence: float,
+    view: str,
+) -> list[Figure]:
+    """Return the figures of a table as they are wanted, its association first."""
+    if table is None:
+        return rows
+    first = table.association(confidence)
+    return [first, *(rows if view == CELLS else table.figures(view, confidence))]
+
+
+def read_tables_of(
+    campaign: SurveyCampaign, tallies: Sequence[Tally], about: str, least: int
+) -> dict[str, ReadTable]:
+    """Return each table that enough people have answered, by its name."""
+    some = enough(tallies, least)
+    if not campaign.tables:
+        return {}
+    groups, everybody = campaign.frame.by_group(some), campaign.frame.reports(some)
+    read = (ReadTable.of(campaign, one, groups, about, everybody) for one in campaign.tables)
+    return {table.question.name: table for table in read if table.tally.n}
 
 
 def _attribute(campaign: SurveyCampaign, question: Question, n: int, least: int) -> Attribute:
@@ -154,8 +187,11 @@ def _parts(
     shares = campaign.strategy.shares(len(groups))
     whole = _is_whole(campaign, tallies)
     reports = campaign.frame.reports(tallies if whole else some)
-    parts = []
+    parts: list[tuple[Part | None, list[Tally]]] = []
     for question, own, share in zip(campaign.questions, groups, shares, strict=True):
+        if margins := margins_of(campaign, question, groups):
+            parts.append((margins_together(question, margins, about, reports), own))
+            continue
         everybody = reports
         if not whole:
             everybody = max(reports, math.ceil(sum(tally.n for tally in own) / share))

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from msgspec.structs import replace
 
 from murmuration.analysis.figures import Attribute, Estimates
-from murmuration.campaign.question import ANSWERED
+from murmuration.campaign.question import ANSWERED, TABLE
 from murmuration.errors import ParameterError
 from murmuration.results.figure import Figure
 
@@ -74,13 +74,16 @@ def largest(estimates: Estimates, top: int | None = None) -> Estimates:
         head = rows[: _head(attribute, rows)]
         labels = rows[len(head) :]
         most = top if top is not None else TOP if len(labels) > LONG else len(labels)
-        cut = attribute.kind == "category" and len(labels) > most
+        table = attribute.kind == TABLE and len(labels) == attribute.labels
+        cut = (attribute.kind == "category" or table) and len(labels) > most
         figures += [*head, *_cut(labels, most)] if cut else rows
     return replace(estimates, estimates=figures)
 
 
 def _head(attribute: Attribute, rows: Sequence[Figure]) -> int:
-    """Return how many figures come before those of labels: the share that answered, if any."""
+    """Return how many figures come before those of labels: who answered, or an association."""
+    if attribute.kind == TABLE:
+        return 1
     return int(attribute.missing and bool(rows) and rows[0].item == ANSWERED)
 
 

@@ -129,6 +129,7 @@ def _laws(campaign: SurveyCampaign, place: int, share: float) -> tuple[tuple[Law
         with_none = None if question.missing else _with_none(campaign, own, question, share)
         graded = loss if isinstance(loss, PairwiseLoss) else None
         over_time = _over_time(campaign, law)
+        told = _by_tables(campaign, question, own, share)
         laws.append(
             Law(
                 level=name,
@@ -142,11 +143,11 @@ def _laws(campaign: SurveyCampaign, place: int, share: float) -> tuple[tuple[Law
                 ranges=_ranges(law, question),
                 pairs=None if graded is None else _matrix(graded.pairwise.tolist()),
                 pair_budgets=None if graded is None else graded.budgets,
-                stderr=expected_stderr(own, question, share, people),
-                certain=expected_stderr(certain, question, share, people),
+                stderr=told * expected_stderr(own, question, share, people),
+                certain=told * expected_stderr(certain, question, share, people),
                 with_none=None
                 if with_none is None
-                else expected_stderr(with_none, question, share, people),
+                else told * expected_stderr(with_none, question, share, people),
             )
         )
     return tuple(laws), _reason(campaign, law, question, share)
@@ -207,6 +208,28 @@ def expected_stderr(law: Mechanism, question: Question, share: float, people: in
     """Return the expected standard error, for the crowd that is hardest, in the own units."""
     variance = law.cost(share) / share / people / law.domain.figures
     return math.sqrt(variance) * question.scale
+
+
+def _by_tables(campaign: SurveyCampaign, question: Question, law: Mechanism, share: float) -> float:
+    """Return what part of an expected error is left by what tables tell about a category."""
+    tables = [(one, sides) for one, sides in campaign.tables.items() if question.name in one.of]
+    if question.has_range or not tables:
+        return 1.0
+    people, shares = campaign.terms.people, shares_of(campaign)
+    own = told = 1 / expected_stderr(law, question, share, people) ** 2
+    for one, sides in tables:
+        place = campaign.questions.index(one)
+        cells = sides.shape[1 - one.of.index(question.name)]
+        (asked,) = campaign.laws_of(place)
+        told += people / _of_sum(asked, cells, shares[place])
+    return math.sqrt(own / told)
+
+
+def _of_sum(law: Mechanism, cells: int, share: float) -> float:
+    """Return n times the squared error of a sum of cells, of a flat histogram."""
+    quiet, slope = law.sum_noise(cells)
+    flat = cells / law.domain.items
+    return (quiet + slope * flat + (1 - share) * flat * (1 - flat)) / share
 
 
 def _reason(campaign: SurveyCampaign, law: Mechanism, question: Question, share: float) -> str:

@@ -92,6 +92,7 @@ def _asked_data(asked: Asked) -> dict[str, Any]:
         "outside": question.outside,
         "missing": question.missing,
         "checks": question.checks or None,
+        "of": list(question.of),
         "misfit": question.rule,
         "silence": list(asked.silence),
         "share": asked.share,
@@ -124,7 +125,7 @@ def _law_data(law: Law) -> dict[str, Any]:
 
 def unit_of(question: Question) -> str:
     """Return the unit of an attribute's figures."""
-    return "share" if question.kind == "category" else question.unit
+    return question.unit if question.has_range else "share"
 
 
 def _print(reviewed: Review) -> None:
@@ -190,6 +191,9 @@ def answer_of(question: Question) -> str:
     """Say what an answer is, and what becomes of one that does not fit."""
     if question.checks:
         return f"whether the answer to {question.checks} fitted; the device says it by itself"
+    if question.of:
+        cells, both = len(question.labels), " and ".join(question.of)
+        return f"the answers to {both} together, one of {cells} pairs; the device makes it of both"
     if question.kind == "category":
         shown = ", ".join(question.labels[:4]) + (", ..." if len(question.labels) > 4 else "")
         rules = {REFUSE: SILENT, SPREAD: "counted as one of these, by chance"}
@@ -210,7 +214,7 @@ def _error(asked: Asked) -> str:
 def _errors(asked: Asked, expected: list[float]) -> str:
     """Return expected errors, of one law or of several levels, in the attribute's units."""
     sizes = sorted(set(expected))
-    if asked.question.kind == "category":
+    if not asked.question.has_range:
         shown = [f"{100 * error:.2g}" for error in sizes]
         unit = " percentage points"
     else:
@@ -275,7 +279,7 @@ def _over_time(campaign: SurveyCampaign, asked: Asked, law: Law) -> list[str]:
             ),
             sentences.CHANGES_IN_SPELLS,
         ]
-    threshold = asked.question.kind != "category"
+    threshold = asked.question.has_range
     return [
         sentences.one_and_all_alike(law.loss, law.long_run or 0.0, new_value=not threshold),
         f"[bold yellow]not hidden[/]: "
@@ -288,7 +292,7 @@ def _print_misfits(reviewed: Review) -> None:
     say("[bold]What becomes of an answer that does not fit[/] (the app is told, nobody else):")
     alike: dict[str, list[str]] = {}
     for asked in reviewed.asked:
-        if not asked.question.checks:
+        if not asked.question.derived:
             alike.setdefault(asked.question.rule, []).append(asked.question.name)
     for rule, names in alike.items():
         say(f"  {_named(names)}: {escape(rule)}")

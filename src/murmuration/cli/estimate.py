@@ -20,6 +20,7 @@ from murmuration.analysis import figures, select
 from murmuration.analysis.combine import checked_name
 from murmuration.analysis.estimates import Query
 from murmuration.analysis.figures import Attribute, Estimates, misfits_in, waiting_note
+from murmuration.analysis.tables import CELLS, checked_view
 from murmuration.cli.estimate_plot import draw, draw_trend
 from murmuration.cli.extras import require
 from murmuration.cli.options import CampaignArgument, Json, PlainHttp, Plot, Source, TokenOption
@@ -94,6 +95,13 @@ def estimate(
     liars: Annotated[
         float, typer.Option(help="The share of liars whose power over each figure is shown.")
     ] = SHARE,
+    tables: Annotated[
+        str,
+        typer.Option(
+            help="What is shown of tables: cells; shares within each of the rows, or columns; or "
+            "smoothed, which has a bias and no intervals."
+        ),
+    ] = CELLS,
     version: Annotated[
         int | None, typer.Option(min=1, help="An earlier version of the campaign, from a store.")
     ] = None,
@@ -125,6 +133,7 @@ def estimate(
     if not 0 < confidence < 1:
         raise ParameterError(f"--confidence is between 0 and 1, such as 0.95; got {confidence:g}")
     checked_name(combine)
+    checked_view(tables)
     checked_share(liars)
     wanted = [(path, _form(path)) for path in output or ()]
     wanted += [(Path(csv), "csv")] if csv not in ("", "-") else []
@@ -139,7 +148,7 @@ def estimate(
         """Return the figures for people, or long lists too."""
         together = top if top is not None or long else select.LONG
         with errors.status("reading"):
-            query = Query(about, confidence, combine, together, period, since, liars)
+            query = Query(about, confidence, combine, together, period, since, liars, tables)
             results = opened.asked(query)
         results = select.chosen(results, where or ())
         return results if top is None and long else select.largest(results, top)

@@ -9,6 +9,7 @@ from typing import Any
 
 from murmuration.analysis import select
 from murmuration.analysis.figures import Attribute, Estimates, Trend
+from murmuration.campaign.question import TABLE
 from murmuration.cli.output import pyplot
 from murmuration.results.figure import Figure
 from murmuration.results.plot import trends
@@ -79,8 +80,9 @@ def _panel(axes: Any, attribute: Attribute, rows: Sequence[Figure]) -> None:
         few = f"hidden: shown from\n{attribute.needed:,} answers on"
         text = few if attribute.hidden else "\n".join(said)
         axes.text(0.5, 0.5, text, ha="center", va="center", color=DARK)
-    elif attribute.kind == "category":
-        said += _bars(axes, attribute, rest)
+    elif attribute.kind in ("category", TABLE):
+        said += [f"{row.item}: {row.value:.2f}" for row in rest if row.unit != "share"]
+        said += _bars(axes, attribute, [row for row in rest if row.unit == "share"])
     else:
         said += _number(axes, attribute, rest)
     lines = [_wrapped(attribute.name, TITLE_LETTERS), *said]

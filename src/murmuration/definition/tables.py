@@ -60,7 +60,8 @@ def check_tables(table: CampaignTable) -> None:
         stated = bool(one.edges) or (one.kind == "number" and one.bins != USUAL_BINS)
         if stated and one.kind in ("number", "distribution") and one.name not in used:
             key = "edges" if one.edges else "bins"
-            message = f"{one.name}: {key} say where tables cut it, and it is in none"
+            kind = "a graded attribute" if one.edges else "a distribution"
+            message = f"{one.name}: {key} are for {kind}, or say where tables cut it: it is in none"
             raise Mistake(message, "attributes", place, key)
 
 

@@ -227,9 +227,15 @@ def _people(
 ) -> tuple[NDArray[np.generic], ...]:
     """Return encoded columns: of a file, or of people who are made up."""
     if data is None:
-        return tuple(
-            _made_up(question, n, seed + place) for place, question in enumerate(campaign.questions)
-        )
+        made = {
+            question: _made_up(question, n, seed + place)
+            for place, question in enumerate(campaign.questions)
+            if not question.of
+        }
+        named = {question.name: column for question, column in made.items()}
+        for table, sides in campaign.tables.items():
+            made[table] = sides.cells(*(named[name] for name in table.of))
+        return tuple(made[question] for question in campaign.questions)
     answers = reader(data, campaign)
     kept = np.logical_and.reduce(
         [_fitting(question, answers[question.name]) for question in campaign.given]

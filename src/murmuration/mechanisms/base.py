@@ -424,6 +424,16 @@ class Mechanism(ABC):
         del one, other
         raise MismatchError(f"{self.name} does not read shares of items")
 
+    def sum_noise(self, items: int) -> tuple[float, float]:
+        """Return the noise of the sum of so many frequencies, times n: at 0, and how it grows."""
+        del items
+        raise MismatchError(f"{self.name} does not read shares of items")
+
+    def sum_reach(self, items: int) -> Reach:
+        """Return what one report may be read as, for the sum of so many frequencies."""
+        del items
+        raise MismatchError(f"{self.name} does not read shares of items")
+
     def lies(self) -> Floats:
         """ANALYST. Return what a report may add to a sum and to the number of people who answered.
 

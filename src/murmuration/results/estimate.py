@@ -15,6 +15,7 @@ from murmuration.errors import ParameterError
 from murmuration.exact.arrays import Floats
 from murmuration.results.figure import Figure, Figures, Result
 from murmuration.results.plot import AT_ONCE, MOST_BARS
+from murmuration.statistics.liars import Piece
 from murmuration.statistics.quotient import LastOnly, quotient
 from murmuration.statistics.score import Shape, normal_quantile
 
@@ -171,6 +172,8 @@ class FrequencyEstimate(Result):
     """How far the intervals reach, in standard errors; as normal ones do where it is None."""
     labels: tuple[str, ...] = ()
     """What the items are called; they are numbers where there are none."""
+    pieces: tuple[Piece, ...] = field(default=(), repr=False, compare=False)
+    """The means whose weighted sum this is, if it is not that of one tally."""
 
     def labelled(self, labels: Sequence[str]) -> FrequencyEstimate:
         """Return the same shares with a label for each item."""
@@ -347,6 +350,8 @@ class AnsweredEstimate(Result):
     """How far the intervals of S and N reach; as normal ones do where it is None."""
     mean: Estimate | None = None
     """Of a number: S/N with an interval of its own."""
+    pieces: tuple[Piece, ...] = field(default=(), repr=False, compare=False)
+    """The means whose weighted sum this is, if it is not that of one tally."""
 
     @property
     def value(self) -> Floats:

@@ -19,6 +19,7 @@ from murmuration.analysis.estimates import Query
 from murmuration.analysis.estimates import estimates as estimates_of
 from murmuration.analysis.estimates import trend as trend_of
 from murmuration.analysis.periods import ALL, LAST
+from murmuration.analysis.tables import CELLS, VIEWS
 from murmuration.campaign.form import ByPeriod
 from murmuration.campaign.kind import Campaign, Kind
 from murmuration.campaign.survey import SurveyCampaign, utc_now
@@ -544,6 +545,13 @@ def _tallies(data: bytes, served: Served[SurveyCampaign]) -> CampaignTallies:
         raise Problem("unreadable-body", "it is damaged, or no tally at all") from None
 
 
+def _tables(request: Request) -> str:
+    view = request.query_params.get("tables", CELLS)
+    if view not in VIEWS:
+        raise Problem("bad-parameter", f"tables is one of {', '.join(VIEWS)}")
+    return view
+
+
 def _query(request: Request, campaign: SurveyCampaign) -> Query:
     """Return what is asked for; periods by names that can be read."""
     given = request.query_params
@@ -558,7 +566,7 @@ def _query(request: Request, campaign: SurveyCampaign) -> Query:
     if since and since == period:
         raise Problem("bad-parameter", "a change is between two periods")
     how = (_about(request), _level(request), _combine(request), _together(request))
-    return Query(*how, period, since, _liars(request))
+    return Query(*how, period, since, _liars(request), _tables(request))
 
 
 def _trend(served: Served[SurveyCampaign], tallies: ByPeriod, query: Query) -> figures.Trend:

@@ -9,6 +9,7 @@ import msgspec
 
 from murmuration.analysis import figures
 from murmuration.analysis.combine import NAMES
+from murmuration.analysis.tables import VIEWS
 from murmuration.campaign.kind import WIRE
 from murmuration.definition.schema import NAME
 from murmuration.server.access import BY_BROWSER
@@ -181,6 +182,7 @@ def _estimate_parameters() -> list[dict[str, Any]]:
     schemas = {
         **{"confidence": confidence, "about": about, "combine": combine, "together": together},
         **{"period": {"type": "string"}, "since": {"type": "string"}},
+        "tables": {"type": "string", "enum": list(VIEWS)},
         "liars": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
         "format": form,
     }

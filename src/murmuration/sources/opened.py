@@ -16,6 +16,7 @@ from typing import Any
 from murmuration.analysis.estimates import Query
 from murmuration.analysis.figures import notes_on, waiting_note
 from murmuration.analysis.select import chosen
+from murmuration.analysis.tables import CELLS, checked_view
 from murmuration.campaign.survey import SurveyCampaign
 from murmuration.collector.status import Status
 from murmuration.collector.training.model import TrainedModel, with_liars
@@ -49,6 +50,7 @@ class Opened:
         period: str = "",
         liars: float = SHARE,
         where: str | Sequence[str] = (),
+        tables: str = CELLS,
     ) -> Figures:
         """Return all figures with intervals of this confidence: in order, and as a table.
 
@@ -57,10 +59,13 @@ class Opened:
         question comes back, `period` is one by its name, "last" (unless told otherwise) or "all".
         Each figure says how far a share of `liars` can have moved it; the notes say what honest
         devices never send. `where` names attributes or labels, as `murmur estimate --where` does:
-        "age", ["phone=ios", "income*"].
+        "age", ["phone=ios", "income*"]. Of tables it returns the "cells"; shares
+        within each of the "rows" or "columns"; or "smoothed" cells, which have a bias.
         """
         wanted = [where] if isinstance(where, str) else list(where)
-        query = Query(about, confidence, combine, together, period, liars=liars)
+        query = Query(
+            about, confidence, combine, together, period, liars=liars, tables=checked_view(tables)
+        )
         if (tally := mechanism_tally(self.where)) is not None:
             if wanted:
                 raise ParameterError(f"{self.where} has one mechanism's tally, without attributes")

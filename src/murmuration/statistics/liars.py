@@ -60,6 +60,37 @@ class Reach:
         return share * self.most_moved
 
 
+@dataclass(frozen=True)
+class Piece:
+    """One of several means whose weighted sum is a figure.
+
+    reach: what one of its reports may be read as
+    weight: how much the mean counts
+    n: its reports
+    """
+
+    reach: Reach
+    weight: float
+    n: int
+
+    @property
+    def pull(self) -> float:
+        """How much one report counts in the sum."""
+        return self.weight / self.n
+
+
+def moved_sum(pieces: Sequence[Piece], lies: float) -> float:
+    """Return how far so many lies can move a weighted sum of means, at most.
+
+    >>> moved_sum([Piece(Reach(-2.0, 2.0), 0.5, 100), Piece(Reach(-2.0, 2.0), 0.5, 300)], 10)
+    0.15
+    """
+    return max(
+        _filled([(piece.pull * piece.reach.up, piece.n) for piece in pieces], lies),
+        _filled([(piece.pull * piece.reach.down, piece.n) for piece in pieces], lies),
+    )
+
+
 def moved(reaches: Sequence[tuple[Reach, int]], lies: float) -> float:
     """Return how far so many lies can move the mean of all reports, at most.
 

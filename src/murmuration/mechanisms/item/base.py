@@ -215,6 +215,36 @@ class FrequencyMechanism(Mechanism):
         slope = -(own - rest) / (self.balanced - 2)
         return np.asarray(slope * shares - (rest + slope) / (self.balanced - 1))
 
+    def sum_noise(self, items: int) -> tuple[float, float]:
+        """Return the noise of the sum of so many frequencies, times n: at 0, and how it grows to 1.
+
+        The variances, and the covariances of all pairs: those are linear in the frequencies.
+
+        >>> from murmuration import mechanism
+        >>> subset = mechanism("subset", epsilon=1.0, k=12)
+        >>> abs(sum(subset.sum_noise(12))) < 1e-9  # of all items: nothing is noise
+        True
+        """
+        own, other = self._own_and_other
+        if items == 1:
+            return other, own - other
+        constant = float(self.noise_covariance(0.0, 0.0))
+        slope = float(self.noise_covariance(1.0, 0.0)) - constant
+        quiet = items * (other + (items - 1) * constant)
+        return quiet, own - other + 2 * (items - 1) * slope
+
+    def sum_reach(self, items: int) -> Reach:
+        """Return what one report may be read as, for the sum of so many frequencies.
+
+        A balanced report supports as many items as any: they lie in the sum, or outside.
+        """
+        one = self.reach()
+        if items == 1 or self.balanced is None:
+            return Reach(items * one.low, items * one.high, 0.0, 1.0)
+        held, gap = float(self.p + (self.k - 1) * self.q), one.high - one.low
+        least, most = max(0.0, held - (self.k - items)), min(float(items), held)
+        return Reach(items * one.low + least * gap, items * one.low + most * gap, 0.0, 1.0)
+
     def quiet_error(self, n: int) -> float:
         """The noise of an item that nobody has."""
         return float(self.squared_errors(np.zeros(1), n)[0])

@@ -54,7 +54,7 @@ def with_liar_bounds(
     names = [*labels] or ["mean"]
     if isinstance(part, FrequencyEstimate) and part.pieces:
         shift = moved_sum(part.pieces, lies)
-        return [replace(one, liars=shift) for one in found]
+        return [replace(figure, liars=shift) for figure in figures]
     laws = [(tally.mechanism.answering(place), tally.n) for tally in own]
     if isinstance(part, AnsweredEstimate):
         bounds = _quotients(part, [law for law, _ in laws], question, lies)

@@ -173,7 +173,11 @@ MISTAKES = {
     "budget of 0": (FILE + changed("[1.0, 0.5]", "[1.0, 0]", GRADED), 25, "range 2"),
     "graded with epsilon": (FILE + GRADED + "epsilon = 1\n", 26, "has budgets instead"),
     "bad semantics": (FILE + GRADED + "semantics = 'mean'\n", 26, "semantics"),
-    "edges of a number": (changed("high = 98", "high = 98\nedges = [50]"), 10, "are for a graded attribute"),
+    "edges of a number": (
+        changed("high = 98", "high = 98\nedges = [50]"),
+        10,
+        "are for a graded attribute",
+    ),
     "graded by duchi": (FILE + GRADED + "mechanism = 'duchi'\n", 26, "not for a graded"),
     "no mechanism": (FILE + "mechanism = 'magic'\n", 18, "no such mechanism; there are auto"),
     "grr for a number": (

@@ -309,4 +309,9 @@ _TAIL = """\
 # so, privately, instead of an answer.
 # [check_fit]
 # error = 0.02  # the standard error of that share, at most
+
+# Two attributes asked together, of a part of the people: a table. It takes no [repeat], no levels.
+# [[tables]]
+# of = ["age", "phone"]  # numbers say where they are cut: edges = [...], or bins = 5
+# share = 0.2  # of the people; left out: as many as the planner says
 """

@@ -337,7 +337,6 @@ def _attribute_mistakes(where: tuple[str | int, ...], table: AttributeTable) -> 
     category = table.kind == "category"
     words = f'a {table.kind} has a range, not labels: labels need kind = "category"'
     alike = "two labels are one answer: blanks, and the case if it is ignored, tell none apart"
-    ranges = "for kind = 'graded' only"
     several = graded or category
     pairs = "for kind = 'graded', or a category with budgets"
     rules = [

@@ -116,7 +116,9 @@ def calibrated(
     log = prior()
     if answer.known:
         expected = predictions.agreement(first.most) / first.half
-        log = updated(log, *_read(answer, first.half), expected, FORM[0])
+        mean, noise = _read(answer, first.half)
+        noise = math.hypot(noise, predictions.cut_off(0.0, first.most) / first.half)
+        log = updated(log, mean, noise, expected, FORM[0])
     if way.along is not None:
         log = _of_descent(log, predictions, way.along)
     factor = mean_of(log)
@@ -131,7 +133,9 @@ def calibrated(
         if about_product.known:
             wide = product.size / predictions.size
             expected = predictions.leftover(factor, product.most, wide) / product.half
-            log = updated(log, *_read(about_product, product.half), expected, FORM[1])
+            mean, noise = _read(about_product, product.half)
+            noise = math.hypot(noise, predictions.cut_off(factor, product.most) / product.half)
+            log = updated(log, mean, noise, expected, FORM[1])
             before, factor = factor, mean_of(log)
             intercept = intercept.moved(predictions, before, factor)
     if setting.penalty:
@@ -163,7 +167,8 @@ def _of_descent(log: Floats, predictions: Predictions, along: Along) -> Floats:
     """Return the posterior of the factor after what gradients along the predictions have shown."""
     variance = predictions.spread**2
     expected = -predictions.leftover(along.ratio, along.most, 4.0) / (along.left * variance)
-    noise = math.hypot(along.noise / variance, DIRECTION)
+    off = predictions.cut_off(along.ratio, along.most) / (along.left * variance)
+    noise = math.hypot(along.noise / variance, DIRECTION, off)
     return updated(log, along.value / variance, noise, expected, FORM[1])
 
 
@@ -283,9 +288,11 @@ def _wide(
         far, near, curve = 1.0, 0.5, 0.8 * float(start.shares[0] * start.shares[1])
     error = replace(asked, people=people).noise / asked.half
     room = KNOWN * factor * curve * predictions.spread**2 / error
+    if setting.square:  # what lies far out is what a normal law knows least about
+        most = between(near, room / (1.4 * predictions.size), far)
+        return most, between(1.4, room / (most * predictions.size), 4.0)
     wide = between(1.4, room / (near * predictions.size), 4.0)
-    most = between(near, room / (wide * predictions.size), far)
-    return most, wide
+    return between(near, room / (wide * predictions.size), far), wide
 
 
 def multiplied(model: Model, intercept: Floats, offset: Floats, factor: float) -> Model:

@@ -25,6 +25,8 @@ TRAINED, NOTHING = (0.65, 0.45), (0.35, 0.08)
 of those that have learnt nothing, and how far from 0 their factor is."""
 FORM = 0.3, 0.15
 """The expected product is off by so much, as a part of it: at the constant, and at a model."""
+TAIL = 0.5
+"""The factor is off by so much where slopes are cut off close to 0."""
 STEPS = 25
 """Of Newton's method, for the intercept at which chances have a given mean."""
 
@@ -138,6 +140,18 @@ class Predictions:
             return 0.8 * np.maximum(self.start.shares * (1 - self.start.shares), 0.02)
         chance = expit(float(self.intercept(factor)[0]) + factor * self._values)
         return np.array([(CHANCES * chance * (1 - chance)).sum()])
+
+    def cut_off(self, factor: float, most: float) -> float:
+        """Return how far a product is off, as slopes beyond `most` may go with predictions.
+
+        Where a number is skewed or has heavy tails, its mean may depend on features by what is
+        cut off. The less is left over, the less that can be.
+        """
+        if not self.setting.square:
+            return 0.0
+        left = self.left(factor)
+        kept = math.erf(most / left / math.sqrt(2)) * self.spread**2
+        return TAIL * math.exp(-most / left / 1.5) * (left / self.start.spread) ** 2 * kept
 
     def left(self, factor: float) -> float:
         """Return what spread the model with that factor leaves of a target."""

@@ -27,18 +27,15 @@ import multiprocessing
 import os
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments import learning_tasks as tasks
-from experiments import piece
 from experiments.learning_oracle import averaged, oracle
 from experiments.learning_tasks import REAL, TASKS, fitted, measured, people, told
 from murmuration import learn
@@ -332,72 +329,6 @@ PARTS: dict[str, Callable[[Wanted, Workers], None]] = {
     "coverage": run_coverage,
     "papers": run_papers,
 }
-
-
-# --- evidence ----------------------------------------------------------------------------------
-
-ORACLE = 0
-"""In the place of a run: the oracle, over all runs."""
-CASES = list(product(TASKS, EPSILONS, (ORACLE, *RUNS)))
-MEASURES = {
-    "income": ("log loss", "AUC"),
-    "hours": ("R2",),
-    "wages": ("R2",),
-    "linear-10": ("R2",),
-    "linear-90": ("R2",),
-}
-"""What is shown of which task."""
-
-
-def part(number: int) -> Row:
-    """Train one model by defaults, or find what the oracle and the constant would do."""
-    task, epsilon, run = CASES[number]
-    case = {"task": task, "epsilon": epsilon}
-    if run == ORACLE:
-        best = known(task, epsilon, RUNS)
-        return case | {who: best[who] for who in WHO if who in best}
-    return case | {"ours": ours(task, epsilon, run)}
-
-
-def figures(rows: Sequence[Row]) -> piece.Figures:
-    """Return the mean of each measure by task, epsilon, and whose model it is."""
-    values: defaultdict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        for who in (who for who in WHO if who in row):
-            for measure in TASKS[row["task"]].measures:
-                name = f"{row['task']}, epsilon {row['epsilon']:g}, {measure}, {who}"
-                values[name].append(float(row[who][measure]))
-    return {name: float(np.mean(some)) for name, some in values.items()}
-
-
-def table(found: piece.Figures) -> str:
-    """Return a table: ours and the oracle's, by task and epsilon."""
-    lines = []
-    for task, measures in MEASURES.items():
-        for measure in measures:
-            for who in ("ours", "oracle"):
-                cells = [
-                    f"{found[f'{task}, epsilon {epsilon:g}, {measure}, {who}']:.3f}"
-                    for epsilon in EPSILONS
-                ]
-                ends = [
-                    f"{found[f'{task}, epsilon 1, {measure}, {end}']:.3f}"
-                    for end in ("constant", "without privacy")
-                ]
-                title = f"{TASKS[task].title}: {measure}" if who == "ours" else ""
-                lines.append([title, who, *cells, *(ends if who == "ours" else ["", ""])])
-    heads = [f"{epsilon:g}" for epsilon in EPSILONS]
-    return piece.markdown(["task, measure", "", *heads, "constant", "without privacy"], lines)
-
-
-PIECE = piece.Piece(
-    "private models of real and simulated people, by defaults, beside an oracle",
-    part,
-    parts=len(CASES),
-    sample=(CASES.index(("income", 1.0, 1)),),
-    figures=figures,
-    table=table,
-)
 
 
 # --- the figure --------------------------------------------------------------------------------

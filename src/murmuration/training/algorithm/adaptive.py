@@ -49,6 +49,9 @@ from murmuration.training.algorithm.state import (
     between,
 )
 
+WIDE = 0.15
+"""The mean of a number in its whole range is asked with that noise, in spreads, if it can be."""
+
 
 class AdaptiveTraining:
     """The collector's state: it publishes rounds of questions until the model is done.
@@ -130,7 +133,7 @@ def _procedure(setting: Setting, crowd: Crowd) -> Procedure:
     without = model
     nothing = np.zeros(setting.features)
     crowd.reached = Trained(model, without, [], 1.0, nothing, 0, early=True)
-    people = _kept_back(setting, crowd, scored)
+    people = _kept_back(setting, crowd, scored, start)
     left = crowd.left
     if not pays(setting, start, left):
         return (yield from _only_level(setting, crowd, model, start, people))
@@ -158,13 +161,17 @@ def way_reached(way: Way, model: Model, without: Model, factor: float) -> Traine
     )
 
 
-def _kept_back(setting: Setting, crowd: Crowd, scored: int) -> People:
+def _kept_back(setting: Setting, crowd: Crowd, scored: int, start: Start) -> People:
     """Return how many are kept for each question after training, and count them as asked."""
     noise = crowd.level_noise
     sized = crowd.take(0.04, 2)
     agreed = crowd.take(between(0.05, 250 * noise, 0.12), 2)
     intercept = crowd.take(between(0.025, 250 * noise, 0.12)) if setting.intercept else 0
-    return People(*crowd.parted(sized, 1, 2), *crowd.parted(agreed, 1, 3), intercept, scored)
+    wide = 0
+    if setting.intercept and setting.number:
+        wide = crowd.take(between(0.02, noise / (WIDE * start.spread) ** 2, 0.05))
+    asked = *crowd.parted(sized, 1, 2), *crowd.parted(agreed, 1, 3)
+    return People(*asked, intercept, scored, wide)
 
 
 def _constant_of(
@@ -194,7 +201,7 @@ def _only_level(
 ) -> Procedure:
     """Ask everybody who is left for the target, and nothing else: the model is a constant."""
     everybody = crowd.left + people.offset + people.size + people.agreement + people.scale
-    everybody, crowd.left = everybody + people.intercept, 0
+    everybody, crowd.left = everybody + people.intercept + people.wide, 0
     if setting.intercept:
         model = yield from only_level(setting, model, start, everybody)
     nothing = np.zeros(setting.features)

@@ -24,8 +24,10 @@ from murmuration.training.algorithm.questions import (
     Question,
     Right,
     Size,
+    Target,
 )
 from murmuration.training.algorithm.state import (
+    NOBODY,
     Answer,
     Setting,
     Start,
@@ -46,6 +48,10 @@ SLOPE = {"squared": 0.5, "hinge": 0.5, "logistic": 0.45, "softmax": 0.9}
 """Where slopes at the constant are cut off: in spreads of the target, or in probabilities."""
 SPREAD = 0.4
 """The standard deviation of a product from person to person, in units of its half."""
+CUT_MUCH = 0.1
+"""How often what is cut off changes the mean of a number, before it is asked."""
+CHEAP = 0.05
+"""Slopes are cut no closer than costs that much noise, in spreads of a number."""
 STEPS = 2
 """So often the factor and the intercept are asked at the model."""
 LEAST_FACTOR = 0.05
@@ -75,6 +81,8 @@ class People:
     scale: int
     intercept: int
     score: int
+    wide: int = 0
+    """For the mean of a number in its whole range."""
 
 
 def size_up(
@@ -124,11 +132,15 @@ def calibrated(
     factor = mean_of(log)
     intercept = Intercept.first(setting, sized, factor)
     steps = (in_steps(each, STEPS, setting.least) for each in (people.scale, people.intercept))
+    whole = NOBODY
     for multiplying, levelling in zip(*steps, strict=True):
         now = multiplied(model, intercept.value, sized.offset, factor)
         product = _product(setting, predictions, factor, replace(first, without=now), multiplying)
         off = _level(setting, predictions, now, factor, levelling)
-        about_product, about_level = yield from ask(product, off)
+        once = 0 if whole.known else people.wide
+        mean_of_all = Target(people=once, laws=setting.laws)
+        about_product, about_level, *others = yield from ask(product, off, mean_of_all)
+        whole = whole if whole.known else others[0]
         intercept = intercept.pooled(predictions, about_level, factor)
         if about_product.known:
             wide = product.size / predictions.size
@@ -138,6 +150,7 @@ def calibrated(
             log = updated(log, mean, noise, expected, FORM[1])
             before, factor = factor, mean_of(log)
             intercept = intercept.moved(predictions, before, factor)
+    intercept = intercept.checked(whole, predictions.left(factor), factor * sized.doubt)
     if setting.penalty:
         before, factor = factor, factor * _penalised(setting, predictions, model, factor)
         intercept = intercept.moved(predictions, before, factor)
@@ -242,6 +255,22 @@ class Intercept:
         weight = self.variance / (self.variance + noise)
         return Intercept(self.value + weight * off / curve, weight * noise)
 
+    def checked(self, whole: Answer, spread: float, doubt: float) -> Intercept:
+        """Return the intercept of a number, held against its mean in the whole range.
+
+        Where few people are far out, what is cut off may be much of the mean. Either nothing is, or
+        it is about the spread of what is left over: what was read says which. Predictions are not
+        0 on average, by `doubt`.
+        """
+        if not whole.known:
+            return self
+        off, nothing = whole.single(0.0) - float(self.value[0]), float(self.variance[0])
+        nothing += whole.noise**2 + doubt**2
+        something = nothing + spread**2
+        log = 0.5 * off**2 * (1 / nothing - 1 / something) - 0.5 * math.log(something / nothing)
+        chance = 1 / (1 + (1 - CUT_MUCH) / CUT_MUCH * math.exp(-min(log, 50.0)))
+        return Intercept(self.value + chance * off * spread**2 / something, self.variance)
+
     def moved(self, predictions: Predictions, before: float, after: float) -> Intercept:
         """Return the intercept after the factor has changed."""
         value = self.value + predictions.intercept(after) - predictions.intercept(before)
@@ -266,7 +295,7 @@ def _level(
     half = 1.0
     if setting.square:
         far = _reach(setting, people) * predictions.left(factor) + predictions.start.doubt
-        half = min(far, 2.0)
+        half = min(max(far, _cheap(setting, predictions.left(factor), people)), 2.0)
     return Leftover(people=asked, laws=laws, model=model, objective=objective, half=half)
 
 
@@ -306,13 +335,19 @@ def _reach(setting: Setting, people: int) -> float:
     return between(1.25, 0.6 * math.log(1 / min(noise, 1.0)), 4.0)
 
 
+def _cheap(setting: Setting, spread: float, people: int) -> float:
+    """Return how far out a number may be cut off at little cost."""
+    return CHEAP * spread / math.sqrt(setting.laws.number.worst_variance() / max(people, 1))
+
+
 def only_level(
     setting: Setting, model: Model, start: Start, people: int
 ) -> Generator[tuple[Question, ...], Sequence[Tally], Model]:
     """Ask everybody who is left for the target, and for nothing else."""
     laws, objective = setting.laws, setting.objective
     if setting.number:
-        half = min(1.3 * _reach(setting, people) * start.spread + 2 * start.doubt, 2.0)
+        half = 1.3 * _reach(setting, people) * start.spread + 2 * start.doubt
+        half = min(max(half, _cheap(setting, start.spread, people)), 2.0)
         if start.doubt > 1:  # nothing is known but the range: the spread is half of it
             half = start.spread
         question: Question = Leftover(

@@ -38,7 +38,7 @@ from murmuration.training.algorithm.state import (
 )
 
 Asking = Generator[tuple[Question, ...], Sequence[Tally], tuple[Model, Start]]
-SURE, INSIDE, SURELY_INSIDE = 3.0, 0.93, 0.7
+SURE, INSIDE, SURELY_INSIDE = 3.0, 0.98, 0.7
 """A part is in use from so many standard errors on; the parts in use hold that share of all."""
 CUT_DISTANCE, GUESS_DISTANCE, DOUBT_DISTANCE = 0.7, 0.16, 0.13
 """Of the mean distance, in half ranges: where it is cut off, its guess, and the guess's doubt."""

@@ -43,7 +43,7 @@ from murmuration.files import ANYBODY, write_file
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 RUNS = (1, 2, 3, 4, 5)
-CAPS = (8, 10, 14, 20, None)
+CAPS = (10, 14, 20, None)
 ROUND_EPSILONS = (1.0, 4.0)
 FITS, SMALL, JUDGES = 200, 6_000, 200_000
 """Of the coverage: how often, how many people, and how many tell the true score."""
@@ -71,7 +71,7 @@ def quick() -> Wanted:
         tasks=("linear-10", "income", "hours"),
         epsilons=(1.0, 4.0),
         runs=(1, 2),
-        caps=(6, None),
+        caps=(10, None),
         round_tasks=("income",),
         fits=20,
         dimensions=(10,),

@@ -175,6 +175,13 @@ class SurveyCampaign:
         for question, sides in self.tables.items():
             if sides.question() != question:
                 raise ParameterError(f"{question.name}: this is no table of {question.of}")
+        own = {name for sides in self.tables for name in sides.of}
+        for place, question in enumerate(self.questions):
+            if question.name in own and any(law.graded for law in self.laws_of(place)):
+                raise ParameterError(
+                    f"{question.name}: its answers have budgets of their own, which a table would "
+                    "not keep: no table has it"
+                )
 
     @cached_property
     def tables(self) -> dict[Question, Sides]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from murmuration import mechanism
 from murmuration.campaign.question import Question
 from murmuration.campaign.review import HOPELESS, review
 from murmuration.campaign.survey import SurveyCampaign
@@ -145,6 +147,20 @@ def test_a_label_that_is_drawn_is_the_same_in_the_table() -> None:
 )
 def test_what_a_table_cannot_be_is_refused_with_its_line(text: str, more: str, why: str) -> None:
     assert refused(text, why, more) is not None
+
+
+def test_no_document_has_a_table_of_labels_with_budgets_of_their_own() -> None:
+    """A table tells up to epsilon about each label: a collector may not ask for it that way."""
+    head = HEAD.format(epsilon=2.0, people=20_000, more="")
+    campaign = campaign_file.parse(head + AGE + PHONE + TABLE)
+    place = [question.name for question in campaign.questions].index("phone")
+    items = campaign.laws_of(place)[0].domain.items
+    law = mechanism("graded-items", epsilon=(0.5, *[2.0] * (items - 1)), k=items)
+    groups = list(campaign.frame.groups)
+    groups[place] = (law,)
+    frame = replace(campaign.frame, groups=tuple(groups))
+    with pytest.raises(ParameterError, match="which a table would not keep"):
+        replace(campaign, frame=frame)
 
 
 def test_a_table_that_too_few_are_asked_is_refused_before_anybody_is() -> None:
